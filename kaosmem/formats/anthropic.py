@@ -7,7 +7,7 @@ stands before all else, unless the reply has parts of the provider's own tools b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
@@ -24,7 +24,6 @@ from kaosmem.formats.blocks import (
 from kaosmem.formats.delimiters import escaped_in_history
 from kaosmem.formats.fields import (
     FIELDS_ELSEWHERE,
-    CallIds,
     check_has_content,
     extra_fields,
     extra_text,
@@ -245,21 +244,11 @@ class AnthropicFormat(BlockFormat):
     def kind(self, block: Mapping[str, JSONValue]) -> str:
         return _KINDS.get(block["type"], Kind.OTHER)
 
-    def call_id(self, block: Mapping[str, JSONValue]) -> str:
-        call_id: str = block["id"]
-        return call_id
+    def id_place(self, block: Mapping[str, JSONValue]) -> tuple[Any, str]:
+        return block, "id" if block["type"] == "tool_use" else "tool_use_id"
 
-    def set_id(self, block: Block, ids: CallIds) -> None:
-        if block["type"] == "tool_use":
-            block["id"] = ids.call(block["id"])
-        else:
-            block["tool_use_id"] = ids.result(block["tool_use_id"])
-
-    def message(self, blocks: list[Block], *, is_assistants: bool) -> Block:
-        return {"role": "assistant" if is_assistants else "user", "content": _plain(blocks)}
-
-    def is_assistants_message(self, message: Mapping[str, JSONValue]) -> bool:
-        return bool(message["role"] == "assistant")
+    def content_of(self, blocks: list[Block]) -> JSONValue:
+        return _plain(blocks)
 
     def blocks_of(self, message: Mapping[str, JSONValue]) -> Sequence[Mapping[str, JSONValue]]:
         return self._inner(message["content"])

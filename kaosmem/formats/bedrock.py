@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
@@ -245,21 +245,8 @@ class BedrockFormat(BlockFormat):
     def new_ids(self, taken: Iterable[str]) -> CallIds:
         return CallIds(taken, max_chars=_MAX_ID_CHARS)
 
-    def call_id(self, block: Mapping[str, JSONValue]) -> str:
-        call_id: str = block["toolUse"]["toolUseId"]
-        return call_id
-
-    def set_id(self, block: Block, ids: CallIds) -> None:
-        if "toolUse" in block:
-            block["toolUse"]["toolUseId"] = ids.call(block["toolUse"]["toolUseId"])
-        else:
-            block["toolResult"]["toolUseId"] = ids.result(block["toolResult"]["toolUseId"])
-
-    def message(self, blocks: list[Block], *, is_assistants: bool) -> Block:
-        return {"role": "assistant" if is_assistants else "user", "content": blocks}
-
-    def is_assistants_message(self, message: Mapping[str, JSONValue]) -> bool:
-        return bool(message["role"] == "assistant")
+    def id_place(self, block: Mapping[str, JSONValue]) -> tuple[Any, str]:
+        return block["toolUse" if "toolUse" in block else "toolResult"], "toolUseId"
 
     def blocks_of(self, message: Mapping[str, JSONValue]) -> Sequence[Mapping[str, JSONValue]]:
         blocks: list[Mapping[str, JSONValue]] = _with_text(message["content"])

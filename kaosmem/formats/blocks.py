@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from kaosmem.arguments import json_text
 from kaosmem.formats.delimiters import (
@@ -93,9 +93,13 @@ class BlockFormat(ABC):
         has_thinking_first: Whether thinking stands before the rest of the assistant's message.
         binds_thinking: Whether thinking is valid only after the same instructions and tools.
         tools_framing: The tokens that the first tool adds beside its schema.
+        roles: The roles of the user and of the assistant.
+        content_name: The field of a message that holds its blocks.
     """
 
     name: str
+    roles: ClassVar[tuple[str, str]] = ("user", "assistant")
+    content_name: ClassVar[str] = "content"
     merges: ClassVar[bool] = False
     is_trimmed: ClassVar[bool] = True
     has_thinking_first: ClassVar[bool] = True
@@ -133,24 +137,8 @@ class BlockFormat(ABC):
         """Return the `Kind` of a block."""
 
     @abstractmethod
-    def call_id(self, block: Mapping[str, JSONValue]) -> str:
-        """Return the id of a call, "" if it has none."""
-
-    @abstractmethod
-    def set_id(self, block: Block, ids: CallIds) -> None:
-        """Put the id of this request in place of the stored one, in a call or a result."""
-
-    @abstractmethod
-    def message(self, blocks: list[Block], *, is_assistants: bool) -> Block:
-        """Return a message of the API."""
-
-    @abstractmethod
-    def is_assistants_message(self, message: Mapping[str, JSONValue]) -> bool:
-        """Return whether a message of the API is the assistant's."""
-
-    @abstractmethod
-    def blocks_of(self, message: Mapping[str, JSONValue]) -> Sequence[Mapping[str, JSONValue]]:
-        """Return the blocks of a message of the API."""
+    def id_place(self, block: Mapping[str, JSONValue]) -> tuple[Any, str]:
+        """Return the dict with the id of a call or of a result, and the name of its id."""
 
     @abstractmethod
     def content_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
@@ -159,6 +147,21 @@ class BlockFormat(ABC):
     @abstractmethod
     def parse(self, message: object) -> ChatMessage:
         """Return a message of the API, a dict or an object of its SDK, as a ChatMessage."""
+
+    def content_of(self, blocks: list[Block]) -> JSONValue:
+        """Return the content of a message with these blocks."""
+        return blocks
+
+    def blocks_of(self, message: Mapping[str, JSONValue]) -> Sequence[Mapping[str, JSONValue]]:
+        """Return the blocks of a message of the API."""
+        blocks: Sequence[Mapping[str, JSONValue]] = message[self.content_name]
+        return blocks
+
+    def set_id(self, block: Block, ids: CallIds) -> None:
+        """Put the id of this request in place of the stored one, in a call or a result."""
+        place, name = self.id_place(block)
+        new_id = ids.call if self.kind(block) == Kind.CALL else ids.result
+        place[name] = new_id(place[name])
 
     def new_ids(self, taken: Iterable[str]) -> CallIds:
         """Return the ids of a request that has some already."""
@@ -231,7 +234,7 @@ class BlockFormat(ABC):
         return Rendered(
             system="".join(layout.static),
             messages=[
-                self.message(each.blocks, is_assistants=each.is_assistants)
+                self._sent(each.blocks, is_assistants=each.is_assistants)
                 for each in self._merged(filled)
             ],
         )
@@ -255,9 +258,16 @@ class BlockFormat(ABC):
         kept = [dict(block) for block in blocks if self.kind(block) != Kind.THINKING]
         if len(kept) == len(blocks):
             return message
-        return self.message(kept, is_assistants=self.is_assistants_message(message))
+        return self._sent(kept, is_assistants=self._is_assistants(message))
 
     # Messages of a request.
+
+    def _sent(self, blocks: list[Block], *, is_assistants: bool) -> Block:
+        """Return a message of the API."""
+        return {"role": self.roles[is_assistants], self.content_name: self.content_of(blocks)}
+
+    def _is_assistants(self, message: Mapping[str, JSONValue]) -> bool:
+        return bool(message["role"] == self.roles[True])
 
     def _filled(
         self, messages: list[_Message], after: Sequence[Mapping[str, JSONValue]]
@@ -272,7 +282,7 @@ class BlockFormat(ABC):
         is_assistants = messages[0].is_assistants
         opens = is_assistants
         if after:
-            opens = self.merges and self.is_assistants_message(after[-1]) is is_assistants
+            opens = self.merges and self._is_assistants(after[-1]) is is_assistants
         if not opens:
             return messages
         filler = OPENING if is_assistants else EMPTY
@@ -303,7 +313,8 @@ class BlockFormat(ABC):
         for message in messages:
             for block in self.blocks_of(message):
                 if self.kind(block) == Kind.CALL:
-                    yield self.call_id(block)
+                    place, name = self.id_place(block)
+                    yield place.get(name) or ""
 
     def _set_ids(self, blocks: Iterable[Block], ids: CallIds) -> None:
         for block in blocks:

@@ -15,8 +15,8 @@ import re
 from base64 import b64encode, urlsafe_b64decode
 from binascii import Error as Base64Error
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
@@ -270,6 +270,8 @@ class GeminiFormat(BlockFormat):
     merges = True
     is_trimmed = False
     has_thinking_first = False
+    roles = ("user", "model")
+    content_name = "parts"
 
     def text(self, text: str) -> Block:
         return {"text": text}
@@ -346,32 +348,20 @@ class GeminiFormat(BlockFormat):
     def new_ids(self, taken: Iterable[str]) -> CallIds:
         return _NamedIds(taken)
 
-    def call_id(self, block: Mapping[str, JSONValue]) -> str:
-        call_id: str = block["functionCall"].get("id") or ""
-        return call_id
+    def id_place(self, block: Mapping[str, JSONValue]) -> tuple[Any, str]:
+        return block["functionCall" if "functionCall" in block else "functionResponse"], "id"
 
     def set_id(self, block: Block, ids: CallIds) -> None:
-        is_call = "functionCall" in block
-        inner = block["functionCall" if is_call else "functionResponse"]
+        inner, _ = self.id_place(block)
         stored = inner["id"]
         if isinstance(ids, _NamedIds):
-            if is_call:
+            if "functionCall" in block:
                 ids.names[stored] = inner["name"]
             inner["name"] = ids.names.get(stored, inner["name"])
         if stored.startswith(_WITHOUT_ID):
             del inner["id"]
         else:
-            inner["id"] = ids.call(stored) if is_call else ids.result(stored)
-
-    def message(self, blocks: list[Block], *, is_assistants: bool) -> Block:
-        return {"role": "model" if is_assistants else "user", "parts": blocks}
-
-    def is_assistants_message(self, message: Mapping[str, JSONValue]) -> bool:
-        return bool(message["role"] == "model")
-
-    def blocks_of(self, message: Mapping[str, JSONValue]) -> Sequence[Mapping[str, JSONValue]]:
-        parts: Sequence[Mapping[str, JSONValue]] = message["parts"]
-        return parts
+            super().set_id(block, ids)
 
     def content_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
         signature = block.get(_SIGNATURE)

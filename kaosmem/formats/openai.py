@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
@@ -46,7 +46,6 @@ from kaosmem.names import shown_name
 from kaosmem.tokens.parts import IMAGE_TOKENS, part_tokens
 from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
-    DocumentBlock,
     ImageBlock,
     ResultContent,
     TextBlock,
@@ -209,9 +208,17 @@ The type is that of a custom tool, and some compatible servers require the seal.
 
 
 class OpenAIFormat:
-    """Messages of OpenAI's chat completions API, as dicts."""
+    """Messages of OpenAI's chat completions API, as dicts.
+
+    Attributes:
+        name: The name of the format, under which it also takes back its own parts.
+        text_type: The type of a part that is a text.
+        empty: Stands for the content of a message that has none.
+    """
 
     name = "openai"
+    text_type: ClassVar[str] = "text"
+    empty: ClassVar[str] = ""
 
     def entry_tokens(
         self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None
@@ -276,39 +283,113 @@ class OpenAIFormat:
     def parse(self, message: object) -> ChatMessage:
         return parse_message(message)
 
-    def text_part(self, text: str) -> dict[str, JSONValue]:
-        """Return a text as a part of a message."""
-        return _text_part(text)
-
     def entry_messages(self, entry: HistoryEntry) -> list[dict[str, JSONValue]]:
         """Return the API's messages for one entry of a history."""
-        return _entry_messages(entry)
+        if isinstance(entry, Mark):
+            return [{"role": "user", "content": mark_text(entry)}]
+        if isinstance(entry.content, str):
+            return [{**_author(entry.role), "content": shown_text(entry.content)}]
+        messages = []
+        calls = []
+        for block in entry.content:
+            if isinstance(block, ToolResultBlock):
+                messages.append(self._result_message(block))
+            elif isinstance(block, ToolUseBlock):
+                calls.append(_call(block))
+        author = {"role": "assistant"} if calls else _author(entry.role)
+        parts = self.parts(entry.content, images=author["role"] == "user")
+        if calls:
+            content = self.plain(parts) if parts else None
+            messages.append({**author, "content": content, "tool_calls": calls})
+        elif parts or not messages:
+            messages.append({**author, "content": self.plain(parts)})
+        return messages
+
+    def _result_message(self, result: ToolResultBlock) -> dict[str, JSONValue]:
+        content: JSONValue = escaped_in_history(block_text(result))
+        for part in result.content:
+            if isinstance(part, OpaqueBlock) and part.provider == self.name:
+                content = self.parts(result.content, images=False)
+        return {"role": "tool", "tool_call_id": _call_id(result.tool_use_id), "content": content}
+
+    def parts(
+        self, content: Iterable[ContentBlock | str], *, images: bool
+    ) -> list[dict[str, JSONValue]]:
+        """Return content as parts of the API, images as such where they are allowed.
+
+        A blank text is left out: servers that pass a request on to another provider refuse it.
+        """
+        parts = []
+        for block in content:
+            part = self._part(block, images=images)
+            if part is not None:
+                parts.append(part)
+        return parts
+
+    def _part(self, block: ContentBlock | str, *, images: bool) -> dict[str, JSONValue] | None:
+        match block:
+            case str() | ThinkingBlock() | ToolUseBlock() | ToolResultBlock():
+                return None
+            case OpaqueBlock(provider=self.name):
+                return sent_part(block, self.name)
+            case ImageBlock() if images:
+                url = sendable_url(block.url)
+                if url is not None:
+                    return self.image_part(url, block.detail if block.detail in DETAILS else "")
+        shown = shown_text(block_text(block))
+        return self.text_part(shown) if shown else None
+
+    def text_part(self, text: str) -> dict[str, JSONValue]:
+        """Return a text as a part of a message."""
+        return {"type": self.text_type, "text": text}
+
+    def image_part(self, url: str, detail: str) -> dict[str, JSONValue]:
+        """Return an image as a part of a message. detail: "" for the default."""
+        image = {"url": url, "detail": detail} if detail else {"url": url}
+        return {"type": "image_url", "image_url": image}
+
+    def plain(self, parts: Sequence[dict[str, JSONValue]]) -> JSONValue:
+        """Return parts in the API's plainest form: one text is a string, and so is nothing."""
+        if not parts:
+            return self.empty
+        if len(parts) == 1 and parts[0]["type"] == self.text_type:
+            return parts[0]["text"]
+        return list(parts)
 
     def message_tokens(self, message: Mapping[str, JSONValue], counter: TokenCounter) -> int:
         """Return the tokens of one message with its framing."""
-        return _message_tokens(message, counter)
+        tokens = MESSAGE_TOKENS + counter(message["role"])
+        tokens += content_tokens(message.get("content") or "", counter)
+        if "name" in message:
+            tokens += NAME_TOKENS + counter(message["name"])
+        if "tool_call_id" in message:
+            tokens += counter(message["tool_call_id"])
+        for call in message.get("tool_calls") or ():
+            tokens += _call_tokens(call, counter)
+        return tokens
 
 
-def _entry_messages(entry: HistoryEntry) -> list[dict[str, JSONValue]]:
-    """Return the API's messages for one entry of a history."""
-    if isinstance(entry, Mark):
-        return [{"role": "user", "content": mark_text(entry)}]
-    if isinstance(entry.content, str):
-        return [{**_author(entry.role), "content": _shown(entry.content)}]
-    messages = [
-        _result_message(block) for block in entry.content if isinstance(block, ToolResultBlock)
-    ]
-    calls = [block for block in entry.content if isinstance(block, ToolUseBlock)]
-    author = {"role": "assistant"} if calls else _author(entry.role)
-    parts = list(_parts(entry.content, images=author["role"] == "user"))
-    if calls:
-        tool_calls = list(map(_call, calls))
-        messages.append(
-            {**author, "content": _plain(parts) if parts else None, "tool_calls": tool_calls}
-        )
-    elif parts or not messages:
-        messages.append({**author, "content": _plain(parts)})
-    return messages
+def content_tokens(content: JSONValue, counter: TokenCounter) -> int:
+    """Return the tokens of a text, or of the parts of a message."""
+    if isinstance(content, str):
+        return counter(content)
+    return sum(_part_tokens(part, counter) for part in content)
+
+
+def _part_tokens(part: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    match part:
+        case {"type": "text" | "input_text", "text": text} | {"type": "refusal", "refusal": text}:
+            return counter(text)
+        case {"type": "image_url" | "input_image"}:
+            return IMAGE_TOKENS
+    return part_tokens(part, counter)
+
+
+def _call_tokens(call: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    called = call["custom"] if call.get("type") == "custom" else call["function"]
+    tokens = counter(call["id"]) + sum(map(counter, called.values()))
+    extra = call.get("extra_content")
+    return tokens if extra is None else tokens + counter(json_text(extra))
 
 
 def _author(role: str) -> dict[str, JSONValue]:
@@ -326,94 +407,13 @@ def _call(call: ToolUseBlock) -> dict[str, JSONValue]:
     return {**sent, "type": "function", "function": {"name": name, "arguments": call.arguments}}
 
 
-def _result_message(result: ToolResultBlock) -> dict[str, JSONValue]:
-    content: JSONValue = escaped_in_history(block_text(result))
-    if any(
-        isinstance(part, OpaqueBlock) and part.provider == OpenAIFormat.name
-        for part in result.content
-    ):
-        content = list(_parts(result.content, images=False))
-    return {"role": "tool", "tool_call_id": _call_id(result.tool_use_id), "content": content}
-
-
 def _call_id(call_id: str) -> str:
     return (
         call_id if _CALL_ID.fullmatch(call_id) else plain_id(call_id, max_chars=_MAX_CALL_ID_CHARS)
     )
 
 
-def _parts(
-    content: Iterable[ContentBlock | str], *, images: bool
-) -> Iterator[dict[str, JSONValue]]:
-    """Yield content as parts of the API, images as such where they are allowed.
-
-    A blank text is left out: servers that pass a request on to another provider refuse it.
-    """
-    for block in content:
-        if not isinstance(block, TextBlock | DocumentBlock | ImageBlock | OpaqueBlock):
-            continue
-        part = _own_part(block, images=images)
-        if part is not None:
-            yield part
-        elif shown := _shown(block_text(block)):
-            yield _text_part(shown)
-
-
-def _own_part(block: ContentBlock, *, images: bool) -> dict[str, JSONValue] | None:
-    """Return an image, or a part that was kept as it is; None for what is shown as a text."""
-    if isinstance(block, OpaqueBlock):
-        return sent_part(block, OpenAIFormat.name)
-    url = sendable_url(block.url) if isinstance(block, ImageBlock) and images else None
-    if not isinstance(block, ImageBlock) or url is None:
-        return None
-    detail = {"detail": block.detail} if block.detail in DETAILS else {}
-    return {"type": "image_url", "image_url": {"url": url, **detail}}
-
-
-def _shown(text: str) -> str:
+def shown_text(text: str) -> str:
     """Return a text as it is sent, "" for a blank one."""
     shown = escaped_in_history(text)
     return shown if shown.strip() else ""
-
-
-def _plain(parts: Sequence[dict[str, JSONValue]]) -> JSONValue:
-    """Return parts in the API's plainest form: one text part is a string, and so is nothing."""
-    if not parts:
-        return ""
-    return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else list(parts)
-
-
-def _text_part(text: str) -> dict[str, JSONValue]:
-    return {"type": "text", "text": text}
-
-
-def _message_tokens(message: Mapping[str, JSONValue], counter: TokenCounter) -> int:
-    tokens = MESSAGE_TOKENS + counter(message["role"])
-    content = message.get("content")
-    if isinstance(content, str):
-        tokens += counter(content)
-    if isinstance(content, list):
-        tokens += sum(_part_tokens(part, counter) for part in content)
-    if "name" in message:
-        tokens += NAME_TOKENS + counter(message["name"])
-    if "tool_call_id" in message:
-        tokens += counter(message["tool_call_id"])
-    for call in message.get("tool_calls") or ():
-        tokens += _call_tokens(call, counter)
-    return tokens
-
-
-def _part_tokens(part: Mapping[str, JSONValue], counter: TokenCounter) -> int:
-    match part:
-        case {"type": "text", "text": text} | {"type": "refusal", "refusal": text}:
-            return counter(text)
-        case {"type": "image_url"}:
-            return IMAGE_TOKENS
-    return part_tokens(part, counter)
-
-
-def _call_tokens(call: Mapping[str, JSONValue], counter: TokenCounter) -> int:
-    called = call["custom"] if call.get("type") == "custom" else call["function"]
-    tokens = counter(call["id"]) + sum(map(counter, called.values()))
-    extra = call.get("extra_content")
-    return tokens if extra is None else tokens + counter(json_text(extra))

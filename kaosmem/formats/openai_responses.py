@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.blocks import EMPTY, fields_tokens, result_text
-from kaosmem.formats.delimiters import escaped_in_history, mark_text, named_speaker, speaker_line
+from kaosmem.formats.delimiters import mark_text, named_speaker, speaker_line
 from kaosmem.formats.fields import (
     extra_fields,
     extra_text,
@@ -29,20 +29,20 @@ from kaosmem.formats.fields import (
     parts_of,
     plain_id,
     plainest,
-    sendable_url,
     sent_part,
     text_field,
     tool_name,
 )
 from kaosmem.formats.layout import Mark
 from kaosmem.formats.openai import (
-    DETAILS,
     MAX_TOOL_NAME_CHARS,
     MESSAGE_TOKENS,
     OpenAIFormat,
+    content_tokens,
+    shown_text,
 )
 from kaosmem.names import shown_name
-from kaosmem.tokens.parts import IMAGE_TOKENS, part_tokens, sealed_tokens
+from kaosmem.tokens.parts import part_tokens, sealed_tokens
 from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
     ImageBlock,
@@ -65,7 +65,14 @@ _ITEM = "an openai-responses item"
 _MAX_CALL_ID_CHARS = 64
 _CALL_FIELDS = ("namespace", "caller", "async")
 _CUSTOM = ("custom", "custom_tool_call")
-_RESULTS = ("function_call_output", "custom_tool_call_output")
+_COUNTED_ITEMS = (
+    "message",
+    "function_call",
+    "custom_tool_call",
+    "function_call_output",
+    "custom_tool_call_output",
+)
+_COUNTED_TEXTS = ("role", "call_id", "name", "arguments", "input")
 _REASONING_FIELDS = ("id", "summary", "content")
 
 _Item = dict[str, JSONValue]
@@ -226,6 +233,8 @@ class ResponsesFormat(OpenAIFormat):
     """Input items of OpenAI's Responses API, as dicts."""
 
     name = "openai-responses"
+    text_type = "input_text"
+    empty = EMPTY
 
     def groups(self, messages: Sequence[object]) -> list[object]:
         """Return a list of items with one element a message: items of one reply are together."""
@@ -241,8 +250,8 @@ class ResponsesFormat(OpenAIFormat):
             grouped.append(message)
         return [*grouped, reply] if reply else grouped
 
-    def text_part(self, text: str) -> _Item:
-        return {"type": "input_text", "text": text}
+    def image_part(self, url: str, detail: str) -> _Item:
+        return {"type": "input_image", "image_url": url, "detail": detail or "auto"}
 
     def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
         rendered = super().render(layout, after=after)
@@ -264,7 +273,7 @@ class ResponsesFormat(OpenAIFormat):
         rest: list[ContentBlock] = []
         for block in entry.blocks:
             if isinstance(block, ToolResultBlock):
-                items.append(_output(block))
+                items.append(self._output(block))
             else:
                 rest.append(block)
         has_calls = any(isinstance(block, ToolUseBlock) for block in rest)
@@ -273,6 +282,17 @@ class ResponsesFormat(OpenAIFormat):
         elif rest or not items:
             items += self._users_items(entry.role, rest)
         return items or [{"role": "assistant", "content": EMPTY}]
+
+    def _output(self, result: ToolResultBlock) -> _Item:
+        output: JSONValue
+        if isinstance(result.content, str):
+            output = result_text(result.content)
+        else:
+            output = self.plain(self.parts(result.content, images=True))
+        call_id = _call_id(result.tool_use_id)
+        # `render` gives the outputs of custom tools their type.
+        sent: _Item = {"type": "function_call_output", "call_id": call_id, "output": output}
+        return sent | extra_fields(result.extra, ("caller",))
 
     def _users_items(self, role: str, content: Iterable[ContentBlock]) -> list[_Item]:
         """Return items of a user's message: its parts are one item, other items stay apart."""
@@ -283,37 +303,30 @@ class ResponsesFormat(OpenAIFormat):
             if _is_item(block):
                 items.append(sent_part(block, self.name) or {})
             else:
-                parts += _parts((block,), images=not is_system)
+                parts += self.parts((block,), images=not is_system)
         if items and not parts:
             return items
         if not is_system and role != "user":
             parts.insert(0, self.text_part(speaker_line(role)))
-        sent = {"role": "system" if is_system else "user", "content": _plain(parts)}
+        sent = {"role": "system" if is_system else "user", "content": self.plain(parts)}
         return [*items, sent]
 
     def message_tokens(self, message: Mapping[str, JSONValue], counter: TokenCounter) -> int:
-        match message:
-            case {"type": "function_call" | "custom_tool_call", **call}:
-                called = call["arguments"] if "arguments" in call else call["input"]
-                fields = {name: call[name] for name in _CALL_FIELDS if name in call}
-                tokens = counter(call["call_id"]) + counter(call["name"]) + counter(called)
-                return MESSAGE_TOKENS + tokens + fields_tokens(fields, counter)
-            case {"type": kind, "output": output, "call_id": call_id} if kind in _RESULTS:
-                caller = {"caller": message["caller"]} if "caller" in message else {}
-                tokens = counter(call_id) + fields_tokens(caller, counter)
-                return MESSAGE_TOKENS + tokens + self._content_tokens(output, counter)
-            case {"type": "reasoning"}:
-                # The summary is for people; the model reads the encrypted content.
-                return MESSAGE_TOKENS + sealed_tokens(message.get("encrypted_content") or "")
-            case {"role": role, "content": content}:
-                tokens = counter(role) + self._content_tokens(content, counter)
-                return MESSAGE_TOKENS + tokens
-        return MESSAGE_TOKENS + part_tokens(message, counter)
-
-    def _content_tokens(self, content: JSONValue, counter: TokenCounter) -> int:
-        if isinstance(content, str):
-            return counter(content)
-        return sum(_part_tokens(part, counter) for part in content)
+        kind = message.get("type", "message")
+        if kind == "reasoning":
+            # The summary is for people; the model reads the encrypted content.
+            return MESSAGE_TOKENS + sealed_tokens(message.get("encrypted_content") or "")
+        if kind not in _COUNTED_ITEMS:
+            return MESSAGE_TOKENS + part_tokens(message, counter)
+        tokens = MESSAGE_TOKENS
+        for name, value in message.items():
+            if name in _COUNTED_TEXTS:
+                tokens += counter(value)
+            elif name in ("content", "output"):
+                tokens += content_tokens(value, counter)
+            elif name in _CALL_FIELDS:
+                tokens += fields_tokens({name: value}, counter)
+        return tokens
 
     def parse(self, message: object) -> ChatMessage:
         return parse_message(message)
@@ -322,10 +335,7 @@ class ResponsesFormat(OpenAIFormat):
 def _is_of_reply(message: object) -> bool:
     """Return whether an item, of a dict or an object, is one that the model made."""
     given = message if isinstance(message, Mapping) else vars(message)
-    kind = given.get("type")
-    if kind in (None, "message"):
-        return bool(given.get("role") == "assistant")
-    return isinstance(kind, str) and not _is_output(kind)
+    return _role(given) == "assistant"
 
 
 def _is_item(block: ContentBlock) -> TypeGuard[OpaqueBlock]:
@@ -354,8 +364,8 @@ def _assistants_item(block: ContentBlock) -> _Item | None:
             return _call(block)
         case OpaqueBlock() if _is_item(block):
             return sent_part(block, ResponsesFormat.name)
-    shown = escaped_in_history(block_text(block))
-    if not shown.strip():
+    shown = shown_text(block_text(block))
+    if not shown:
         return None
     phase = extra_fields(block.extra, ("phase",)) if isinstance(block, TextBlock) else {}
     return {"role": "assistant", "content": shown, **phase}
@@ -377,18 +387,6 @@ def _call(call: ToolUseBlock) -> _Item:
     return {"type": "function_call", **sent, "arguments": call.arguments, **fields}
 
 
-def _output(result: ToolResultBlock) -> _Item:
-    output: JSONValue
-    if isinstance(result.content, str):
-        output = result_text(result.content)
-    else:
-        output = _plain(list(_parts(result.content, images=True)))
-    call_id = _call_id(result.tool_use_id)
-    # `render` gives the outputs of custom tools their type.
-    sent: _Item = {"type": "function_call_output", "call_id": call_id, "output": output}
-    return sent | extra_fields(result.extra, ("caller",))
-
-
 def _is_custom(extra: str) -> bool:
     return extra_fields(extra, ("type",)).get("type") in _CUSTOM
 
@@ -398,43 +396,3 @@ def _call_id(call_id: str) -> str:
     if is_plain and call_id.isprintable():
         return call_id
     return plain_id(call_id, max_chars=_MAX_CALL_ID_CHARS)
-
-
-def _parts(content: Iterable[ContentBlock], *, images: bool) -> Iterator[_Item]:
-    """Yield content as parts of the API, images as such where they are allowed."""
-    for block in content:
-        url = sendable_url(block.url) if isinstance(block, ImageBlock) and images else None
-        part = None
-        if isinstance(block, ImageBlock) and url is not None:
-            detail = block.detail if block.detail in DETAILS else "auto"
-            part = {"type": "input_image", "image_url": url, "detail": detail}
-        elif isinstance(block, OpaqueBlock):
-            part = sent_part(block, ResponsesFormat.name)
-        if part is not None:
-            yield part
-        elif shown := _shown(block):
-            yield {"type": "input_text", "text": shown}
-
-
-def _shown(block: ContentBlock) -> str:
-    """Return the text of a block as it is sent, "" for a blank one."""
-    shown = escaped_in_history(block_text(block))
-    return shown if shown.strip() else ""
-
-
-def _plain(parts: Sequence[_Item]) -> JSONValue:
-    """Return parts in the API's plainest form: one text is a string, and so is nothing."""
-    if not parts:
-        return EMPTY
-    if len(parts) == 1 and parts[0]["type"] == "input_text":
-        return parts[0]["text"]
-    return list(parts)
-
-
-def _part_tokens(part: Mapping[str, JSONValue], counter: TokenCounter) -> int:
-    match part:
-        case {"type": "input_text", "text": text}:
-            return counter(text)
-        case {"type": "input_image"}:
-            return IMAGE_TOKENS
-    return part_tokens(part, counter)

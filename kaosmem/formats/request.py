@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 _MARK = {"type": "ephemeral"}
@@ -27,45 +27,37 @@ class RequestParts(NamedTuple):
 
 def request_arguments(format: str, parts: RequestParts) -> dict[str, Any]:
     """Return the arguments of a call of the SDK. A format of one's own gets `messages`."""
-    return _ARGUMENTS.get(format, _chat)(parts)
+    messages = list(parts.messages)
+    tools = list(parts.tools)
+    beside: dict[str, Any] = {"system": parts.system, "tools": tools}
+    match format:
+        case "openai-responses":
+            return {"input": messages, **_filled(beside)}
+        case "gemini":
+            config = _filled({"system_instruction": parts.system, "tools": tools})
+            return {"contents": messages, **_filled({"config": config})}
+        case "anthropic" if parts.marks is not None:
+            if parts.system:
+                beside["system"] = _with_control(parts.system)
+            return {"messages": _marked(parts, _with_control), **_filled(beside)}
+        case "bedrock":
+            points = [] if parts.marks is None else [_POINT]
+            if parts.system:
+                beside["system"] = [{"text": parts.system}, *points]
+            beside["toolConfig"] = _filled({"tools": beside.pop("tools")})
+            marked = _marked(parts, lambda content: [*content, _POINT])
+            return {"messages": marked, **_filled(beside)}
+    return {"messages": messages, **_filled(beside)}
 
 
-def _chat(parts: RequestParts) -> dict[str, Any]:
-    beside = {"system": parts.system} if parts.system else {}
-    return {**beside, "messages": list(parts.messages), **_with_tools(parts.tools)}
-
-
-def _responses(parts: RequestParts) -> dict[str, Any]:
-    return {"input": list(parts.messages), **_with_tools(parts.tools)}
-
-
-def _gemini(parts: RequestParts) -> dict[str, Any]:
-    config: dict[str, Any] = _with_tools(parts.tools)
-    if parts.system:
-        config["system_instruction"] = parts.system
-    return {"contents": list(parts.messages), **({"config": config} if config else {})}
-
-
-def _anthropic(parts: RequestParts) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"messages": _marked(parts, _with_control)}
-    if parts.system:
-        block: dict[str, Any] = {"type": "text", "text": parts.system}
-        is_marked = parts.marks is not None
-        arguments["system"] = [{**block, "cache_control": _MARK}] if is_marked else parts.system
-    return arguments | _with_tools(parts.tools)
+def _filled(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that are not empty."""
+    return {name: value for name, value in fields.items() if value}
 
 
 def _with_control(content: Any) -> list[Any]:
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
     return [*blocks[:-1], {**blocks[-1], "cache_control": _MARK}]
-
-
-def _bedrock(parts: RequestParts) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"messages": _marked(parts, lambda content: [*content, _POINT])}
-    if parts.system:
-        points = [] if parts.marks is None else [_POINT]
-        arguments["system"] = [{"text": parts.system}, *points]
-    return arguments | ({"toolConfig": {"tools": list(parts.tools)}} if parts.tools else {})
 
 
 def _marked(parts: RequestParts, mark: Callable[[Any], list[Any]]) -> list[dict[str, Any]]:
@@ -74,16 +66,3 @@ def _marked(parts: RequestParts, mark: Callable[[Any], list[Any]]) -> list[dict[
     for at in list(parts.marks or ())[-3:]:
         marked[at] = {**marked[at], "content": mark(marked[at]["content"])}
     return marked
-
-
-def _with_tools(tools: Iterable[Any]) -> dict[str, Any]:
-    given = list(tools)
-    return {"tools": given} if given else {}
-
-
-_ARGUMENTS = {
-    "anthropic": _anthropic,
-    "bedrock": _bedrock,
-    "gemini": _gemini,
-    "openai-responses": _responses,
-}
