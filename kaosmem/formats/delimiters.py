@@ -120,13 +120,11 @@ class _Spellings(dict[int, str]):
         if char in self._plain:
             return self._plain[char]
         parts = unicodedata.normalize("NFKD", char)
-        seen = "".join(
-            part for part in parts if unicodedata.category(part) not in _UNSEEN_KINDS
-        ).casefold()
-        return (
-            "".join(self._plain.get(part) or self._plain.get(part.upper(), part) for part in seen)
-            or UNSEEN
-        )
+        seen = [part for part in parts if unicodedata.category(part) not in _UNSEEN_KINDS]
+        spelling = ""
+        for part in "".join(seen).casefold():
+            spelling += self._plain.get(part) or self._plain.get(part.upper(), part)
+        return spelling or UNSEEN
 
 
 @cache
@@ -152,7 +150,8 @@ def _spellings() -> _Spellings:
     return _Spellings()
 
 
-BLOCK_BEGIN, BLOCK_END = "<context>\n", "</context>\n"
+BLOCK_BEGIN = "<context>\n"
+BLOCK_END = "</context>\n"
 
 OPENING = "[the assistant speaks first]"
 """The user's turn before a history that begins with the assistant, for providers that ask for it."""
@@ -166,7 +165,8 @@ _ROLES = frozenset({"system", "user", "assistant", "tool"})
 # The patterns below are matched against a plain spelling. No part of one can match what the part
 # before it has left, so that the time is linear.
 _LINE_ENDS = r"\n\r\v\f"
-_JOIN, _BLANK = f"{UNSEEN}*+", rf"[\s{UNSEEN}]"
+_JOIN = f"{UNSEEN}*+"
+_BLANK = rf"[\s{UNSEEN}]"
 
 
 def _spelt(text: str) -> str:
@@ -213,10 +213,10 @@ _NAME_WORDS = rf"(?:[^\s:<>|\\/\"()]{{1,{_MAX_NAME_CHARS}}}+{_BLANK}?+){{1,3}}+"
 _OF_SPEAKERS = rf"{_NAME_WORDS}(?:\([^(){_LINE_ENDS}]*+\))?+{_BLANK}*+:{_BLANK}"
 _LINE_IN_SPEECH = re.compile(rf"{_BEFORE}(?={_OF_PIECES}|{_OF_SPEAKERS})")
 
-_SIGNS, _LINE_SIGNS = (
-    "<[&%\\",
-    "#[:",
-)  # each delimiter has one of these, and each that begins a line
+_SIGNS = "<[&%\\"
+"""Each delimiter has one of these."""
+_LINE_SIGNS = "#[:"
+"""Each delimiter that begins a line has one of these."""
 
 _SPEAKER = re.compile(r'<message from="([^"\s]+)">\n')
 
@@ -240,8 +240,10 @@ def shown_role(role: str) -> str:
 @lru_cache(maxsize=4_096)
 def name_without(text: str, refused: str) -> str:
     """Return a text as a name: `_` stands for blanks and for each match of `refused`."""
-    kept = (" " if _is_refused(char, refused) else char for char in without_hidden(text))
-    return re.sub(r"\s+", "_", "".join(kept))
+    kept = ""
+    for char in without_hidden(text):
+        kept += " " if _is_refused(char, refused) else char
+    return re.sub(r"\s+", "_", kept)
 
 
 def _is_refused(char: str, refused: str) -> bool:
@@ -317,13 +319,13 @@ def _escaped(text: str, others: re.Pattern[str]) -> str:
         return shown
     lines = f"\n{shown}\n"
     plain = plain_spelling(lines)
-    found = {
-        match.start() if in_history else match.end()
-        for match in others.finditer(plain)
-        if _deceives(match)
-    }
+    found = set()
+    for match in others.finditer(plain):
+        if _deceives(match):
+            found.add(match.start() if in_history else match.end())
     if may_anywhere:
-        found.update(match.start() for pattern in _ANYWHERE for match in pattern.finditer(plain))
+        for pattern in _ANYWHERE:
+            found.update(match.start() for match in pattern.finditer(plain))
         found.update(match.start() + 1 for match in _TOKENS.finditer(plain))
     if not found:
         return shown

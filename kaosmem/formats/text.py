@@ -3,19 +3,25 @@
 A section begins `## name`. Each item has a label: its source and place, the day of its timestamp,
 its speaker, and, on request, its trust:
 
-    [minutes.md:3-9, 7 May 2024] The fee is due in May.      a passage: it has no speaker
-    [:12-20] It is paid by transfer.                         a passage of the same source and day,
-    which stand together [msa.pdf p. 12] The term is two years.                   a passage of a
-    page; the next one begins [:p. 13] [session_5, 8 May 2024]                                  a
-    header over the lines of its speakers
+    [minutes.md:3-9, 7 May 2024] The fee is due in May.
+    [:12-20] It is paid by transfer.
+    [msa.pdf p. 12] The term is two years.
+    [session_5, 8 May 2024]
     Emi: I moved to Oslo.
     Kate: When?
-    [user] What is the fee?                                  neither source nor day is known
-    [until 1 June 2024] The rent is 900 euros.               a replaced version, where a question
-    asks about the past [since 1 June 2024] The rent is 950 euros.               the version that
-    replaced it Emi (newer): My office is room 12.                       it corrects an item above,
-    of the same speaker or source Emi (possibly replaced): My office is room 9.            a later
-    item may correct it, and did not fit
+    [user] What is the fee?
+    [until 1 June 2024] The rent is 900 euros.
+    [since 1 June 2024] The rent is 950 euros.
+    Emi (newer): My office is room 12.
+    Emi (possibly replaced): My office is room 9.
+
+- A passage has no speaker. Passages of one source and day stand together, under short labels.
+- A header stands over the lines of the speakers of one source and day.
+- The label `[user]` stands where neither the source nor the day is known.
+- Intervals are those of a replaced version, where a question asks about the past, and of the
+  version that replaced it.
+- `newer` says that an item corrects one above, of the same speaker or source. `possibly replaced`
+  says that a later item, which did not fit, may correct it.
 
 Every piece ends in a newline and begins with a visible mark, so that counts of pieces add up, and
 stored text can't forge a delimiter: a backslash is put before a line that begins with a label. In
@@ -81,9 +87,8 @@ POSSIBLY_REPLACED = "possibly replaced"
 NOTES = ("", NEWER, POSSIBLY_REPLACED)
 _NO_NOTES: Mapping[str, str] = MappingProxyType({})
 
-_NOTES = frozenset(
-    {"newer", "current", "replaced", "disputed"}
-)  # the notes of a label that a name without blanks could be
+_NOTES = frozenset({"newer", "current", "replaced", "disputed"})
+"""The notes of a label that a name without blanks could be."""
 _MAX_LABEL_CHARS = 200
 
 # The first of these in an item's metadata is its place in the source; its lines follow.
@@ -135,11 +140,8 @@ class LabelStyle:
         outcome = outcomes.note if outcomes else ""
         notes = ", ".join(filter(None, (note, disputed, outcome, self._verified(item), trust)))
         if self.has_speaker(item):
-            line = (
-                f"{_speaker(item.shown_role)} ({notes}): "
-                if notes
-                else f"{_speaker(item.shown_role)}: "
-            )
+            noted = f" ({notes})" if notes else ""
+            line = f"{_speaker(item.shown_role)}{noted}: "
             return line if continued else f"{self._header(item)}\n{line}"
         if continued:
             place = _place(item)
@@ -199,10 +201,7 @@ class LabelStyle:
 
 
 def source_label(item: Item) -> str:
-    """Return the source of an item with its place, such as `a.md:3-9` or `b.pdf p.
-
-    12`; "" if it has no source.
-    """
+    """Return the source of an item with its place, such as `a.md:3-9`; "" if it has no source."""
     source = _source(item)
     return f"{source}{_place(item)}" if source else ""
 
@@ -242,16 +241,12 @@ def _source(item: Item) -> str:
     source = item.metadata.get("source")
     if not isinstance(source, str):
         return ""
-    return (
-        f"./{source}" if shown_role(source) != source or source in PROVIDERS_ROLES else source
-    )  # a file is no role
+    is_a_role = shown_role(source) != source or source in PROVIDERS_ROLES
+    return f"./{source}" if is_a_role else source  # a file is no role
 
 
 def _place(item: Item) -> str:
-    """Return the place of an item in its source, as ` p.
-
-    12` or `:3-9`. Blanks of its values are replaced.
-    """
+    """Return the place of an item in its source, such as `:3-9`. Blanks of values are replaced."""
     shown = ""
     for name, form in _PLACES:
         value = item.metadata.get(name)
@@ -326,11 +321,11 @@ def item_piece(
     continued: it stands below the first item of its group, so that its label is short. note: one of
         `NOTES`.
     """
-    if text := style.bare_text(item):
+    text = style.bare_text(item)
+    if text:
         return f"{text}\n"
-    return _piece(
-        style.label(item, continued=continued, note=note), item, spoken=style.has_speaker(item)
-    )
+    label = style.label(item, continued=continued, note=note)
+    return _piece(label, item, spoken=style.has_speaker(item))
 
 
 def piece_tokens(
@@ -340,7 +335,8 @@ def piece_tokens(
 
     A text that a verbatim section shows has no label.
     """
-    if text := style.bare_text(item):
+    text = style.bare_text(item)
+    if text:
         return [counter(f"{text}\n")] * len(labels)
     spoken = style.has_speaker(item)
     if _is_changed(item, spoken=spoken) or not isinstance(item.content, str):
@@ -361,11 +357,9 @@ def recalled_header(title: str) -> str:
 
 
 def _piece(label: str, item: Item, *, spoken: bool) -> str:
-    text = (
-        escaped_in_piece(item.text, spoken=spoken)
-        if _is_changed(item, spoken=spoken)
-        else item.text
-    )
+    text = item.text
+    if _is_changed(item, spoken=spoken):
+        text = escaped_in_piece(text, spoken=spoken)
     return f"{label}{text}\n"
 
 
@@ -374,16 +368,17 @@ def _known_piece_tokens(
 ) -> list[int]:
     """Return the tokens of a text that is shown as it is, behind each of some labels.
 
-    known: The tokens of the text alone.
-
     If counts add up, only the changed ends of the text are counted.
+
+    Args:
+        known: The tokens of the text alone.
     """
     if counter.additive:
         first = _GAP.search(text, 0, _END_CHARS)
-        *_, last = (None, *_GAP.finditer(text, max(0, len(text) - _END_CHARS)))
-        if first and last and first.start() < last.start():
+        gaps = list(_GAP.finditer(text, max(0, len(text) - _END_CHARS)))
+        if first and gaps and first.start() < gaps[-1].start():
             head = text[: first.start()]
-            end = text[last.start() :]
+            end = text[gaps[-1].start() :]
             rest = known - counter(head) + counter(end + "\n") - counter(end)
             return [rest + counter(label + head) for label in labels]
     return [counter(f"{label}{text}\n") for label in labels]
@@ -431,12 +426,11 @@ class TextFormat:
         return False
 
     def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
-        history = (
-            piece
-            for part in layout.history
-            for piece in (header_piece(part.title), *map(entry_piece, part.entries))
-        )
-        return Rendered(text="".join((*layout.static, *history, *layout.block)))
+        pieces = [*layout.static]
+        for part in layout.history:
+            pieces.append(header_piece(part.title))
+            pieces += map(entry_piece, part.entries)
+        return Rendered(text="".join([*pieces, *layout.block]))
 
     def count(self, rendered: Rendered, counter: TokenCounter) -> int:
         return counter(rendered.text or "")
