@@ -15,7 +15,7 @@ from agent_framework import (
 )
 
 from kaosmem.compaction import CompactionStrategy
-from kaosmem.integrations.model_calls import Calls, ModelCalls, unknown_part
+from kaosmem.integrations.model_calls import Calls, ModelCalls, on_loop, unknown_part
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import ContentBlock
 from kaosmem.types.content import (
@@ -48,18 +48,20 @@ class KaosmemMiddleware(ChatMiddleware):
         """Pack a request, and keep its reply."""
         conversation = None if context.session is None else context.session.session_id
         options = dict(context.options or {})
-        packed = await self.calls.request(
-            conversation,
-            context.messages,
-            system=options.get("instructions") or "",
-            tools=[tool.to_json_schema_spec() for tool in options.get("tools") or ()],
+        packed = await on_loop(
+            self.calls.request(
+                conversation,
+                context.messages,
+                system=options.get("instructions") or "",
+                tools=[tool.to_json_schema_spec() for tool in options.get("tools") or ()],
+            )
         )
         context.messages = packed.messages
         context.options = {**options, "instructions": packed.system}
 
         async def keep(response: Any) -> None:
             interrupted = context.stream and response.finish_reason is None
-            await self.calls.keep(conversation, response.messages, interrupted=interrupted)
+            await on_loop(self.calls.keep(conversation, response.messages, interrupted=interrupted))
 
         context.stream_result_hooks.append(keep)
         await call_next()
@@ -106,7 +108,7 @@ class KaosmemHistoryProvider(HistoryProvider):
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[Message]:
         """Return the live messages of a session."""
-        return await self._calls.all(session_id)
+        return await on_loop(self._calls.all(session_id))
 
     async def save_messages(
         self,
@@ -117,7 +119,7 @@ class KaosmemHistoryProvider(HistoryProvider):
         **kwargs: Any,
     ) -> None:
         """Store messages at the end of a session."""
-        await self._calls.keep(session_id, messages)
+        await on_loop(self._calls.keep(session_id, messages))
 
 
 class KaosmemCompaction:
@@ -137,7 +139,7 @@ class KaosmemCompaction:
         """Shorten a list of messages in place. Return whether it has changed."""
         excluded = [each for each in messages if each.additional_properties.get(EXCLUDED_KEY)]
         shown = [each for each in messages if not each.additional_properties.get(EXCLUDED_KEY)]
-        history = [said for each in shown for said in _read(each)]
+        history = list(map(_message, shown))
         given = dict(zip(map(id, history), shown, strict=True))
         left = await self.strategy.compact(history)
         messages[:] = [*excluded, *(given.get(id(said)) or _write(said, {}) for said in left)]
@@ -145,8 +147,11 @@ class KaosmemCompaction:
 
 
 def _read(message: Message) -> list[ChatMessage]:
-    role = "assistant" if message.role == "assistant" else str(message.role)
-    return [ChatMessage(role, tuple(map(_block, message.contents)))]
+    return [_message(message)]
+
+
+def _message(message: Message) -> ChatMessage:
+    return ChatMessage(str(message.role), tuple(map(_block, message.contents)))
 
 
 def _block(content: Content) -> ContentBlock:

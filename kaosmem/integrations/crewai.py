@@ -8,7 +8,7 @@ from crewai import BaseLLM
 from pydantic import PrivateAttr
 
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.model_calls import ModelCalls
+from kaosmem.integrations.model_calls import ModelCalls, now
 from kaosmem.persistence.storage.places import Location
 
 
@@ -44,10 +44,10 @@ class KaosmemLLM(BaseLLM):
     def call(self, messages: Any, tools: Any = None, *args: Any, **options: Any) -> Any:
         """Pack a request, and keep an answer. The agent tells its calls again with their results."""
         given = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
-        packed = self._calls.request_now(self._conversation, given, tools=tools or ())
+        packed = now(self._calls.request(self._conversation, given, tools=tools or ()))
         reply = self._llm.call(packed.with_system, tools, *args, **options)
         if isinstance(reply, str) and "\nAction:" not in reply:
-            self._calls.keep_now(self._conversation, [{"role": "assistant", "content": reply}])
+            now(self._calls.keep(self._conversation, [{"role": "assistant", "content": reply}]))
         return reply
 
     def supports_function_calling(self) -> bool:

@@ -17,10 +17,18 @@ from google.adk.plugins import BasePlugin
 from google.adk.sessions import Session
 from google.genai import types
 
-from kaosmem.integrations.memories import Memory, UserMemories
-from kaosmem.integrations.model_calls import ModelCalls
+from kaosmem.integrations.model_calls import ModelCalls, on_loop
+from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
+from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
+from kaosmem.session.memory import SessionMemory
+from kaosmem.session.sessions import Sessions
 from kaosmem.types.items import Item
+
+MEMORIES_SECTION = SectionSpec("memories", eviction="none")
+"""The section that holds the memories of a user, one item each."""
+_DELETED = SectionSpec("deleted_memories", eviction="none", in_context=False)
+"""Items with the ids of deleted memories as keys, so that their session does not bring them back."""
 
 
 class KaosmemPlugin(BasePlugin):
@@ -45,12 +53,16 @@ class KaosmemPlugin(BasePlugin):
         """Pack a request."""
         config = llm_request.config
         given = config.system_instruction
-        packed = await self.calls.request(
-            _conversation(callback_context),
-            llm_request.contents,
-            system=given if isinstance(given, str) else "",
-            tools=[tool.model_dump(exclude_none=True, mode="json") for tool in config.tools or ()],
-            agent=callback_context.agent_name,
+        packed = await on_loop(
+            self.calls.request(
+                _conversation(callback_context),
+                llm_request.contents,
+                system=given if isinstance(given, str) else "",
+                tools=[
+                    tool.model_dump(exclude_none=True, mode="json") for tool in config.tools or ()
+                ],
+                agent=callback_context.agent_name,
+            )
         )
         if packed.static:
             llm_request.append_instructions([packed.static])
@@ -61,7 +73,7 @@ class KaosmemPlugin(BasePlugin):
     ) -> None:
         """Keep a reply."""
         if llm_response.content is not None and not llm_response.partial:
-            await self.calls.keep(_conversation(callback_context), [llm_response.content])
+            await on_loop(self.calls.keep(_conversation(callback_context), [llm_response.content]))
 
 
 class KaosmemMemoryService(BaseMemoryService):
@@ -78,7 +90,8 @@ class KaosmemMemoryService(BaseMemoryService):
 
     def __init__(self, location: Location, *, limit: int = 10, **options: Any) -> None:
         self._limit = limit
-        self._memories = UserMemories(location, **options)
+        sections = (*DEFAULT_SECTIONS, MEMORIES_SECTION, _DELETED)
+        self._sessions = Sessions(location, sections=sections, **options)
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Store the events of a session that are new."""
@@ -102,8 +115,18 @@ class KaosmemMemoryService(BaseMemoryService):
         metadata = dict(custom_metadata or {})
         if session_id is not None:
             metadata["session_id"] = session_id
-        memories = [_memory_of(event, metadata) for event in events]
-        await self._memories.add(_joined(app_name, user_id), memories)
+        memories = [
+            MemoryEntry(
+                id=event.id,
+                content=event.content or types.Content(),
+                author=event.author,
+                timestamp=datetime.fromtimestamp(event.timestamp, UTC).isoformat(),
+            )
+            for event in events
+        ]
+        await self.add_memory(
+            app_name=app_name, user_id=user_id, memories=memories, custom_metadata=metadata
+        )
 
     async def add_memory(
         self,
@@ -114,14 +137,13 @@ class KaosmemMemoryService(BaseMemoryService):
         custom_metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Store memories whose ids are new. A memory without an id gets a random one."""
-        added = [_memory_of_entry(entry, custom_metadata or {}) for entry in memories]
-        await self._memories.add(_joined(app_name, user_id), added)
+        await on_loop(self._add(_joined(app_name, user_id), memories, custom_metadata or {}))
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
         """Return the memories of a user that match a query, best first."""
-        found = await self._memories.search(_joined(app_name, user_id), query, self._limit)
+        found = await on_loop(self._search(_joined(app_name, user_id), query))
         return SearchMemoryResponse(memories=[_entry(item) for item in found])
 
     async def delete_memory(
@@ -129,18 +151,40 @@ class KaosmemMemoryService(BaseMemoryService):
     ) -> None:
         """Erase a memory. An unknown id changes nothing."""
         if memory_id:
-            await self._memories.delete(_joined(app_name, user_id), memory_id)
+            await on_loop(self._delete(_joined(app_name, user_id), safe_id(memory_id)))
+
+    async def _add(
+        self, user: str, memories: Sequence[MemoryEntry], metadata: Mapping[str, Any]
+    ) -> None:
+        async with self._sessions.turn(safe_id(user)) as session:
+            for memory in memories:
+                _store(session, memory, metadata)
+
+    async def _search(self, user: str, query: str) -> list[Item]:
+        async with self._sessions.turn(safe_id(user)) as session:
+            hits = session.search(query, MEMORIES_SECTION.name, self._limit)
+        return [hit.item for hit in hits]
+
+    async def _delete(self, user: str, item_id: str) -> None:
+        async with self._sessions.turn(safe_id(user)) as session:
+            if session[MEMORIES_SECTION.name].get(item_id) is not None:
+                session.add(_DELETED.name, "A deleted memory.", key=item_id)
+                await session.forget(item_id)
 
 
-def _memory_of(event: Event, metadata: Mapping[str, Any]) -> Memory:
-    told = datetime.fromtimestamp(event.timestamp, UTC).isoformat()
-    return Memory(event.id, _text(event.content), event.author, told, metadata)
-
-
-def _memory_of_entry(entry: MemoryEntry, metadata: Mapping[str, Any]) -> Memory:
-    noted = {**metadata, **entry.custom_metadata}
-    text = _text(entry.content)
-    return Memory(entry.id or "", text, entry.author or "user", entry.timestamp or "", noted)
+def _store(session: SessionMemory, memory: MemoryEntry, metadata: Mapping[str, Any]) -> None:
+    """Store a memory, unless it is blank, was stored before, or was deleted."""
+    item_id = safe_id(memory.id) if memory.id else None
+    is_deleted = item_id and session[_DELETED.name].keyed(item_id)
+    text = _text(memory.content)
+    if not text.strip() or item_id in session or is_deleted:
+        return
+    author = memory.author or "user"
+    noted = {**metadata, **memory.custom_metadata, "author": author}
+    if memory.timestamp:
+        noted["timestamp"] = memory.timestamp
+    role = "user" if author == "user" else "assistant"
+    session.add(MEMORIES_SECTION.name, text, id=item_id, role=role, metadata=noted)
 
 
 def _text(content: types.Content | None) -> str:

@@ -10,7 +10,7 @@ from haystack.dataclasses import ChatMessage, ToolCall
 from haystack.tools import flatten_tools_or_toolsets
 
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.model_calls import Calls, ModelCalls
+from kaosmem.integrations.model_calls import Calls, ModelCalls, now
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import items as chat
 from kaosmem.types.content import ToolResultBlock
@@ -53,14 +53,14 @@ class KaosmemChatGenerator:
         named = dict(generation_kwargs or {})
         conversation = named.pop("conversation", self.conversation)
         schemas = [tool.tool_spec for tool in flatten_tools_or_toolsets(tools)]
-        packed = self.calls.request_now(conversation, messages, tools=schemas)
+        packed = now(self.calls.request(conversation, messages, tools=schemas))
         result: dict[str, Any] = self.generator.run(
             messages=packed.with_system,
             generation_kwargs=named,
             tools=tools,
             streaming_callback=streaming_callback,
         )
-        self.calls.keep_now(conversation, result["replies"][:1])
+        now(self.calls.keep(conversation, result["replies"][:1]))
         return result
 
 

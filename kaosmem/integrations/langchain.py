@@ -22,7 +22,6 @@ from langgraph.store.base import (
     BaseStore,
     GetOp,
     ListNamespacesOp,
-    MatchCondition,
     Op,
     PutOp,
     Result,
@@ -31,11 +30,12 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 from langgraph.store.base import Item as StoredValue
+from langgraph.store.memory import InMemoryStore
 
 from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.model_calls import Calls, ModelCalls, Request, on_loop
+from kaosmem.integrations.model_calls import Calls, ModelCalls, Request, now, on_loop
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.sections.section import Section
@@ -81,9 +81,9 @@ class KaosmemMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_model_call(self, request: ModelRequest[Any], handler: _Sync) -> ModelResponse[Any]:
         """Pack a request, and keep its reply."""
         thread = _thread()
-        packed = self.calls.request_now(thread, request.messages, **_beside(request))
+        packed = now(self.calls.request(thread, request.messages, **_beside(request)))
         response = handler(_packed(request, packed))
-        self.calls.keep_now(thread, response.result)
+        now(self.calls.keep(thread, response.result))
         return response
 
     async def awrap_model_call(
@@ -91,9 +91,9 @@ class KaosmemMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any]:
         """Pack a request, and keep its reply."""
         thread = _thread()
-        packed = await self.calls.request(thread, request.messages, **_beside(request))
+        packed = await on_loop(self.calls.request(thread, request.messages, **_beside(request)))
         response = await handler(_packed(request, packed))
-        await self.calls.keep(thread, response.result)
+        await on_loop(self.calls.keep(thread, response.result))
         return response
 
 
@@ -226,23 +226,13 @@ def _candidates(memory: SessionMemory, query: str | None) -> Iterator[tuple[Item
             yield item, score
 
 
-def _namespaces(section: Section, op: ListNamespacesOp) -> list[_Namespace]:
-    found = set()
+def _namespaces(section: Section, op: ListNamespacesOp) -> Result:
+    """Return namespaces as LangGraph's own store does, which is given those of the section."""
+    listed = InMemoryStore()
     for item in section:
-        namespace = _fields(item)["namespace"]
-        if all(_is_matched(namespace, condition) for condition in op.match_conditions or ()):
-            found.add(namespace[: op.max_depth])
-    return sorted(found)[op.offset : op.offset + op.limit]
-
-
-def _is_matched(namespace: _Namespace, condition: MatchCondition) -> bool:
-    path = condition.path
-    if len(namespace) < len(path):
-        return False
-    is_prefix = condition.match_type == "prefix"
-    compared = namespace[: len(path)] if is_prefix else namespace[len(namespace) - len(path) :]
-    pairs = zip(compared, path, strict=True)
-    return all(wanted in ("*", label) for label, wanted in pairs)
+        fields = _fields(item)
+        listed.put(fields["namespace"], fields["key"], {})
+    return listed.batch([op])[0]
 
 
 def _matches(value: Any, wanted: Any) -> bool:

@@ -8,7 +8,7 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.utils import CallTypes
 
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.model_calls import ModelCalls
+from kaosmem.integrations.model_calls import ModelCalls, on_loop
 from kaosmem.persistence.storage.places import Location
 
 
@@ -41,7 +41,7 @@ class KaosmemLogger(CustomLogger):
         if not conversation or call_type is not CallTypes.acompletion:
             return None
         tools = kwargs.get("tools") or ()
-        packed = await self.calls.request(conversation, kwargs["messages"], tools=tools)
+        packed = await on_loop(self.calls.request(conversation, kwargs["messages"], tools=tools))
         return {**kwargs, "messages": packed.with_system}
 
     async def async_post_call_success_deployment_hook(
@@ -51,7 +51,7 @@ class KaosmemLogger(CustomLogger):
         conversation = _conversation(request_data)
         choices = getattr(response, "choices", ())
         if conversation and call_type is CallTypes.acompletion and choices:
-            await self.calls.keep(conversation, [choices[0].message.model_dump()])
+            await on_loop(self.calls.keep(conversation, [choices[0].message.model_dump()]))
         return response
 
 

@@ -8,7 +8,7 @@ from llama_index.core.base.llms import types as llama
 from llama_index.core.memory import BaseMemory
 from pydantic import PrivateAttr
 
-from kaosmem.integrations.model_calls import Calls, ModelCalls, unknown_part
+from kaosmem.integrations.model_calls import Calls, ModelCalls, now, unknown_part
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import ContentBlock
 from kaosmem.types.content import (
@@ -52,26 +52,26 @@ class KaosmemMemory(BaseMemory):
 
     def get(self, input: str | None = None, **_: Any) -> list[llama.ChatMessage]:
         """Return the packed request."""
-        return self._calls.request_now(self._conversation, self._recent).with_system
+        return now(self._calls.request(self._conversation, self._recent)).with_system
 
     def get_all(self) -> list[llama.ChatMessage]:
         """Return all messages that the session holds live."""
-        return self._calls.all_now(self._conversation)
+        return now(self._calls.all(self._conversation))
 
     def put(self, message: llama.ChatMessage) -> None:
         """Store a message."""
         self._recent.append(message)
-        self._calls.keep_now(self._conversation, [message])
+        now(self._calls.keep(self._conversation, [message]))
 
     def set(self, messages: list[llama.ChatMessage]) -> None:
         """Store the new ones of messages that stand for the whole conversation."""
         self._recent = list(messages)
-        self._calls.request_now(self._conversation, self._recent)
+        now(self._calls.request(self._conversation, self._recent))
 
     def reset(self) -> None:
         """Move all messages to the archive."""
         self._recent = []
-        self._calls.clear_now(self._conversation)
+        now(self._calls.clear(self._conversation))
 
 
 def _read(message: llama.ChatMessage) -> list[ChatMessage]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice
@@ -65,7 +66,7 @@ class ModelCalls(Generic[M]):
     """The model calls of one agent, with a session for each conversation.
 
     The sessions live in the event loop of `SyncSessionMemory`, so that calls may come from any
-    thread and any event loop. Each call saves.
+    thread and any event loop: run its coroutines by `on_loop` or `now`. Each call saves.
 
     Args:
         location: A path, a URL that fsspec understands, or a filesystem.
@@ -127,90 +128,9 @@ class ModelCalls(Generic[M]):
             InvalidArgumentError: If the conversation has no id.
             KaosmemError: As `SessionMemory.assemble_context`.
         """
-        work = self._request(self._session_id(conversation), messages, system, tools, agent)
-        return await on_loop(work)
-
-    def request_now(
-        self,
-        conversation: object,
-        messages: Sequence[M],
-        *,
-        system: str = "",
-        tools: Sequence[Mapping[str, JSONValue]] = (),
-        agent: str = "",
-    ) -> Request[M]:
-        """Do the same as `request` without `async`."""
-        work = self._request(self._session_id(conversation), messages, system, tools, agent)
-        return LOOP.run(lambda: work)
-
-    async def keep(
-        self, conversation: object, replies: Sequence[M], *, interrupted: bool = False
-    ) -> None:
-        """Store the reply to the last request of a conversation, which may be several messages.
-
-        Args:
-            interrupted: Whether its stream ended early. The metadata of its messages say so.
-        """
-        await on_loop(self._keep(self._session_id(conversation), replies, interrupted))
-
-    async def all(self, conversation: object) -> list[M]:
-        """Return the messages of a conversation that its session holds live."""
-        return await on_loop(self._all(self._session_id(conversation)))
-
-    def keep_now(self, conversation: object, replies: Sequence[M]) -> None:
-        """Do the same as `keep` without `async`."""
-        work = self._keep(self._session_id(conversation), replies)
-        LOOP.run(lambda: work)
-
-    def all_now(self, conversation: object) -> list[M]:
-        """Return the messages of a conversation that its session holds live."""
-        work = self._all(self._session_id(conversation))
-        return LOOP.run(lambda: work)
-
-    def clear_now(self, conversation: object) -> None:
-        """Move the messages of a conversation to the archive."""
-        work = self._clear(self._session_id(conversation))
-        LOOP.run(lambda: work)
-
-    async def _all(self, session_id: str) -> list[M]:
-        async with self._sessions.turn(session_id) as memory:
-            said = [item.message for item in memory["messages"]]
-        if self._write is None:
-            sent: list[Any] = render_messages(said, self._format).messages or []
-            return sent
-        return self._written(_single(iter(said)), (), self._write)
-
-    async def _clear(self, session_id: str) -> None:
-        async with self._sessions.turn(session_id) as memory:
-            for item in list(memory["messages"]):
-                memory.remove(item.id)
-
-    def _session_id(self, conversation: object) -> str:
-        return conversation_session_id(conversation, self._id_remedy)
-
-    async def _keep(self, session_id: str, replies: Sequence[M], interrupted: bool = False) -> None:
-        metadata = INTERRUPTED if interrupted else None
-        async with self._sessions.turn(session_id) as memory:
-            for message in messages_apart(self._read_all(replies), self._format):
-                memory.add_message(message, format=self._format, metadata=metadata)
-
-    def _read_all(self, given: Sequence[M]) -> Sequence[object]:
-        """Return messages as the session takes them."""
-        if self._read is None:
-            return given
-        return [message for each in given for message in self._read(each)]
-
-    async def _request(
-        self,
-        session_id: str,
-        messages: Sequence[M],
-        system: str,
-        tools: Sequence[Mapping[str, JSONValue]],
-        agent: str,
-    ) -> Request[M]:
         prompts, said = _without_prompts(self._read_all(messages))
         system = "\n\n".join([*prompts, system] if system else prompts)
-        async with self._sessions.turn(session_id) as memory:
+        async with self._turn(conversation) as memory:
             await self._sync(memory, said)
             context = await memory.assemble_context(
                 budget=self._budget,
@@ -221,6 +141,46 @@ class ModelCalls(Generic[M]):
                 tools=tools,
             )
         return self._packed(context, system, messages)
+
+    async def keep(
+        self, conversation: object, replies: Sequence[M], *, interrupted: bool = False
+    ) -> None:
+        """Store the reply to the last request of a conversation, which may be several messages.
+
+        Args:
+            interrupted: Whether its stream ended early. The metadata of its messages say so.
+        """
+        metadata = INTERRUPTED if interrupted else None
+        async with self._turn(conversation) as memory:
+            for message in messages_apart(self._read_all(replies), self._format):
+                memory.add_message(message, format=self._format, metadata=metadata)
+
+    async def all(self, conversation: object) -> list[M]:
+        """Return the messages of a conversation that its session holds live."""
+        async with self._turn(conversation) as memory:
+            said = [item.message for item in memory["messages"]]
+        if self._write is None:
+            sent: list[Any] = render_messages(said, self._format).messages or []
+            return sent
+        return self._written(_single(iter(said)), (), self._write)
+
+    async def clear(self, conversation: object) -> None:
+        """Move the messages of a conversation to the archive."""
+        async with self._turn(conversation) as memory:
+            for item in list(memory["messages"]):
+                memory.remove(item.id)
+
+    def _turn(self, conversation: object) -> AbstractAsyncContextManager[SessionMemory]:
+        return self._sessions.turn(conversation_session_id(conversation, self._id_remedy))
+
+    def _read_all(self, given: Sequence[M]) -> Sequence[object]:
+        """Return messages as the session takes them."""
+        if self._read is None:
+            return given
+        messages: list[object] = []
+        for each in given:
+            messages += self._read(each)
+        return messages
 
     async def _sync(self, memory: SessionMemory, given: Sequence[object]) -> None:
         """Store the new ones of messages. A list without answers begins after the last answer."""
@@ -273,7 +233,9 @@ class ModelCalls(Generic[M]):
         """
         originals = self._originals(given[-len(shown) - _MORE_COMPARED :])
         lengths = sorted({len(each) for each in originals}, reverse=True)
-        calls = {call.id: call for each in shown for call in _calls(each)}
+        calls = {}
+        for each in shown:
+            calls.update({call.id: call for call in _calls(each)})
         written = []
         place = 0
         while place < len(shown):
@@ -306,6 +268,11 @@ class ModelCalls(Generic[M]):
 async def on_loop(work: Coroutine[Any, Any, T]) -> T:
     """Run work in the event loop of `SyncSessionMemory`, and wait for it in any other loop."""
     return await asyncio.wrap_future(LOOP.start(lambda: work))
+
+
+def now(work: Coroutine[Any, Any, T]) -> T:
+    """Run work in the event loop of `SyncSessionMemory`, and wait for it without `async`."""
+    return LOOP.run(lambda: work)
 
 
 def conversation_session_id(conversation: object, remedy: str) -> str:

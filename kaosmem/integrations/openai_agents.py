@@ -56,20 +56,23 @@ class KaosmemFilter(RunHooks[Any]):
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Pack a request."""
         tools = [tool for tool in data.agent.tools if isinstance(tool, FunctionTool)]
-        packed = await self.calls.request(
-            self._named(data.context),
-            data.model_data.input,
-            system=data.model_data.instructions or "",
-            tools=[
-                tool_schema(tool.name, tool.description, tool.params_json_schema) for tool in tools
-            ],
-            agent=data.agent.name,
+        packed = await on_loop(
+            self.calls.request(
+                self._named(data.context),
+                data.model_data.input,
+                system=data.model_data.instructions or "",
+                tools=[
+                    tool_schema(tool.name, tool.description, tool.params_json_schema)
+                    for tool in tools
+                ],
+                agent=data.agent.name,
+            )
         )
         return ModelInputData(input=packed.messages, instructions=packed.system or None)
 
     async def on_llm_end(self, context: Any, agent: Any, response: ModelResponse) -> None:
         """Keep a reply."""
-        await self.calls.keep(self._named(context.context), response.to_input_items())
+        await on_loop(self.calls.keep(self._named(context.context), response.to_input_items()))
 
     def _named(self, context: Any) -> str:
         named = self.conversation

@@ -19,7 +19,7 @@ from openhands.sdk.llm import Message
 from pydantic import ConfigDict, PrivateAttr
 
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.model_calls import Calls, ModelCalls
+from kaosmem.integrations.model_calls import Calls, ModelCalls, now
 from kaosmem.types.items import ChatMessage
 
 _Group = tuple[LLMConvertibleEvent, ...]
@@ -55,13 +55,18 @@ class KaosmemCondenser(CondenserBase):
         """Pack a request."""
         prompts = [event for event in view.events if isinstance(event, SystemPromptEvent)]
         events = [event for event in view.events if not isinstance(event, SystemPromptEvent)]
-        texts = [part.text for prompt in prompts for part in prompt.to_llm_message().content]
-        tools = [tool for prompt in prompts for tool in prompt.tools]
-        packed = self._calls.request_now(
-            self.conversation,
-            [tuple(group) for _, group in groupby(events, key=_message_id)],
-            system="\n".join(texts),
-            tools=[tool.to_openai_tool(add_security_risk_prediction=True) for tool in tools],
+        texts = []
+        tools = []
+        for prompt in prompts:
+            texts += [part.text for part in prompt.to_llm_message().content]
+            tools += prompt.tools
+        packed = now(
+            self._calls.request(
+                self.conversation,
+                [tuple(group) for _, group in groupby(events, key=_message_id)],
+                system="\n".join(texts),
+                tools=[tool.to_openai_tool(add_security_risk_prediction=True) for tool in tools],
+            )
         )
         static = [_event({"role": "system", "content": packed.static})] if packed.static else []
         return View(events=[*prompts, *static, *chain.from_iterable(packed.messages)])
@@ -73,7 +78,7 @@ class KaosmemCondenser(CondenserBase):
     def keep(self, event: Event) -> None:
         """Store a reply of the agent. Other events are stored with the next request."""
         if isinstance(event, MessageEvent) and event.source == "agent":
-            self._calls.keep_now(self.conversation, [(event,)])
+            now(self._calls.keep(self.conversation, [(event,)]))
 
 
 def _message_id(event: LLMConvertibleEvent) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from smolagents import ChatMessage, MemoryStep, MessageRole, Model
 from smolagents.models import get_tool_json_schema
 
-from kaosmem.integrations.model_calls import Calls, ModelCalls, unknown_part
+from kaosmem.integrations.model_calls import Calls, ModelCalls, now, unknown_part
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import ContentBlock
 from kaosmem.types import items as chat
@@ -48,19 +48,25 @@ class KaosmemModel(Model):
 
     def generate(self, messages: list[Any], *args: Any, **options: Any) -> ChatMessage:
         """Pack a request. The agent tells the reply again in its next one."""
-        given = [
-            ChatMessage.from_dict(each) if isinstance(each, dict) else each for each in messages
-        ]
+        given = list(map(_message_of, messages))
         tools = options.get("tools_to_call_from") or ()
-        packed = self.calls.request_now(
-            self.conversation, _groups(given), tools=[get_tool_json_schema(tool) for tool in tools]
+        packed = now(
+            self.calls.request(
+                self.conversation,
+                _groups(given),
+                tools=[get_tool_json_schema(tool) for tool in tools],
+            )
         )
         sent = [message for group in packed.with_system for message in group]
         return self.model.generate(sent, *args, **options)
 
     def keep(self, step: MemoryStep, **_: Any) -> None:
         """Store a step of the agent: a callback of its `step_callbacks`, for the last answer."""
-        self.calls.keep_now(self.conversation, _groups(step.to_messages()))
+        now(self.calls.keep(self.conversation, _groups(step.to_messages())))
+
+
+def _message_of(given: Any) -> ChatMessage:
+    return ChatMessage.from_dict(given) if isinstance(given, dict) else given
 
 
 def _groups(messages: list[ChatMessage]) -> list[_Group]:

@@ -10,7 +10,7 @@ from strands.middleware import InvokeModelStage
 from strands.middleware.stages import InvokeModelContext
 from strands.plugins import Plugin
 
-from kaosmem.integrations.model_calls import ModelCalls
+from kaosmem.integrations.model_calls import ModelCalls, on_loop
 from kaosmem.persistence.storage.places import Location
 
 
@@ -41,11 +41,13 @@ class KaosmemPlugin(Plugin):
     async def pack(self, context: InvokeModelContext) -> InvokeModelContext:
         """Pack a request."""
         given = context.system_prompt
-        packed = await self.calls.request(
-            self.conversation or context.agent.session_id,
-            [_said(message) for message in context.messages],
-            system=given if isinstance(given, str) else "",
-            tools=context.tool_specs,
+        packed = await on_loop(
+            self.calls.request(
+                self.conversation or context.agent.session_id,
+                [_said(message) for message in context.messages],
+                system=given if isinstance(given, str) else "",
+                tools=context.tool_specs,
+            )
         )
         prompt = packed.system if isinstance(given, str | None) else given
         return context.replace(messages=packed.messages, system_prompt=prompt)
@@ -54,10 +56,12 @@ class KaosmemPlugin(Plugin):
         """Keep a reply."""
         response = event.stop_response
         if response is not None and not event.retry:
-            await self.calls.keep(
-                self.conversation or event.agent.session_id,
-                [_said(response.message)],
-                interrupted=response.stop_reason == "cancelled",
+            await on_loop(
+                self.calls.keep(
+                    self.conversation or event.agent.session_id,
+                    [_said(response.message)],
+                    interrupted=response.stop_reason == "cancelled",
+                )
             )
 
 
