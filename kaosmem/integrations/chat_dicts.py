@@ -10,13 +10,19 @@ from dataclasses import replace
 from typing import Any
 
 from kaosmem.formats import parse_message
-from kaosmem.formats.openai import OpenAIFormat
 from kaosmem.integrations.model_calls import Calls
 from kaosmem.types import ContentBlock, JSONValue
-from kaosmem.types.content import ThinkingBlock, ToolResultBlock, ToolUseBlock, check_content
+from kaosmem.types.content import (
+    ImageBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    block_text,
+    check_content,
+)
 from kaosmem.types.items import ChatMessage
 
-_FORMAT = OpenAIFormat()
+ROLES = ("system", "user", "assistant", "tool")
 
 
 def read_chat_dict(message: Mapping[str, JSONValue]) -> list[ChatMessage]:
@@ -36,31 +42,43 @@ def read_chat_dict(message: Mapping[str, JSONValue]) -> list[ChatMessage]:
 def write_chat_dict(message: ChatMessage, calls: Calls | None = None) -> dict[str, Any]:
     """Return a message as a dict. A result of a tool is alone in its message.
 
-    Ids stay as they are, so that they fit messages that a framework keeps itself.
-
     Args:
         calls: The calls of the request, which dicts do without.
     """
-    (written,) = _FORMAT.entry_messages(message)
-    written["content"] = _joined(written["content"])
-    calls_sent = iter(written.get("tool_calls", ()))
+    role = message.role if message.role in ROLES else "user"
+    written: dict[str, Any] = {"role": role}
+    if role != message.role:
+        written["name"] = message.role
+    results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
+    if results:
+        return {**written, "tool_call_id": results[0].tool_use_id, "content": message.text}
+    written["content"] = _content(message)
     for block in message.blocks:
-        if isinstance(block, ToolResultBlock):
-            written["tool_call_id"] = block.tool_use_id
-        elif isinstance(block, ToolUseBlock):
-            next(calls_sent)["id"] = block.id
+        if isinstance(block, ToolUseBlock):
+            function = {"name": block.name, "arguments": block.arguments}
+            call = {"id": block.id, "type": "function", "function": function}
+            written.setdefault("tool_calls", []).append(call)
         elif isinstance(block, ThinkingBlock):
             written.setdefault("thinking_blocks", []).append(_thinking_dict(block))
     return written
 
 
-def _joined(content: JSONValue) -> JSONValue:
-    """Return texts alone as one text, and other parts as they are."""
-    if content is None:
-        return ""
-    if isinstance(content, str) or any(part["type"] != "text" for part in content):
-        return content
-    return "\n\n".join(part["text"] for part in content)
+def _content(message: ChatMessage) -> str | list[dict[str, Any]]:
+    """Return a text where there are texts alone, else parts."""
+    if not any(isinstance(block, ImageBlock) for block in message.blocks):
+        shown = (block for block in message.blocks if not isinstance(block, _BESIDE))
+        return "\n\n".join(map(block_text, shown))
+    parts: list[dict[str, Any]] = []
+    for block in message.blocks:
+        if isinstance(block, ImageBlock):
+            parts.append({"type": "image_url", "image_url": {"url": block.url}})
+        elif not isinstance(block, _BESIDE):
+            parts.append({"type": "text", "text": block_text(block)})
+    return parts
+
+
+_BESIDE = (ThinkingBlock, ToolUseBlock)
+"""Blocks that have fields of their own beside the content."""
 
 
 def _thinking(block: Mapping[str, JSONValue]) -> ContentBlock:
