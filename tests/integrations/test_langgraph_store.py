@@ -40,9 +40,11 @@ FILTERS: Any = st.none() | st.one_of(
     st.builds(lambda lang: {"part": {"lang": lang}}, LABELS),
 )
 OPS = st.one_of(
-    st.builds(PutOp, NAMESPACES, KEYS, VALUES | st.none()),
+    st.builds(lambda *given: PutOp(*given), NAMESPACES, KEYS, VALUES | st.none()),
     st.builds(GetOp, NAMESPACES, KEYS),
-    st.builds(SearchOp, NAMESPACES | st.just(()), FILTERS, st.just(1_000)),
+    st.builds(
+        lambda prefix, wanted: SearchOp(prefix, wanted, 1_000), NAMESPACES | st.just(()), FILTERS
+    ),
 )
 
 
