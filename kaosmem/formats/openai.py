@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 
 _MESSAGE = "an openai message"
-_Part: TypeAlias = TextBlock | ImageBlock | OpaqueBlock
+Part: TypeAlias = TextBlock | ImageBlock | OpaqueBlock
 
 
 def parse_message(message: object) -> ChatMessage:
@@ -109,9 +109,7 @@ def _parse_tool_message(given: Mapping[str, JSONValue]) -> ChatMessage:
         InvalidArgumentError: If it has no content. An empty result is an empty content.
     """
     check_has_content(given, "an openai tool message")
-    parts = tuple(_parse_content(given.get("content")))
-    is_text = all(isinstance(part, TextBlock) for part in parts)
-    content: ResultContent = content_text(parts) if is_text else parts
+    content = result_content(_parse_content(given.get("content")))
     call_id = text_field(given, "tool_call_id", _MESSAGE)
     return ChatMessage("tool", check_content((ToolResultBlock(call_id, content),)))
 
@@ -154,26 +152,51 @@ def _parse_spoken(given: Mapping[str, JSONValue]) -> Iterator[ContentBlock]:
         yield TextBlock(text_field(mapping_of(audio, "audio"), "transcript", "audio"))
 
 
-def _parse_content(content: JSONValue) -> list[_Part]:
+def _parse_content(content: JSONValue) -> list[Part]:
     if content is None or content == "":
         return []
     if isinstance(content, str):
         return [TextBlock(content)]
-    return [_parse_part(part) for part in parts_of(content, _MESSAGE)]
+    parts = parts_of(content, _MESSAGE)
+    return [parse_part(part, OpenAIFormat.name, _MESSAGE) for part in parts]
 
 
-def _parse_part(part: Mapping[str, JSONValue]) -> _Part:
+def parse_part(part: Mapping[str, JSONValue], provider: str, what: str) -> Part:
+    """Return a part of a message of one of OpenAI's APIs. Raises InvalidArgumentError.
+
+    Args:
+        provider: The format. A part that only its API can read is kept for it.
+        what: The message, for errors.
+    """
     match part:
-        case {"type": "text", "text": text} | {"type": "refusal", "refusal": text}:
+        case {
+            "type": "text" | "input_text" | "output_text",
+            "text": str() as text,
+        } | {"type": "refusal", "refusal": str() as text}:
             return TextBlock(text)
-        case {"type": "image_url", "image_url": {"url": str() as url, **rest}}:
+        case {"type": "image_url", "image_url": {"url": str() as url, **rest}} | {
+            "type": "input_image",
+            "image_url": str() as url,
+            **rest,
+        }:
             return ImageBlock(url, media_type_of(url), str(rest.get("detail") or ""))
-    if part.get("type") in ("text", "refusal", "image_url"):
-        kind = part["type"]
+    kind = part.get("type")
+    if kind in _KNOWN_PARTS:
+        missing = kind.rpartition("_")[2]
         raise InvalidArgumentError(
-            f"a part of type {kind!r} of {_MESSAGE} lacks its {kind}; give it"
+            f"a part of type {kind!r} of {what} lacks its {missing}; give it"
         )
-    return opaque_block(part, OpenAIFormat.name, _MESSAGE)
+    return opaque_block(part, provider, what)
+
+
+_KNOWN_PARTS = ("text", "input_text", "output_text", "refusal", "image_url")
+
+
+def result_content(parts: Iterable[Part]) -> ResultContent:
+    """Return the parts of a result, one text where they are texts alone."""
+    content = tuple(parts)
+    is_text = all(isinstance(part, TextBlock) for part in content)
+    return content_text(content) if is_text else content
 
 
 def _parse_call(call: Mapping[str, JSONValue]) -> ToolUseBlock:

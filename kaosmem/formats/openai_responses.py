@@ -24,7 +24,6 @@ from kaosmem.formats.fields import (
     extra_fields,
     extra_text,
     mapping_of,
-    media_type_of,
     opaque_block,
     parts_of,
     plain_id,
@@ -38,22 +37,22 @@ from kaosmem.formats.openai import (
     MAX_TOOL_NAME_CHARS,
     MESSAGE_TOKENS,
     OpenAIFormat,
+    Part,
     content_tokens,
+    parse_part,
+    result_content,
     shown_text,
 )
 from kaosmem.names import shown_name
 from kaosmem.tokens.parts import part_tokens, sealed_tokens
 from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
-    ImageBlock,
-    ResultContent,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     block_text,
     check_content,
-    content_text,
 )
 from kaosmem.types.items import ChatMessage
 
@@ -76,7 +75,6 @@ _COUNTED_TEXTS = ("role", "call_id", "name", "arguments", "input")
 _REASONING_FIELDS = ("id", "summary", "content")
 
 _Item = dict[str, JSONValue]
-_Part = TextBlock | ImageBlock | OpaqueBlock
 
 
 def parse_message(message: object) -> ChatMessage:
@@ -175,20 +173,8 @@ def _parse_message_item(item: Mapping[str, JSONValue]) -> Iterator[ContentBlock]
         yield TextBlock(parsed.text, extra=extra) if isinstance(parsed, TextBlock) else parsed
 
 
-def _parse_part(part: Mapping[str, JSONValue]) -> _Part:
-    match part:
-        case {"type": "input_text" | "output_text" | "text", "text": str() as text} | {
-            "type": "refusal",
-            "refusal": str() as text,
-        }:
-            return TextBlock(text)
-        case {"type": "input_image", "image_url": str() as url, **rest}:
-            return ImageBlock(url, media_type_of(url), str(rest.get("detail") or ""))
-    if part.get("type") in ("input_text", "output_text", "refusal"):
-        raise InvalidArgumentError(
-            f"a part of type {part['type']!r} of {_ITEM} lacks its text; give it"
-        )
-    return opaque_block(part, ResponsesFormat.name, _ITEM)
+def _parse_part(part: Mapping[str, JSONValue]) -> Part:
+    return parse_part(part, ResponsesFormat.name, _ITEM)
 
 
 def _parse_reasoning(item: Mapping[str, JSONValue]) -> ThinkingBlock:
@@ -214,16 +200,11 @@ def _parse_reasoning(item: Mapping[str, JSONValue]) -> ThinkingBlock:
 
 def _parse_output(item: Mapping[str, JSONValue]) -> ToolResultBlock:
     output = item.get("output")
-    content: ResultContent
-    if isinstance(output, str):
-        content = output
-    else:
-        parts = tuple(map(_parse_part, parts_of(output, _ITEM)))
-        is_text = all(isinstance(part, TextBlock) for part in parts)
-        content = content_text(parts) if is_text else parts
+    given = [{"type": "text", "text": output}] if isinstance(output, str) else output
+    parts = map(_parse_part, parts_of(given, _ITEM))
     return ToolResultBlock(
         text_field(item, "call_id", _ITEM),
-        content,
+        result_content(parts),
         extra=extra_text(item, ("caller",)),
         name=str(item.get("name") or ""),
     )
