@@ -350,34 +350,36 @@ class BlockFormat(ABC):
 
     def shown_blocks(self, content: Iterable[ContentBlock]) -> list[Block]:
         """Return blocks of a user's message or of a result, at least one."""
+        return self._shown(content, is_assistants=False) or [self.text(EMPTY)]
+
+    def _shown(self, content: Iterable[ContentBlock], *, is_assistants: bool) -> list[Block]:
         blocks = []
         for block in content:
-            shown = self._users_block(block)
+            shown = self._shown_block(block, is_assistants=is_assistants)
             if shown is not None:
                 blocks.append(shown)
-        return blocks or [self.text(EMPTY)]
+        return blocks
 
-    def _users_block(self, block: ContentBlock) -> Block | None:
+    def _shown_block(self, block: ContentBlock, *, is_assistants: bool) -> Block | None:
         shown: Block | None = None
         match block:
             case TextBlock():
                 return self.said(block)
             case ThinkingBlock():
-                return None
-            case DocumentBlock():
+                is_sent = is_assistants and block.is_sealed_by(self.name)
+                return self.thinking(block) if is_sent else None
+            case ToolUseBlock() if is_assistants:
+                return self.call(block)
+            case DocumentBlock() if not is_assistants:
                 shown = self.document(block)
-            case ImageBlock():
+            case ImageBlock() if not is_assistants:
                 shown = self.image(block)
             case OpaqueBlock():
                 shown = sent_part(block, self.name)
         return self.said(TextBlock(block_text(block))) if shown is None else shown
 
     def _assistants_blocks(self, content: Sequence[ContentBlock]) -> list[Block]:
-        blocks = []
-        for block in content:
-            shown = self._assistants_block(block)
-            if shown is not None:
-                blocks.append(shown)
+        blocks = self._shown(content, is_assistants=True)
         has_parts = any(isinstance(block, OpaqueBlock) for block in content)
         # Thinking stays where it is between a server's tools: whoever moves it is refused.
         if self.has_thinking_first and not has_parts:
@@ -387,18 +389,6 @@ class BlockFormat(ABC):
         if self.is_trimmed and self.kind(blocks[-1]) == Kind.TEXT:
             blocks[-1]["text"] = blocks[-1]["text"].rstrip()
         return self.finished(blocks)
-
-    def _assistants_block(self, block: ContentBlock) -> Block | None:
-        match block:
-            case ThinkingBlock():
-                return self.thinking(block) if block.is_sealed_by(self.name) else None
-            case ToolUseBlock():
-                return self.call(block)
-            case OpaqueBlock():
-                return self._users_block(block)
-            case TextBlock():
-                return self.said(block)
-        return self.said(TextBlock(block_text(block)))
 
 
 def arguments_of(call: ToolUseBlock) -> dict[str, JSONValue]:

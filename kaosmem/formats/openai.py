@@ -183,8 +183,9 @@ def parse_part(part: Mapping[str, JSONValue], provider: str, what: str) -> Part:
     kind = part.get("type")
     if kind in _KNOWN_PARTS:
         missing = kind.rpartition("_")[2]
+        given = type(part.get(missing)).__name__
         raise InvalidArgumentError(
-            f"a part of type {kind!r} of {what} lacks its {missing}; give it"
+            f"a part of type {kind!r} of {what} lacks its {missing}: it has a {given}; give a str"
         )
     return opaque_block(part, provider, what)
 
