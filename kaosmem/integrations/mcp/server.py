@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import Annotated, Any
 
 from mcp.server import MCPServer
@@ -27,6 +28,8 @@ from kaosmem.session.tools import MemoryTools, cut, item_line
 
 MIN_TOKEN_CHARS = 16
 """Length of the shortest token that guards a server."""
+_LEAST_LINE_TOKENS = 8
+"""The line of any item has more tokens: an id, a section and a day."""
 _INSTRUCTIONS = (
     "The long-term memory of this agent. Call assemble_context first: it returns all that matters "
     "to a question within a budget of tokens. Call remember for statements that later "
@@ -188,8 +191,8 @@ async def _section_text(turns: SessionTurns, name: str) -> str:
     """Return the newest items of a section that fit the size of a result, newest first."""
 
     async def work(memory: SessionMemory) -> str:
-        lines = [item_line(item) for item in memory[name]]
-        text = "\n".join(reversed(lines))
+        newest = islice(reversed(memory[name]), turns.max_tokens // _LEAST_LINE_TOKENS + 1)
+        text = "\n".join(map(item_line, newest))
         return cut(text, memory.admin.counter, turns.max_tokens)
 
     return await turns.run(work)
