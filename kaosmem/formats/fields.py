@@ -38,12 +38,19 @@ class CallIds:
 
     A stored id that is plain and new stays as it is; one that was used before in the request is
     numbered.
-    taken: ids that the request has already. max_chars: of an id; None: any number.
+
+    Args:
+        taken: The ids that the request has already.
+        max_chars: Length of an id. None: any number.
+
+    Attributes:
+        names: The tools of the calls by their stored ids, for APIs whose results repeat them.
     """
 
     def __init__(self, taken: Iterable[str] = (), *, max_chars: int | None = None) -> None:
         self._max_chars = max_chars
         self._taken = set(taken)
+        self.names: dict[str, str] = {}
         self._latest: dict[str, str] = {}  # stored id -> id given to its latest call
 
     def call(self, stored: str) -> str:

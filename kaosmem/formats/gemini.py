@@ -15,7 +15,7 @@ import re
 from base64 import b64encode, urlsafe_b64decode
 from binascii import Error as Base64Error
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kaosmem.arguments import json_text
@@ -255,14 +255,6 @@ def _parse_inner(part: Mapping[str, JSONValue]) -> _Inner:
     return opaque_block(part, GeminiFormat.name, _CONTENT, kind=kind)
 
 
-class _NamedIds(CallIds):
-    """The ids of calls, and the names of their tools, which results repeat."""
-
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        super().__init__(taken)
-        self.names: dict[str, str] = {}
-
-
 class GeminiFormat(BlockFormat):
     """A system instruction and contents of Gemini's API, as dicts."""
 
@@ -345,19 +337,15 @@ class GeminiFormat(BlockFormat):
             return Kind.THINKING if block.get("thought") else Kind.TEXT
         return Kind.OTHER
 
-    def new_ids(self, taken: Iterable[str]) -> CallIds:
-        return _NamedIds(taken)
-
     def id_place(self, block: Mapping[str, JSONValue]) -> tuple[Any, str]:
         return block["functionCall" if "functionCall" in block else "functionResponse"], "id"
 
     def set_id(self, block: Block, ids: CallIds) -> None:
         inner, _ = self.id_place(block)
         stored = inner["id"]
-        if isinstance(ids, _NamedIds):
-            if "functionCall" in block:
-                ids.names[stored] = inner["name"]
-            inner["name"] = ids.names.get(stored, inner["name"])
+        if "functionCall" in block:
+            ids.names[stored] = inner["name"]
+        inner["name"] = ids.names.get(stored, inner["name"])
         if stored.startswith(_WITHOUT_ID):
             del inner["id"]
         else:
