@@ -90,7 +90,8 @@ def parse_message(message: object, format: str | Format | None = None) -> ChatMe
 
     A ChatMessage needs no format.
 
-    Raises InvalidArgumentError.
+    Raises:
+        InvalidArgumentError: If the value is no message of the format, or the format is missing.
     """
     if isinstance(message, ChatMessage):
         return message
@@ -122,7 +123,8 @@ def read_messages(rendered: Rendered, format: Format) -> list[ChatMessage]:
 def render_messages(messages: Iterable[ChatMessage], format: str | Format) -> Rendered:
     """Return messages in a provider's format. Leading system messages become the system prompt.
 
-    Raises InvalidArgumentError for anything but a list of ChatMessage.
+    Raises:
+        InvalidArgumentError: If the messages are no list of ChatMessage.
 
     >>> messages = [ChatMessage("system", "Be brief."), ChatMessage("user", "Who owns the deal?")]
     >>> render_messages(messages, "anthropic").messages
@@ -142,7 +144,11 @@ TOOL_TOKENS = 8
 
 
 def tool_dicts(tools: Iterable[object]) -> list[dict[str, JSONValue]]:
-    """Return the schemas of tools, each a dict or an object of an SDK. Raises InvalidArgumentError."""
+    """Return the schemas of tools, each a dict or an object of an SDK.
+
+    Raises:
+        InvalidArgumentError: If a tool is neither, or JSON cannot hold it.
+    """
     found = []
     for tool in check_several(tools, "tools"):
         given = dict(mapping_of(tool, "a tool"))
@@ -154,7 +160,7 @@ def tool_dicts(tools: Iterable[object]) -> list[dict[str, JSONValue]]:
 def tool_tokens(
     tools: Iterable[Mapping[str, JSONValue]], format: Format, counter: TokenCounter
 ) -> int:
-    """Return the estimated tokens of tools: the JSON text of each schema, and the format's framing."""
+    """Return the estimated tokens of tools: the JSON text of each schema, and the framing."""
     tokens = 0
     for tool in tools:
         tokens += TOOL_TOKENS + counter(json_text(tool))
@@ -174,11 +180,15 @@ def count_messages(
 
     For "anthropic", "gemini" and "bedrock" this is an estimate, and so are the tokens of tools.
 
-    messages: a text for the format "text", else a list of the provider's messages.
-    system: the system prompt beside the messages, for formats that have one, such as "anthropic".
-    tools: the schemas of the request's tools, in the format.
-    Raises InvalidArgumentError for a system prompt in another format, and
-    InvalidArgumentError for messages of another kind.
+    Args:
+        messages: A text for the format "text", else a list of the provider's messages.
+        system: The system prompt beside the messages, for formats that have one, such as
+            "anthropic".
+        tools: The schemas of the request's tools, in the format.
+
+    Raises:
+        InvalidArgumentError: If the messages are of another kind, or the format has no place for
+            the system prompt.
 
     >>> count_messages([{"role": "user", "content": "Who owns the deal?"}], "openai")
     12

@@ -8,15 +8,16 @@ The request differs from the stored messages where the API lacks a kind of conte
 
 - Static pieces are the system prompt. A context of static sections alone has no messages.
 - The results of a batch of calls stand in one user message after it.
-- A message of any other role than user and assistant is a user's under a line that names the speaker. That holds for
-  system messages too, since not all models take any between others.
+- A message of any other role than user and assistant is a user's, under a line that names the
+  speaker. This includes system messages, since not all models take any between others.
 - A history that begins with the assistant gets an opening.
 - Blank texts are left out, or "(empty)" where nothing else is left.
 - Reasoning is sent only to its provider, sealed, in its assistant message.
 - A part of another provider is a text that stands for it.
 - Images that no provider takes, and images and documents that the assistant sends, are texts.
 - Arguments that are no JSON object become `{"arguments": their text}`.
-- Ids get the characters that are allowed. An id that was used before is numbered, in a call and its result alike.
+- Ids get the characters that are allowed. An id that was used before is numbered, in a call and in
+  its result.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class BlockFormat(ABC):
 
     Attributes:
         name: The name of the format, under which it also takes back its own blocks.
-        merges: Whether the API wants the roles to alternate: neighbours of one role are one message.
+        merges: Whether the roles have to alternate: neighbours of one role are one message.
         is_trimmed: Whether the API refuses white space at the end of the assistant's message.
         has_thinking_first: Whether thinking stands before the rest of the assistant's message.
         binds_thinking: Whether thinking is valid only after the same instructions and tools.
@@ -289,7 +290,7 @@ class BlockFormat(ABC):
         return [_Message(not is_assistants, [self.text(filler)]), *messages]
 
     def _merged(self, messages: Iterable[_Message]) -> list[_Message]:
-        """Return messages, results beside results of one batch, and neighbours of one role as one."""
+        """Return messages with the results of one batch, or all neighbours of one role, as one."""
         merged: list[_Message] = []
         for message in messages:
             last = merged[-1] if merged else None

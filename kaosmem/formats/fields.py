@@ -124,9 +124,10 @@ def _is_base64(data: str) -> bool:
 def mapping_of(value: object, what: str) -> Mapping[str, JSONValue]:
     """Return a dict, or an object of an SDK, as a mapping.
 
-    Raises InvalidArgumentError for any other value.
-
     Fields that an SDK adds for its callers alone, `__api_exclude__`, are left out.
+
+    Raises:
+        InvalidArgumentError: If the value is neither.
     """
     if isinstance(value, Mapping):
         return value
@@ -156,8 +157,11 @@ def opaque_block(
 ) -> OpaqueBlock:
     """Return a part that only its provider can read as a block. Its cache breakpoint is left out.
 
-    kind: the name of the part's field, of providers whose parts have no type.
-    Raises InvalidArgumentError for a part without a type, or with values that JSON can't hold.
+    Args:
+        kind: The name of the part's field, of providers whose parts have no type.
+
+    Raises:
+        InvalidArgumentError: If the part has no type, or values that JSON cannot hold.
     """
     kind = kind or part.get("type")
     if not isinstance(kind, str) or not kind:
@@ -216,9 +220,10 @@ def json_value(text: str) -> JSONValue:
 
 
 def extra_text(given: Mapping[str, JSONValue], names: Iterable[str]) -> str:
-    """Return those of the named fields that are given as JSON text, "" for none.
+    """Return the named fields that are given as JSON text, "" for none.
 
-    Raises InvalidArgumentError.
+    Raises:
+        InvalidArgumentError: If JSON cannot hold them.
     """
     extra = {name: given[name] for name in names if given.get(name) is not None}
     return json_text(check_json(extra, "a call")) if extra else ""

@@ -147,7 +147,8 @@ def _content_of(given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
 def _plain(value: JSONValue, *, is_free: bool = False) -> JSONValue:
     """Return a value with the names of the REST API, its bytes in base64.
 
-    is_free: the names are an application's own, in arguments and results of its tools.
+    Args:
+        is_free: Whether the names are an application's own, in arguments and results of its tools.
     """
     if isinstance(value, bytes):
         return b64encode(value).decode()
@@ -178,7 +179,8 @@ def _standard(data: str) -> str:
 def _parse_part(part: Mapping[str, JSONValue], numbers: Counter[tuple[str, str]]) -> ContentBlock:
     """Return a part as a block.
 
-    numbers: the calls and the results without ids so far, by kind and name. The part is added.
+    Args:
+        numbers: The calls and the results without ids so far, by kind and name. The part is added.
     """
     extra = extra_text(part, (_SIGNATURE,)) if part.get(_SIGNATURE) != UNCHECKED else ""
     match part:
@@ -201,7 +203,7 @@ def _parse_part(part: Mapping[str, JSONValue], numbers: Counter[tuple[str, str]]
 def _id_of(
     given: Mapping[str, JSONValue], kind: str, name: str, numbers: Counter[tuple[str, str]]
 ) -> str:
-    """Return the id of a call or a result. Without one, the results stand in the order of the calls."""
+    """Return the id of a call or a result. Results without ids stand in the order of the calls."""
     given_id = given.get("id")
     if isinstance(given_id, str) and given_id:
         return given_id

@@ -53,8 +53,9 @@ class Layout:
 class Rendered:
     """A layout in a format, ready for a model.
 
-    system: the system prompt of a format that has it beside its messages, "" where nothing is
-        static.
+    Attributes:
+        system: The system prompt of a format that has it beside its messages, "" where nothing is
+            static.
     """
 
     text: str | None = field(default=None, repr=False)
@@ -83,7 +84,8 @@ class Format(Protocol):
     ) -> int:
         """Return the tokens of one entry of a history.
 
-        known: the tokens of its text alone, where they are known and the text is all that it holds.
+        Args:
+            known: The tokens of its text alone, where they are known and it holds nothing else.
         """
 
     def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
@@ -99,8 +101,9 @@ class Format(Protocol):
     ) -> int:
         """Return the tokens of no section: reply priming, framing of the system message and block.
 
-        first: the entry that the histories begin with, None where there is none. One of the assistant's is the
-        dearest in every format.
+        Args:
+            first: The first entry of the histories, None where there is none. An entry of the
+                assistant costs the most in every format.
         """
 
     def takes_block(self, entry: HistoryEntry) -> bool:
@@ -109,7 +112,8 @@ class Format(Protocol):
     def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
         """Return a layout as it is handed over.
 
-        after: messages of the same request that stand before the layout. They are not returned.
+        Args:
+            after: Messages of the same request that stand before the layout. They are not returned.
         """
 
     def count(self, rendered: Rendered, counter: TokenCounter) -> int:
@@ -118,5 +122,6 @@ class Format(Protocol):
     def parse(self, message: object) -> ChatMessage:
         """Return a provider's message, a dict or an object of its SDK, as a ChatMessage.
 
-        Raises InvalidArgumentError if the format has no messages.
+        Raises:
+            InvalidArgumentError: If the value is no message, or the format has no messages.
         """

@@ -1,8 +1,9 @@
 """Neutral messages: the blocks that kaosmem stores, for frameworks with message types of their own.
 
-`context.chat_messages` gives them as objects. Nothing is left out: reasoning of any provider, errors,
-images, documents and opaque parts are blocks. The framework's code sends a block to its own provider
-alone: a block names it. Texts are escaped as in all formats, and a result has the name of its tool.
+`context.chat_messages` gives them as objects. Nothing is left out: reasoning of any provider,
+errors, images, documents and opaque parts are blocks. The framework's code sends a block to its own
+provider alone, which the block names. Texts are escaped as in all formats, and a result has the name
+of its tool.
 """
 
 from __future__ import annotations

@@ -4,10 +4,12 @@ A stored message may become several items, in their order: reasoning, texts, cal
 message is the first item, so that `input=context.messages` is the whole request. The request differs
 from the stored messages where the API lacks a kind of content:
 
-- Reasoning is sent only to this API, with its encrypted content, and before an item that follows from it.
-- A message of any other role than system, user and assistant is a user's under a line that names the speaker.
+- Reasoning is sent only to this API, with its encrypted content, before an item that follows from it.
+- A message of any other role than system, user and assistant is a user's, under a line that names the
+  speaker.
 - Items of the provider's own tools go back as they came. In another format a note stands for them.
-- Ids of messages and calls are left out: the API needs none, and refuses some without their reasoning.
+- Ids of messages and calls are left out: the API needs none, and refuses some without their
+  reasoning.
 - Documents, images that no provider takes, and parts of other providers are texts. Blank texts are
   left out. An error is its text alone.
 """

@@ -106,10 +106,12 @@ _MAX_PLACE_CHARS = 60
 class LabelStyle:
     """The parts that the labels of a section show.
 
-    dates: which day they show. provenance: whether they show the trust of the item.
-    verbatim: the application's own texts have no label.
-    is_grouped: whether items of one source and day stand together. A static section keeps its
-        order.
+    Attributes:
+        dates: The day that they show.
+        provenance: Whether they show the trust of the item.
+        verbatim: Whether the application's own texts have no label.
+        is_grouped: Whether items of one source and day stand together. A static section keeps its
+            order.
     """
 
     dates: Dates = "timestamp"
@@ -132,7 +134,9 @@ class LabelStyle:
     def label(self, item: Item, *, continued: bool = False, note: str = "") -> str:
         """Return the text before an item's own.
 
-        continued: the item stands below the first one of its group. note: one of `NOTES`.
+        Args:
+            continued: Whether the item stands below the first one of its group.
+            note: One of `NOTES`.
         """
         trust = f"trust {item.trust.name.lower()}" if self.provenance else ""
         disputed = DISPUTED if "disputes" in item.metadata else ""
@@ -284,7 +288,9 @@ def adds_up(pieces: Sequence[str]) -> bool:
 class GroupedItem(NamedTuple):
     """An item in its place.
 
-    note: one of `NOTES`. continued: it stands below the first item of its group.
+    Attributes:
+        note: One of `NOTES`.
+        continued: Whether the item stands below the first one of its group.
     """
 
     item: Item
@@ -297,7 +303,8 @@ def grouped(
 ) -> list[GroupedItem]:
     """Return items of one section as they are shown: each group in its first item's place.
 
-    notes: of items that stand alone, by id; "" leaves their labels as they are.
+    Args:
+        notes: The notes of items that stand alone, by their ids. "" leaves a label as it is.
     """
     groups: dict[object, list[GroupedItem]] = {}
     for item in items:
@@ -318,8 +325,9 @@ def item_piece(
 ) -> str:
     """Return an item as it is shown in text, in the system message and in the block.
 
-    continued: it stands below the first item of its group, so that its label is short. note: one of
-        `NOTES`.
+    Args:
+        continued: Whether the item stands below the first one of its group, under a short label.
+        note: One of `NOTES`.
     """
     text = style.bare_text(item)
     if text:
