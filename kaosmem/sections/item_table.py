@@ -243,16 +243,9 @@ class ItemTable:
         return sum(map(self._tokens.__getitem__, self.units.members(first)))
 
     def importance(self, first: int) -> int:
-        """Return the importance of a unit, live or evicted: the highest of its items, -1 to 4.
-
-        A rule is more important than a fact, since it holds for any question.
-        """
-        found = []
-        for ordinal in self.units.members(first):
-            item = self.undecoded(ordinal)
-            is_rule = isinstance(item, Item) and item.metadata.get("kind") == "procedural"
-            found.append(self.ledger.importance(item.id) + is_rule)
-        return max(found)
+        """Return the importance of a unit, live or evicted: the highest of its items, -1 to 3."""
+        items = map(self.undecoded, self.units.members(first))
+        return max(self.ledger.importance(item.id) for item in items)
 
     def units_in_order(self) -> list[int]:
         """Return the first ordinal of each live unit, oldest first."""

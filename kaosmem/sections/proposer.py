@@ -26,9 +26,12 @@ _RANK_SLACK = 256
 LABEL_TOKENS = 32
 """The most that a layout adds to an item, in general."""
 
-_MOST_IMPORTANT = 4
-_IMPORTANCE_BASE = 40
-"""The score of a unit is multiplied by this number and its importance, from -1 to 4."""
+_MOST_IMPORTANT = 3
+_IMPORTANCE_BASE = 29
+"""The score of a unit is multiplied by the sum of this number and its importance, from -1 to 3.
+
+So importance changes the order of two units if the better one is at most an eighth better.
+"""
 
 _TO_READ = 1.25
 """So many tokens of evicted units are proposed for each token that recalled units may take.
