@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -205,16 +205,7 @@ class WaitingCalls:
 class _Unit:
     """Entries that stay together, with sums that `Units._match` computes from their links."""
 
-    __slots__ = (
-        "batches",
-        "first",
-        "is_detached",
-        "last",
-        "links",
-        "orphans",
-        "unanswered",
-        "unmatched",
-    )
+    __slots__ = ("batches", "first", "last", "links", "orphans", "unanswered", "unmatched")
 
     def __init__(self, ordinal: int, link: Link) -> None:
         self.links = {ordinal: link}
@@ -224,7 +215,6 @@ class _Unit:
         self.unmatched = 0  # results without a call
         self.orphans: set[int] = set()
         self.batches = set(link.ties)
-        self.is_detached = False
 
 
 class Units:
@@ -254,6 +244,9 @@ class Units:
         self._units: dict[int, _Unit] = {}
         self._waiting = WaitingCalls()
         self._batches: dict[str, _Unit] = {}
+        # By ordinal, the members of a detached unit of several: one tuple for all, no object.
+        self._detached: dict[int, tuple[int, ...]] = {}
+        self._detached_results: set[int] = set()
         self.asking: int | None = None
 
     @contextmanager
@@ -290,7 +283,7 @@ class Units:
     @property
     def are_tied(self) -> bool:
         """Return whether something ties any entry to others."""
-        return bool(self._units)
+        return bool(self._units or self._detached)
 
     def joins(self, ordinal: int, link: Link) -> set[int]:
         """Return the first ordinals of the units that an entry would join.
@@ -347,7 +340,9 @@ class Units:
             unit = self._units.pop(ordinal, None)
             if ordinal == self.asking:
                 self.asking = None
-            if unit is not None:
+            if unit is None:
+                self._remove_detached(ordinal)
+            else:
                 self._waiting.remove(ordinal, unit.links.pop(ordinal))
                 touched[unit] = None
         for unit in touched:
@@ -360,46 +355,66 @@ class Units:
             if ordinal == self.asking:
                 self.asking = None
             unit = self._units.get(ordinal)
-            if unit is not None and not unit.is_detached:
-                self._leave(unit)
-                unit.is_detached = True
+            if unit is None:
+                continue
+            self._leave(unit)
+            for member, link in unit.links.items():
+                del self._units[member]
+                if link.is_results:
+                    self._detached_results.add(member)
+            self.add_detached(sorted(unit.links))
 
-    def add_detached(self, links: Mapping[int, Link]) -> None:
-        """Add a unit of entries that no later entry joins.
+    def add_detached(self, members: Iterable[int], results: Iterable[int] = ()) -> None:
+        """Add a unit that no later entry joins.
 
         Args:
-            links: The ties of the entries by ordinal, at least one.
+            members: The ordinals of its entries, ascending.
+            results: The ordinals of entries that hold tool results only, of this unit or others.
         """
-        unit = _Unit(*next(iter(links.items())))
-        unit.is_detached = True
-        unit.links |= links
-        self._match(unit)
-        if len(links) > 1 or unit.orphans:
-            self._units |= dict.fromkeys(links, unit)
+        unit = tuple(members)
+        if len(unit) > 1:
+            self._detached |= dict.fromkeys(unit, unit)
+        self._detached_results.update(results)
+
+    def _remove_detached(self, ordinal: int) -> None:
+        self._detached_results.discard(ordinal)
+        rest = tuple(at for at in self._detached.pop(ordinal, ()) if at != ordinal)
+        for member in rest:
+            if len(rest) > 1:
+                self._detached[member] = rest
+            else:
+                del self._detached[member]
 
     def ties(self, ordinal: int) -> bool:
         """Return whether something ties an entry to others, there or not."""
-        return ordinal in self._units
+        return ordinal in self._units or ordinal in self._detached
 
     def members(self, ordinal: int) -> tuple[int, ...]:
         """Return the ordinals of an entry's unit, ascending."""
         unit = self._units.get(ordinal)
-        return (ordinal,) if unit is None else tuple(sorted(unit.links))
+        if unit is not None:
+            return tuple(sorted(unit.links))
+        return self._detached.get(ordinal) or (ordinal,)
 
     def first(self, ordinal: int) -> int:
         """Return the first ordinal of an entry's unit."""
         unit = self._units.get(ordinal)
-        return ordinal if unit is None else unit.first
+        if unit is not None:
+            return unit.first
+        return self._detached[ordinal][0] if ordinal in self._detached else ordinal
 
     def last(self, ordinal: int) -> int:
         """Return the last ordinal of an entry's unit."""
         unit = self._units.get(ordinal)
-        return ordinal if unit is None else unit.last
+        if unit is not None:
+            return unit.last
+        return self._detached[ordinal][-1] if ordinal in self._detached else ordinal
 
     def firsts(self, ordinals: Iterable[int]) -> list[int]:
         """Return the first ordinal of the unit of each entry."""
-        units = self._units
-        return [units[ordinal].first if ordinal in units else ordinal for ordinal in ordinals]
+        if not self.are_tied:
+            return list(ordinals)
+        return [self.first(ordinal) for ordinal in ordinals]
 
     def is_open(self, ordinal: int) -> bool:
         """Return whether an entry's unit has a call without a result."""
@@ -416,7 +431,10 @@ class Units:
         Their calls are missing, or have another result.
         """
         unit = self._units.get(ordinal)
-        return unit is not None and len(unit.orphans) == len(unit.links)
+        if unit is not None:
+            return len(unit.orphans) == len(unit.links)
+        results = self._detached_results
+        return bool(results) and results.issuperset(self.members(ordinal))
 
     def _joined(self, ordinal: int, link: Link) -> list[_Unit]:
         joined: dict[_Unit, None] = {}
@@ -456,8 +474,7 @@ class Units:
 
         Its calls and results are matched among themselves, as in `repair`.
         """
-        if not unit.is_detached:
-            self._leave(unit)
+        self._leave(unit)
         waiting = WaitingCalls()
         unit.orphans.clear()
         unit.unmatched = 0
@@ -471,9 +488,8 @@ class Units:
         if unit.links:
             unit.first = min(unit.links)
             unit.last = max(unit.links)
-        if not unit.is_detached:
-            self._waiting.add(waiting)
-            self._batches |= dict.fromkeys(unit.batches, unit)
+        self._waiting.add(waiting)
+        self._batches |= dict.fromkeys(unit.batches, unit)
 
     def _leave(self, unit: _Unit) -> None:
         """Let no later entry join a unit, until it is matched anew."""

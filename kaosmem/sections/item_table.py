@@ -24,10 +24,6 @@ from kaosmem.units import Link, Units
 
 _ASKED_FOR_FIELDS = 64
 """In so many of the newest items a field is looked for whose name is near that of a filter."""
-_RESULT_IN_FILE = Link(answers=("(in a file)",), role="tool")
-"""The ties of an evicted item whose text is in a file and holds tool results only."""
-
-_PLAIN = Link()
 
 
 class Moment(NamedTuple):
@@ -455,17 +451,17 @@ class ItemTable:
             raise InvalidArgumentError("the evicted items are not whole units")
         self.units.detach(ordinals)
         items = self._end_life(ordinals)
-        for ordinal, item in zip(ordinals, items, strict=True):
-            self._keep(ordinal, item)
+        self._keep(dict(zip(ordinals, items, strict=True)))
         return items
 
-    def _keep(self, ordinal: int, item: Item | EvictedItem) -> None:
-        """Keep an evicted item."""
-        self.evicted[ordinal] = item
-        self._tokens[ordinal] = item.tokens
-        self.evicted_used += item.tokens
-        if item.key is not None:
-            self._evicted_keys.setdefault(item.key, []).append(ordinal)
+    def _keep(self, items: Mapping[int, Item | EvictedItem]) -> None:
+        """Keep evicted items, of which a session may have very many."""
+        self.evicted.update(items)
+        for ordinal, item in items.items():
+            self._tokens[ordinal] = item.tokens
+            self.evicted_used += item.tokens
+            if item.key is not None:
+                self._evicted_keys.setdefault(item.key, []).append(ordinal)
 
     def expect(self, evicted: int) -> None:
         """Note how many items were evicted; archive files hold those that are not here."""
@@ -484,21 +480,26 @@ class ItemTable:
                 found[at] = version
         if max(found, default=-1) >= self.taken or not self._live.keys().isdisjoint(found):
             raise InvalidArgumentError("an evicted item is out of its place")
-        units: dict[int, dict[int, Link]] = {}
+        items = {}
+        units: dict[int, list[int]] = {}
+        results = []
         for at, version in found.items():
+            item = version.item
+            items[at] = item
             if version.updated:
                 self.updated[at] = version.updated
             if version.valid_until:
                 self.ended[at] = version.valid_until
-            self._keep(at, version.item)
-            link = _link_of(version.item)
-            first = at if version.unit is None else version.unit
-            if first != at or not link.is_plain:
-                units.setdefault(first, {})[at] = link
-        for first, links in units.items():
-            if first in found and first not in links:
-                links[first] = _link_of(found[first].item)
-            self.units.add_detached(links)
+            if version.unit is not None and version.unit != at:
+                units.setdefault(version.unit, []).append(at)
+            if item.is_results if isinstance(item, EvictedItem) else Link.of(item).is_results:
+                results.append(at)
+        self._keep(items)
+        for first, members in units.items():
+            if first in items and first not in members:
+                members.append(first)
+            self.units.add_detached(sorted(members))
+        self.units.add_detached((), results)
         return found.keys()
 
     def inherit_evicted(self, other: ItemTable, shared: int) -> None:
@@ -509,13 +510,14 @@ class ItemTable:
             is_shared = unit[-1] < shared and self._live.keys().isdisjoint(unit)
             if unit[0] != first or not is_shared or not self.evicted.keys().isdisjoint(unit):
                 continue
+            self._keep({at: other.evicted[at] for at in unit})
             for at in unit:
-                self._keep(at, other.evicted[at])
                 if at in other.ended:
                     self.ended[at] = other.ended[at]
                 if self.keeps_texts and at in other.texts:
                     self.texts[at] = other.texts[at]
-            self.units.add_detached({at: _link_of(other.evicted[at]) for at in unit})
+            results = unit if other.units.is_orphan(first) else ()
+            self.units.add_detached(unit, results)
         self.unloaded -= len(self.evicted) - known
 
     def evicted_among(self, item_ids: Container[str]) -> set[int]:
@@ -733,10 +735,3 @@ def is_older(item: Item, live: Item) -> bool:
     Its own timestamp decides.
     """
     return item.stated_from is not None and item.stated_from < live.valid_from
-
-
-def _link_of(item: Item | EvictedItem) -> Link:
-    """Return the ties of an evicted item."""
-    if isinstance(item, Item):
-        return Link.of(item)
-    return _RESULT_IN_FILE if item.is_results else _PLAIN
