@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
 
 from kaosmem.cli.sessions import opened
-from kaosmem.cli.terminal import Column, Phases, write, write_table
+from kaosmem.cli.terminal import Phases, write, write_table
 from kaosmem.evaluation import Assembler, evaluate, read_corpora
 from kaosmem.evaluation.assemblers import get_assembler
 from kaosmem.evaluation.evidence import with_keys
@@ -26,7 +25,6 @@ from kaosmem.evaluation.report import (
 )
 from kaosmem.retrieval.ranker import Ranker
 
-_TEXTS = {"assembler", "data set", "category"}
 _SHOWN_VIOLATIONS = 5
 
 
@@ -111,7 +109,7 @@ def print_budgets(report: Report) -> None:
     (name,) = report.corpora
     write(f"session {name}: {report.questions:,} questions\n")
     rows = figures_rows(report)
-    write_table("what each budget buys", _columns(FIGURES_HEADER), rows)
+    write_table("what each budget buys", FIGURES_HEADER, rows)
     ((_, label),) = report.categories
     largest = report.figures(report.assemblers[0], report.budgets[-1])
     write(
@@ -130,29 +128,21 @@ def print_report(report: Report, *, by_category: bool) -> None:
         f"{corpora}{over}\n"
     )
     mean = " (recall: mean of the data sets)" if several else ""
-    write_table(f"what each budget buys{mean}", _columns(FIGURES_HEADER), figures_rows(report))
+    write_table(f"what each budget buys{mean}", FIGURES_HEADER, figures_rows(report))
     loads = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in report.load_seconds.items())
     write(f"\ntaking in the items: {loads}\n")
     if left_out := report.unscored.intersection(category for _, category in report.categories):
         write(f"not in the mean recall: {', '.join(sorted(left_out))}\n")
     if several:
-        write_table("recall by data set", _columns(recall_header(report)), dataset_rows(report))
+        write_table("recall by data set", recall_header(report), dataset_rows(report))
     if by_category:
-        write_table("recall by category", _columns(recall_header(report)), category_rows(report))
+        write_table("recall by category", recall_header(report), category_rows(report))
     if stale := list(stale_rows(report)):
         write_table(
             "superseded items: shown, shown alone, with the evidence last",
-            _columns(STALE_HEADER),
+            STALE_HEADER,
             stale,
         )
     for outcome in report.violations[:_SHOWN_VIOLATIONS]:
         where = f"{outcome.assembler} at {outcome.budget:,}, question {outcome.question_id} of {outcome.corpus}"
         write(f"violation: {where}: {'; '.join(outcome.violations)}\n")
-
-
-def _columns(names: tuple[str, ...]) -> list[Column]:
-    columns = []
-    for name in names:
-        justify: Literal["left", "right"] = "left" if name in _TEXTS else "right"
-        columns.append(Column(name, justify))
-    return columns

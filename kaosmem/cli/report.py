@@ -12,7 +12,7 @@ from kaosmem.assembly.context import Context, Decision, item_preview
 from kaosmem.assembly.explanation import best_first, explanation
 from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import Why
-from kaosmem.cli.terminal import Column, screen_columns, screen_lines, write, write_table
+from kaosmem.cli.terminal import screen_columns, screen_lines, write, write_table
 from kaosmem.errors import CorruptionError
 from kaosmem.ingest.passages import IngestReport
 from kaosmem.sections.section import Section
@@ -24,16 +24,16 @@ _SHOWN_NOTICES = 20
 _PASSAGE_LINES = 6
 _MISSES = 10
 _INDENT = "    "
-_ITEM_COLUMNS = (
-    Column("item"),
-    Column("role"),
-    Column("tokens", "right"),
-    Column("content", narrow="ellipsis"),
-)
+_ITEM_COLUMNS = "item", "role", "tokens", "content"
 _SECTION_COLUMNS = (
-    Column("section"),
-    Column("eviction"),
-    *(Column(name, "right") for name in ("items", "tokens", "share", "budget", "full", "archived")),
+    "section",
+    "eviction",
+    "items",
+    "tokens",
+    "share",
+    "budget",
+    "full",
+    "archived",
 )
 
 

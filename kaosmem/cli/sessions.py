@@ -14,7 +14,7 @@ from typing import Any
 
 from kaosmem.assembly.context import Context
 from kaosmem.cli.report import damage_json, number_or_dash
-from kaosmem.cli.terminal import Column, Phases, write, write_table
+from kaosmem.cli.terminal import Phases, write, write_table
 from kaosmem.errors import InvalidArgumentError, InvalidNameError, KaosmemError, NotFoundError
 from kaosmem.ingest.passages import IngestReport
 from kaosmem.names import check_name, shown, shown_location
@@ -25,13 +25,7 @@ from kaosmem.session import ErasureReceipt, RepairReport, list_namespaces, store
 from kaosmem.session.directory import list_sessions
 from kaosmem.session.memory import SessionMemory
 
-_COLUMNS = (
-    Column("namespace"),
-    Column("session"),
-    *(Column(name, "right") for name in ("items", "tokens", "archived", "bytes")),
-    Column("last saved"),
-    Column("note", narrow="fold"),
-)
+_COLUMNS = "namespace", "session", "items", "tokens", "archived", "bytes", "last saved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +91,7 @@ async def _listed(root: str, namespace: str, session: StoredSession) -> Listed:
 
 
 def print_sessions(root: str, namespace: str | None, listed: list[Listed], total: int) -> None:
-    """Print sessions, a line each."""
+    """Print sessions, a line each, then their notes."""
     where = "all namespaces" if namespace is None else f"namespace {namespace}"
     title = f"{total:,} session{'s' * (total != 1)} in {root}, {where}"
     rows = [
@@ -106,11 +100,13 @@ def print_sessions(root: str, namespace: str | None, listed: list[Listed], total
             each.stored.session_id,
             *map(number_or_dash, (each.items, each.tokens, each.archived, each.stored.size_bytes)),
             _second(each.stored.saved),
-            each.note,
         )
         for each in listed
     ]
     write_table(title, _COLUMNS, rows)
+    for each in listed:
+        if each.note:
+            write(f"note: {each.stored.session_id}: {each.note}\n")
     if total > len(listed):
         write(f"… and {total - len(listed):,} saved before; --limit shows more\n")
 
@@ -302,7 +298,7 @@ def print_receipt(receipt: ErasureReceipt) -> None:
     write(_OLD_VERSIONS[receipt.old_versions])
 
 
-_REPAIR_COLUMNS = (Column("section"), Column("items", "right"), Column("archived", "right"))
+_REPAIR_COLUMNS = "section", "items", "archived"
 _SHOWN_DAMAGE = 20
 
 

@@ -6,35 +6,17 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal
 
-from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
-from kaosmem.display import aligned, visible
+from kaosmem.display import aligned, fitted, visible
 from kaosmem.types import JSONValue
 
 _WITHIN_LINE = re.compile(r"[^\n\t]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table.
-
-    Args:
-        narrow: What becomes of its cells on a terminal that is too narrow for all columns.
-        min_chars: The width that the column keeps there, at least.
-    """
-
-    name: str
-    justify: Literal["left", "right"] = "left"
-    narrow: Literal["fold", "ellipsis"] | None = None
-    min_chars: int | None = None
+_FIGURE = re.compile(r"-|[\d.,]+%?")
 
 
 def clear_screen() -> None:
@@ -52,15 +34,22 @@ def write_json(value: JSONValue) -> None:
     write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
-def write_table(title: str, columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """Write a blank line, a title and, if it has rows, a table to stdout."""
-    rows = list(rows)
-    if sys.stdout.isatty():
-        _write_framed(title, columns, rows)
-    else:
-        numbers = [column.name for column in columns if column.justify == "right"]
-        lines = aligned([column.name for column in columns], rows, numbers) if rows else []
-        _put("\n".join(["", title, *lines]) + "\n")
+def write_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Write a blank line, a title and, if it has rows, a table to stdout.
+
+    Columns of figures stand right. A terminal gets lines of its width, and shows every character.
+    """
+    is_terminal = sys.stdout.isatty()
+    shown = visible if is_terminal else str
+    cells = [tuple(map(shown, row)) for row in rows]
+    numbers = []
+    for name, *column in zip(header, *cells, strict=True):
+        if all(map(_FIGURE.fullmatch, column)):
+            numbers.append(name)
+    lines = ["", title, *(aligned(header, cells, numbers) if cells else ())]
+    if is_terminal:
+        lines = [fitted(line, screen_columns()) for line in lines]
+    _put("\n".join(lines) + "\n")
 
 
 def screen_columns() -> int:
@@ -84,39 +73,6 @@ def _put(text: str) -> None:
         sys.stdout.write(text)
     except BrokenPipeError:
         raise SystemExit(0) from None
-
-
-def _write_framed(title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    console = Console(highlight=False)
-    console.print()
-    console.print(Text(title, style="bold"))
-    if not rows:
-        return
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        header_style="dim",
-        padding=(0, 1, 0, 0),
-    )
-    for column in columns:
-        table.add_column(
-            column.name,
-            justify=column.justify,
-            no_wrap=column.narrow is None,
-            min_width=column.min_chars,
-        )
-    for row in rows:
-        table.add_row(*map(_framed, columns, row))
-    console.print(table)
-
-
-def _framed(column: Column, cell: str) -> Text:
-    return Text(
-        _visible(cell),
-        overflow=column.narrow or "fold",
-        no_wrap=column.narrow == "ellipsis" or None,
-    )
 
 
 def _visible(text: str) -> str:

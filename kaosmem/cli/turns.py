@@ -9,18 +9,13 @@ from collections.abc import Hashable
 from kaosmem.assembly.difference import CHANGES, difference
 from kaosmem.cli.report import print_report
 from kaosmem.cli.sessions import check_stored, opened, split_url
-from kaosmem.cli.terminal import Column, clear_screen, write, write_json, write_table
+from kaosmem.cli.terminal import clear_screen, write, write_json, write_table
 from kaosmem.display import preview
 from kaosmem.persistence.storage.places import fingerprint
 from kaosmem.session.tracing import Replay
 from kaosmem.types import JSONValue
 
-_COLUMNS = (
-    Column("change"),
-    Column("section"),
-    Column("item", narrow="fold", min_chars=20),
-    Column("tokens", "right"),
-)
+_COLUMNS = "change", "section", "item", "tokens"
 _LISTED = 8
 _PAUSE_S = 1.0
 
