@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import accumulate
 from typing import Any
 from zlib import crc32
 
@@ -12,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError, UnsupportedVersionError
+from kaosmem.persistence.files.contents import Contents, Table
 from kaosmem.persistence.files.items import (
     ItemFile,
     decode_items,
     decoded_entries,
     encode_items,
-    find_item,
 )
 from kaosmem.persistence.files.records import Change, decode_record, encode_commit
 from kaosmem.types.items import StoredItem
@@ -146,17 +147,20 @@ def test_plain_items_are_decoded_when_they_are_asked_for(
     ),
     st.data(),
 )
-def test_the_last_version_of_an_item_is_found(item_ids: list[str], draw: st.DataObject) -> None:
-    """The archive finds the last item with an id, and none by text that only looks like it."""
+def test_the_lines_of_an_item_are_found(item_ids: list[str], draw: st.DataObject) -> None:
+    """The table of an archive file knows the lines of an id, and none of a text that only looks like it."""
     items = [
         ("s", {"content": f'"id":"{i}"', "m": {"id": "zz"}, "id": i, "n": n})
         for n, i in enumerate(item_ids)
     ]
-    stored = b"".join(encode_items(ItemFile(1, header={"id": "zz"}), items))
+    contents = Contents(None)
+    stored = [*encode_items(ItemFile(1, header={"id": "zz"}), items, contents=contents)]
+    table = Table(json.loads(stored[-1]))
+    assert [*accumulate(map(len, stored[:-1]), initial=0)] == [*table.starts]
     for item_id in {
         *item_ids,
         "zz",
         draw.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=3)),
     }:
-        expected = [item for item in items if item[1]["id"] == item_id]
-        assert find_item(stored, item_id, "archive") == (expected[-1] if expected else None)
+        found = [json.loads(stored[line])["d"] for line in table.lines(item_id)]
+        assert found == [item for _, item in items if item["id"] == item_id]

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, zip_longest
+from itertools import chain
 from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
-from kaosmem.persistence.files.contents import (
-    Contents,
-    evicted_in,
-    keyed_lines,
-    read_contents,
-    starts_of,
-)
+from kaosmem.persistence.files.contents import Contents, Table, read_table
 from kaosmem.persistence.files.items import (
     ItemFile,
     decode_items,
     decoded_entries,
     encode_items,
-    find_item,
     item_of,
 )
 from kaosmem.persistence.files.lines import checksum, parse_objects, stated_crc
@@ -43,11 +36,11 @@ def find_archived(
 ) -> Steps[Entry | None]:
     """Return the newest version of an item in the archives, or None. As `read_archive`."""
     for listed in reversed(archives):
-        whole = yield from _whole(listed)
-        found = find_item(whole, item_id, listed.path)
-        listed.check(last_line(whole))
-        if found is not None:
-            return next(_sensible([found], check, listed.path))
+        table = yield from _table(listed)
+        lines = table.lines(item_id)
+        if lines:
+            found = yield from _read_intact(listed.path, table.starts, lines[-1:])
+            return next(_sensible(found, check, listed.path))
     return None
 
 
@@ -71,33 +64,31 @@ def find_keyed(
     found: list[Entry] = []
     for listed in archives:
         if listed.path not in known:
-            fields = yield from _contents(listed)
-            known[listed.path] = KeyedLines(starts_of(fields), keyed_lines(fields))
+            table = yield from _table(listed)
+            known[listed.path] = KeyedLines(table.starts, table.keyed_lines())
         starts, by_key = known[listed.path]
-        if numbers := by_key.get(key):
-            for entry in (yield from _read_lines(listed.path, starts, sorted(numbers))):
-                if isinstance(entry, CorruptionError):
-                    raise entry
-                found.append(entry)
+        if key in by_key:
+            found += yield from _read_intact(listed.path, starts, by_key[key])
     return found
 
 
-def _contents(listed: ListedArchive) -> Steps[dict[str, JSONValue]]:
+def _table(listed: ListedArchive) -> Steps[Table]:
     """Return the table of an archive file, from its last line or made anew of its items.
 
     Raises CorruptionError.
     """
+    table = None
     try:
-        fields = yield from read_contents(listed)
+        table = yield from read_table(listed)
     except FileNotFoundError:
         raise missing(listed.path) from None
     except CorruptionError:
-        fields = None  # reading the whole file names the damage
-    if fields is None:
+        pass  # reading the whole file names the damage
+    if table is None:
         data = yield from _whole(listed)
-        fields = _noted(data, listed.path)
+        table = _made_anew(data, listed.path)
         listed.check(last_line(data))
-    return fields
+    return table
 
 
 def _whole(listed: ListedArchive) -> Steps[bytes]:
@@ -135,6 +126,16 @@ def _read_lines(
             entries.append(item_of(fields))
         except CorruptionError as error:
             entries.append(_damaged(path, start, str(error)))
+    return entries
+
+
+def _read_intact(path: str, starts: array[int], numbers: Sequence[int]) -> Steps[list[Entry]]:
+    """Return the items of some lines. Raises CorruptionError if one cannot be read."""
+    entries: list[Entry] = []
+    for entry in (yield from _read_lines(path, starts, numbers)):
+        if isinstance(entry, CorruptionError):
+            raise entry
+        entries.append(entry)
     return entries
 
 
@@ -241,23 +242,22 @@ def evicted_items(
     """
     found = []
     for listed in archives:
-        fields = yield from _contents(listed)
-        known = counter if fields.get("counter") == counter else None
-        file = ArchiveFile(listed.path, known, starts_of(fields), perform)
-        found.append((file, list(evicted_in(fields, file, end=len(file.starts) - 1))))
+        table = yield from _table(listed)
+        known = counter if table.counter == counter else None
+        file = ArchiveFile(listed.path, known, table.starts, perform)
+        found.append((file, list(table.evicted(file))))
     return found
 
 
-def _noted(data: bytes, path: str) -> dict[str, JSONValue]:
-    """Return the content of an archive file's last line, made anew from its items.
-
-    Raises CorruptionError.
-    """
+def _made_anew(data: bytes, path: str) -> Table:
+    """Return the table of an archive file, made anew of its items. Raises CorruptionError."""
     contents = Contents(None)
     items = decode_items(data, path).items
-    for line, entry in zip_longest(data.split(b"\n")[:-2], [("", None), *decoded_entries(items)]):
-        contents.note(len(line) + 1, *entry)
-    return contents.all_fields
+    first, *lines = data.split(b"\n")[:-2]
+    contents.note(len(first) + 1)
+    for line, (section, item) in zip(lines, decoded_entries(items), strict=True):
+        contents.note(len(line) + 1, section, item)
+    return Table(contents.all_fields)
 
 
 def read_archive(

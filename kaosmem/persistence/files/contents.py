@@ -1,16 +1,15 @@
-"""The last line of an archive file: a table of its evicted items, without their texts.
+"""The last line of an archive file: a table of its items, without their texts.
 
-It says which checksum comes before it, so that it can be read and checked alone.
+The line says which checksum comes before it, so that it can be read and checked alone.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from itertools import accumulate, repeat
-from operator import le
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate, compress, groupby, repeat
+from operator import sub
+from types import NoneType
 from typing import Any
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
@@ -22,142 +21,58 @@ from kaosmem.types import JSONValue
 from kaosmem.types.items import stated_from
 
 _MAX_BYTES = 48 * 2**20  # as a line may not be too long
+_ROW_BYTES = 80
+"""Size of a row in JSON, at most, beside its id, section and key."""
+
+_COLUMNS: Mapping[str, type] = {
+    "id": str,
+    "section": str,
+    "tokens": int,
+    "position": int,
+    "unit": int,
+    "updated": int,
+    "key": str,
+    "created_at": str,
+    "stated_from": str,
+    "valid_until": str,
+    "is_results": bool,
+}
+"""The columns and the types of their values: the fields of an `EvictedItem`, in its order.
+
+The column `unit` says how far the item is from the first one of its unit. There, and in the column
+`updated`, None stands for 0.
+"""
+
 _RECALLABLE = {"id": str, "tokens": int, "position": int, "unit": int}
-"""The fields of every evicted item, and their types."""
+"""The fields of every item that may be recalled, and their types."""
 
-
-@dataclass
-class _Columns:
-    """The items of one section that may be recalled, in order. Rare fields are given by number.
-
-    lines, positions: each less the one before.
-    """
-
-    lines: list[int] = field(default_factory=list)
-    positions: list[int] = field(default_factory=list)
-    ids: list[str] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=list)
-    units: list[int] = field(default_factory=list)
-    updates: list[int] = field(default_factory=list)
-    keys: list[int | str] = field(default_factory=list)
-    created: list[int | str] = field(default_factory=list)
-    stated: list[int | str] = field(default_factory=list)
-    ends: list[int | str] = field(default_factory=list)
-    results: list[int] = field(default_factory=list)
-    last: tuple[int, int] = 0, 0
-
-    def note(self, line: int, data: Mapping[str, Any]) -> None:
-        """Take in the item of a line."""
-        number = len(self.ids)
-        position = data["position"]
-        self.lines.append(line - self.last[0])
-        self.positions.append(position - self.last[1])
-        self.last = line, position
-        self.ids.append(data["id"])
-        self.tokens.append(data["tokens"])
-        if data["unit"] != position:
-            self.units += number, data["unit"]
-        if "updated" in data:
-            self.updates += number, data["updated"]
-        if data.get("key") is not None:
-            self.keys += number, data["key"]
-            self.created += number, data["created_at"]
-            if stated := stated_from(data.get("metadata", {})):
-                self.stated += number, stated.isoformat()
-        if "ended" in data:
-            self.ends += number, data["ended"][0]
-        if _is_results(data.get("content")):
-            self.results.append(number)
-
-    def to_dict(self) -> dict[str, JSONValue]:
-        """Return them as JSON values."""
-        return {name: value for name, value in vars(self).items() if name != "last"}
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> _Columns:
-        """Return the object that `to_dict` stored. Raises CorruptionError, KeyError."""
-        columns = cls(**{name: stored[name] for name in vars(cls()) if name != "last"})
-        numbers = (
-            columns.lines,
-            columns.positions,
-            columns.tokens,
-            columns.units,
-            columns.updates,
-            columns.results,
-        )
-        _check(all(type(each) is list and {*map(type, each)} <= {int} for each in numbers))
-        _check({*map(type, columns.ids)} <= {str} and {*map(type, columns.keys[1::2])} <= {str})
-        _check(columns.created[::2] == columns.keys[::2])
-        _check(
-            len({len(columns.lines), len(columns.positions), len(columns.ids), len(columns.tokens)})
-            == 1
-        )
-        return columns
-
-    def items(self, section: str, file: EvictedFile, end: int) -> Iterator[EvictedItem]:
-        """Return the items, which are before the line `end` of a file. Raises CorruptionError."""
-        lines = [*accumulate(self.lines)]
-        positions = [*accumulate(self.positions)]
-        units = _filled(self.units, positions)
-        _check(
-            all(map(le, units, positions))
-            and max(lines, default=0) < end
-            and min(lines, default=1) > 0
-        )
-        _check(min((*units, *self.tokens, *self.updates), default=0) >= 0)
-        updates = _filled(self.updates, [0] * len(lines))
-        nothing = [None] * len(lines)
-        keys: list[str | None] = _filled(self.keys, nothing)
-        created: list[datetime | None] = _filled(_timed(self.created), nothing)
-        stated: list[datetime | None] = _filled(_timed(self.stated), nothing)
-        ends: list[datetime | None] = _filled(_timed(self.ends), nothing)
-        results = _filled(
-            [each for number in self.results for each in (number, True)], [False] * len(lines)
-        )
-        # A session has as many as it ever evicted: no loop of ours makes them as fast.
-        return map(
-            EvictedItem,
-            self.ids,
-            repeat(section),
-            self.tokens,
-            positions,
-            units,
-            updates,
-            keys,
-            created,
-            stated,
-            ends,
-            results,
-            repeat(file),
-            lines,
-        )
+_NUMBERS = "tokens", "position", "unit", "updated"
+_TIMES = "created_at", "stated_from", "valid_until"
 
 
 class Contents:
-    """Sums up an archive file as it is written.
+    """Sum up an archive file as it is written.
 
-    counter: name of the counter of its tokens, or None if unknown.
+    Args:
+        counter: Name of the counter of its tokens, or None if unknown.
     """
 
     def __init__(self, counter: str | None) -> None:
         self._counter = counter
         self._sizes: list[int] = []
-        self._past: dict[str, _Columns] = {}
-        self._keyed: dict[str, dict[str, list[int]]] = {}  # section -> key -> lines
+        self._columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
         self._bytes = 0
 
     def note(self, size: int, section: str = "", data: Mapping[str, Any] | None = None) -> None:
         """Take in the next line: its bytes, and the section and data of its item."""
-        if data is not None and all(
-            type(data.get(name)) is kind for name, kind in _RECALLABLE.items()
-        ):
-            self._past.setdefault(section, _Columns()).note(len(self._sizes), data)
-            self._bytes += len(data["id"].encode()) + len((data.get("key") or "").encode()) + 24
-        elif data is not None and type(key := data.get("key")) is str:
-            self._keyed.setdefault(section, {}).setdefault(key, []).append(len(self._sizes))
-            self._bytes += len(key.encode()) + 16
         self._sizes.append(size)
-        self._bytes += 8
+        if data is None:
+            return
+        row = _row(section, data)
+        for name, column in self._columns.items():
+            column.append(row.get(name))
+        named = f"{row['id']}{section}{row['key']}"
+        self._bytes += len(named.encode()) + _ROW_BYTES
 
     @property
     def fields(self) -> dict[str, JSONValue]:
@@ -166,12 +81,150 @@ class Contents:
 
     @property
     def all_fields(self) -> dict[str, JSONValue]:
-        """Return it as JSON values."""
-        past = {section: columns.to_dict() for section, columns in self._past.items()}
-        return {"counter": self._counter, "sizes": self._sizes, "past": past, "keyed": self._keyed}
+        """Return it as JSON values. A column without a value is left out."""
+        columns: dict[str, JSONValue] = {
+            name: column for name, column in self._columns.items() if not _is_empty(column)
+        }
+        sections = groupby(self._columns["section"])
+        columns["section"] = [[name, len([*group])] for name, group in sections]
+        return {"counter": self._counter, "sizes": self._sizes, "columns": columns}
 
 
-def read_contents(listed: ListedArchive) -> Steps[dict[str, Any] | None]:
+def _row(section: str, data: Mapping[str, Any]) -> dict[str, JSONValue]:
+    """Return the row of an item. Only the row of an item that may be recalled has a position."""
+    key = data.get("key")
+    row: dict[str, JSONValue] = {"id": data.get("id"), "section": section, "key": key}
+    if any(type(data.get(name)) is not kind for name, kind in _RECALLABLE.items()):
+        return row
+    row["tokens"] = data["tokens"]
+    row["position"] = data["position"]
+    row["unit"] = (data["position"] - data["unit"]) or None
+    row["updated"] = data.get("updated")
+    if key is not None:
+        row["created_at"] = data.get("created_at")
+        stated = stated_from(data.get("metadata", {}))
+        if stated is not None:
+            row["stated_from"] = stated.isoformat()
+    if "ended" in data:
+        row["valid_until"] = data["ended"][0]
+    if _is_results(data.get("content")):
+        row["is_results"] = True
+    return row
+
+
+def _is_results(content: JSONValue) -> bool:
+    """Return whether content is nothing but tool results, some of them."""
+    if not isinstance(content, list | tuple):
+        return False
+    return {block["type"] for block in content} == {"tool_result"}
+
+
+class Table:
+    """The table of an archive file.
+
+    Attributes:
+        counter: Name of the counter of the tokens, or None if unknown.
+        starts: Where each line of the file begins, and where the last item's ends.
+
+    Args:
+        fields: As `Contents` gives them.
+
+    Raises:
+        CorruptionError: If they make no sense.
+    """
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.counter = fields.get("counter")
+        sizes = fields.get("sizes")
+        columns = fields.get("columns")
+        if type(columns) is not dict or type(sizes) is not list:
+            raise _no_sense()
+        _check(isinstance(self.counter, str | None))
+        _check({*map(type, sizes)} == {int} and min(sizes) >= 0)
+        self.starts = array("q", accumulate(sizes, initial=0))
+        count = len(self.starts) - 2
+        self._columns: dict[str, list[Any]] = {name: [None] * count for name in _COLUMNS}
+        self._columns["section"] = _sections(columns.pop("section", []), count)
+        _check(columns.keys() <= _COLUMNS.keys())
+        for name, column in columns.items():
+            _check(type(column) is list and len(column) == count)
+            _check({*map(type, column)} <= {_COLUMNS[name], NoneType})
+            self._columns[name] = column
+
+    def lines(self, item_id: str) -> list[int]:
+        """Return the numbers of the lines with an item of this id, ascending."""
+        return [line for line, each in enumerate(self._columns["id"], 1) if each == item_id]
+
+    def keyed_lines(self) -> dict[str, list[int]]:
+        """Return the numbers of the lines with each key, ascending."""
+        found: dict[str, list[int]] = {}
+        for line, key in enumerate(self._columns["key"], 1):
+            if key is not None:
+                found.setdefault(key, []).append(line)
+        return found
+
+    def evicted(self, file: EvictedFile) -> Iterator[EvictedItem]:
+        """Return the items that may be recalled, in order.
+
+        Raises:
+            CorruptionError: If they make no sense.
+        """
+        columns = dict(self._columns)
+        lines: Iterable[int] = range(1, len(self.starts) - 1)
+        if None in columns["position"]:
+            is_recallable = [position is not None for position in columns["position"]]
+            lines = compress(lines, is_recallable)
+            for name, column in columns.items():
+                columns[name] = [*compress(column, is_recallable)]
+        columns["updated"] = [number or 0 for number in columns["updated"]]
+        distances = [number or 0 for number in columns["unit"]]
+        columns["is_results"] = [*map(bool, columns["is_results"])]
+        _check(None not in columns["id"])
+        _check(None not in columns["tokens"] and min(distances, default=0) >= 0)
+        columns["unit"] = [*map(sub, columns["position"], distances)]
+        _check(all(min(columns[name], default=0) >= 0 for name in _NUMBERS))
+        _check(_places(columns["key"]) == _places(columns["created_at"]))
+        for name in _TIMES:
+            columns[name] = _as_times(columns[name])
+        # A session has as many as it ever evicted: no loop of ours makes them as fast.
+        return map(EvictedItem, *columns.values(), repeat(file), lines)
+
+
+def _sections(runs: Any, count: int) -> list[str]:
+    """Return the section of each item, given how many items in a row each section has."""
+    _check(type(runs) is list)
+    _check(all(type(run) is list and [*map(type, run)] == [str, int] for run in runs))
+    _check(all(number > 0 for _, number in runs))
+    _check(sum(number for _, number in runs) == count)
+    sections: list[str] = []
+    for name, number in runs:
+        sections += [name] * number
+    return sections
+
+
+def _is_empty(column: list[Any]) -> bool:
+    return column.count(None) == len(column)
+
+
+def _places(column: list[Any]) -> list[int]:
+    """Return the places of the values of a column."""
+    if _is_empty(column):
+        return []
+    return [place for place, value in enumerate(column) if value is not None]
+
+
+def _as_times(column: list[Any]) -> list[Any]:
+    """Return a column with times in the place of their texts. Raises CorruptionError."""
+    times = list(column)
+    try:
+        for place in _places(column):
+            times[place] = parse_time(column[place])
+    except InvalidArgumentError:
+        raise _no_sense() from None
+    return times
+
+
+def read_table(listed: ListedArchive) -> Steps[Table | None]:
     """Return the table in the last line of an archive file, None without one.
 
     Raises CorruptionError, FileNotFoundError.
@@ -180,76 +233,13 @@ def read_contents(listed: ListedArchive) -> Steps[dict[str, Any] | None]:
     listed.check(line)
     fields = parse_object(line)
     checksum(line, stated_crc(b'{"crc":"' + str(fields.get("after")).encode()))
-    return fields if "past" in fields else None
+    return Table(fields) if "columns" in fields else None
 
 
-def starts_of(fields: Mapping[str, Any]) -> array[int]:
-    """Return the offset of each line of an archive file, as its last line lists them.
-
-    Raises CorruptionError.
-    """
-    sizes: Any = fields.get("sizes")
-    _check(type(sizes) is list and {*map(type, sizes)} <= {int} and min(sizes, default=0) >= 0)
-    return array("q", accumulate(sizes, initial=0))
-
-
-def evicted_in(fields: Mapping[str, Any], file: EvictedFile, *, end: int) -> Iterator[EvictedItem]:
-    """Yield the evicted items of a file, from the table in its last line, line `end`.
-
-    Raises CorruptionError.
-    """
-    try:
-        for section, stored in fields["past"].items():
-            yield from _Columns.from_dict(stored).items(section, file, end)
-    except (AttributeError, InvalidArgumentError, KeyError, TypeError, ValueError):
-        raise CorruptionError("its last line makes no sense") from None
-
-
-def keyed_lines(fields: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Return the numbers of the lines that hold items with keys, by key, from the table of a file.
-
-    Raises CorruptionError.
-    """
-    found: dict[str, list[int]] = {}
-    try:
-        for stored in fields["past"].values():
-            columns = _Columns.from_dict(stored)
-            lines = [*accumulate(columns.lines)] if columns.keys else []
-            for number, key in zip(columns.keys[::2], columns.keys[1::2], strict=True):
-                found.setdefault(str(key), []).append(lines[int(number)])
-        for by_key in fields["keyed"].values():
-            for key, numbers in by_key.items():
-                _check({*map(type, numbers)} <= {int})
-                found.setdefault(key, []).extend(numbers)
-    except (AttributeError, LookupError, TypeError, ValueError):
-        raise CorruptionError("its last line makes no sense") from None
-    return found
-
-
-def _filled(pairs: Sequence[Any], usual: Iterable[Any]) -> list[Any]:
-    """Return the usual value at all places but some.
-
-    The exceptions are given as place, value, place, value.
-    """
-    values = list(usual)
-    for place, value in zip(pairs[::2], pairs[1::2], strict=True):
-        _check(0 <= place < len(values))
-        values[place] = value
-    return values
-
-
-def _timed(pairs: Sequence[Any]) -> list[Any]:
-    """Return pairs whose second values are times. Raises InvalidArgumentError."""
-    return [parse_time(value) if place % 2 else value for place, value in enumerate(pairs)]
-
-
-def _is_results(content: JSONValue) -> bool:
-    """Return whether content is nothing but tool results, some of them."""
-    return isinstance(content, list | tuple) and {block["type"] for block in content} == {
-        "tool_result"
-    }
+def _no_sense() -> CorruptionError:
+    return CorruptionError("its last line makes no sense")
 
 
 def _check(makes_sense: bool) -> None:
     if not makes_sense:
-        raise CorruptionError("its last line makes no sense")
+        raise _no_sense()

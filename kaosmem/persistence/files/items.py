@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import Any, TypeAlias
 
-from kaosmem.arguments import json_text
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.files.contents import Contents
 from kaosmem.persistence.files.lines import (
@@ -257,36 +256,6 @@ def decoded_entries(
     """Yield items with their sections, those decoded that are not yet. Raises CorruptionError."""
     for section, item in items:
         yield section, item if isinstance(item, dict) else dict(item.entry())
-
-
-def find_item(data: bytes, item_id: str, path: str) -> tuple[str, dict[str, JSONValue]] | None:
-    """Return the section and data of the last item with an id in a file of items, or None.
-
-    Only lines that hold the id's text are parsed; the checksums of all are checked: a damaged one may have held it.
-    Raises CorruptionError.
-    """
-    needle = b'"id":' + json_text(item_id).encode()
-    *lines, rest = split_lines(data)
-    start = crc = 0
-    candidates = []
-    try:
-        for line in lines:
-            before = crc
-            crc = checksum(line, crc)
-            if needle in line:
-                candidates.append((start, before, line))
-            start += len(line) + 1
-        if rest or not lines or not lines[-1].endswith(b'"end":%d}' % (len(lines) - 2)):
-            raise CorruptionError("it is incomplete")
-        for start, before, line in reversed(candidates):
-            fields, _ = decode_line(line, before)
-            if start and (found := item_of(fields))[1].get("id") == item_id:
-                return found
-    except CorruptionError as error:
-        raise CorruptionError(
-            f"{path!r} is damaged at byte {start}: {error}", file=path, byte=start
-        ) from None
-    return None
 
 
 def item_of(fields: dict[str, Any]) -> tuple[str, dict[str, JSONValue]]:
