@@ -122,7 +122,7 @@ def _is_base64(data: str) -> bool:
 
 
 def mapping_of(value: object, what: str) -> Mapping[str, JSONValue]:
-    """Return a dict, or an object of an SDK, as a mapping.
+    """Return a dict, or an object of an SDK, as a mapping with the names of the API.
 
     Fields that an SDK adds for its callers alone, `__api_exclude__`, are left out.
 
@@ -138,7 +138,7 @@ def mapping_of(value: object, what: str) -> Mapping[str, JSONValue]:
         )
     added = getattr(value, "__api_exclude__", None)
     dumped: Mapping[str, JSONValue] = dump(
-        mode="json", exclude_none=True, exclude=added, warnings=False
+        mode="json", by_alias=True, exclude_none=True, exclude=added, warnings=False
     )
     return dumped
 

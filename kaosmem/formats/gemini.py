@@ -108,7 +108,7 @@ def parse_message(message: object) -> ChatMessage:
     it ran, is kept as it is. Raises InvalidArgumentError for a value that is no content, has no
     parts, or could not be kept.
     """
-    given = _content_of(_plain(_mapping(message)))
+    given = _content_of(_plain(mapping_of(message, _CONTENT)))
     role = given.get("role") or "user"
     if role not in ("user", "model", "function"):
         raise InvalidArgumentError(
@@ -121,14 +121,6 @@ def parse_message(message: object) -> ChatMessage:
     blocks = [_parse_part(part, numbers) for part in parts]
     role, blocks = role_and_blocks(blocks, is_assistants=role == "model")
     return ChatMessage(role, check_content(plainest(blocks)))
-
-
-def _mapping(message: object) -> Mapping[str, JSONValue]:
-    dump = getattr(message, "model_dump", None)
-    if dump is None or isinstance(message, type):
-        return mapping_of(message, _CONTENT)
-    dumped: Mapping[str, JSONValue] = dump(mode="json", exclude_none=True, by_alias=True)
-    return dumped
 
 
 def _content_of(given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:

@@ -48,11 +48,7 @@ class Stream(ABC):
 
     def add(self, event: object) -> None:
         """Take the next event, a dict or an object of the SDK. Raises InvalidArgumentError."""
-        dump = getattr(event, "model_dump", None)
-        if dump is None or isinstance(event, type):
-            self._take(mapping_of(event, "an event of a stream"))
-        else:
-            self._take(dump(mode="json", exclude_none=True, by_alias=True, warnings=False))
+        self._take(mapping_of(event, "an event of a stream"))
 
     @abstractmethod
     def _take(self, event: _Event) -> None:

@@ -189,40 +189,27 @@ def tool_schemas(format: str) -> list[dict[str, JSONValue]]:
     >>> [tool["name"] for tool in tool_schemas("anthropic")][:2]
     ['search_memory', 'read_memory']
     """
-    if format not in _PARAMETERS:
-        known = ", ".join(map(repr, _PARAMETERS))
-        raise InvalidArgumentError(f"no tools in format {shown(format)}; use one of {known}")
     return [_schema(name, format) for name in TOOLS]
-
-
-_PARAMETERS = {
-    "anthropic": "input_schema",
-    "bedrock": "inputSchema",
-    "gemini": "parametersJsonSchema",
-    "openai": "parameters",
-    "openai-responses": "parameters",
-}
-"""The name of the parameters in the schema of a tool, by format."""
 
 
 def _schema(name: str, format: str) -> dict[str, JSONValue]:
     parameters = _parameters(name)
-    described: dict[str, JSONValue] = {
-        "name": name,
-        "description": getdoc(getattr(MemoryTools, name)),
-        _PARAMETERS[format]: {"json": parameters} if format == "bedrock" else parameters,
-    }
+    described = {"name": name, "description": getdoc(getattr(MemoryTools, name))}
     match format:
+        case "anthropic":
+            return {**described, "input_schema": parameters}
         case "bedrock":
-            return {"toolSpec": described}
+            return {"toolSpec": {**described, "inputSchema": {"json": parameters}}}
         case "gemini":
-            return {"functionDeclarations": [described]}
+            return {"functionDeclarations": [{**described, "parametersJsonSchema": parameters}]}
         case "openai":
-            return {"type": "function", "function": described}
+            return {"type": "function", "function": {**described, "parameters": parameters}}
         case "openai-responses":
-            return {"type": "function", "strict": False, **described}
-        case _:
-            return described
+            return {"type": "function", "strict": False, **described, "parameters": parameters}
+    raise InvalidArgumentError(
+        f"no tools in format {shown(format)}; use one of 'anthropic', 'bedrock', 'gemini', "
+        "'openai', 'openai-responses'"
+    )
 
 
 def cut(text: str, counter: TokenCounter, max_tokens: int) -> str:
