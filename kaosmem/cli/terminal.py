@@ -25,7 +25,10 @@ def clear_screen() -> None:
 
 
 def write(text: str) -> None:
-    r"""Write text to stdout: unchanged in a pipe; on a terminal, escapes such as `\u202e` for characters not seen."""
+    r"""Write text to stdout.
+
+    A pipe gets it unchanged. A terminal gets escapes such as `\u202e` for characters not seen.
+    """
     _put(_visible(text) if sys.stdout.isatty() else text)
 
 
