@@ -204,7 +204,7 @@ def answered(tool: Any, command: dict[str, Any]) -> str:
     return result
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(COMMANDS, max_size=12))
 def test_it_answers_as_the_sdks_own_files_do(
     tmp_path_factory: pytest.TempPathFactory, commands: list[dict[str, Any]]

@@ -159,7 +159,7 @@ class StoredIndexMachine(RuleBasedStateMachine):
 
 
 TestStoredIndexMachine = StoredIndexMachine.TestCase
-TestStoredIndexMachine.settings = settings(max_examples=50, stateful_step_count=30)
+TestStoredIndexMachine.settings = settings(max_examples=30, stateful_step_count=30)
 
 
 @rankers

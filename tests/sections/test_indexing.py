@@ -495,7 +495,7 @@ def test_event_loops_of_several_threads_share_one_index(
     assert sorted(indexed) == list(range(600))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     ops=st.lists(
         st.tuples(st.sampled_from(["add", "update", "remove", "index"]), st.integers(0, 99)),

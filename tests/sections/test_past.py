@@ -333,7 +333,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.parametrize("placement", ["history", "query"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     steps=STEPS,
     log_bytes=st.sampled_from([1_000, 10**6]),

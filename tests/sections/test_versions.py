@@ -234,7 +234,7 @@ QUESTIONS = (
     st.integers(0, 400),
     st.sampled_from(["text", "openai", "anthropic"]),
 )
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_a_replaced_fact_is_never_shown_as_if_current(
     steps: list[Any], query: str, budget: int, format: str
 ) -> None:

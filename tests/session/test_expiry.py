@@ -85,7 +85,7 @@ steps = st.tuples(
 
 
 @given(played=st.lists(steps, max_size=25))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_no_context_shows_an_item_after_its_end(played: list[Any]) -> None:
     """Live, evicted, summarized, stored, opened read-only or seen as of the past, by two writers, in windows or not."""
     asyncio.run(_play(played))

@@ -379,7 +379,7 @@ wishes = st.tuples(
 
 
 @given(steps=st.lists(wishes, max_size=30))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_every_order_of_two_writers_ends_in_one_session(
     steps: list[tuple[str, int, str, int]],
 ) -> None:

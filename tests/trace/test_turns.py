@@ -366,7 +366,7 @@ _TEXTS = st.text(st.sampled_from('ab \n<\0é"\\'), max_size=80)
 
 
 @given(st.lists(_TEXTS, max_size=4), st.lists(_TEXTS, max_size=4), st.data())
-@settings(max_examples=200)
+@settings(max_examples=60)
 def test_a_request_is_joined_as_it_was_split(
     texts: list[str], others: list[str], data: st.DataObject
 ) -> None:

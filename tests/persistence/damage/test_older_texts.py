@@ -106,7 +106,7 @@ async def test_no_older_text_stands_for_a_newer_one(tmp_path: Path) -> None:
     If the item is not known, the report names the lost records.
     """
     repaired = older = marked = 0
-    for seed in range(6):
+    for seed in range(3):
         root = tmp_path / str(seed)
         session = await told(root, seed)
         whole = session.files
@@ -118,8 +118,8 @@ async def test_no_older_text_stands_for_a_newer_one(tmp_path: Path) -> None:
                 repaired += report.into is not None
                 marked += len(report.outdated)
             put(session.folder, whole)
-    assert repaired > 80
-    assert older > marked > 10
+    assert repaired > 40
+    assert older > marked > 5
 
 
 async def test_the_loss_of_the_newest_segment_of_a_copy_is_said(tmp_path: Path) -> None:
