@@ -82,9 +82,14 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         both: list[Assembler] = [SessionAssembler("section"), CorpusAssembler(Path(folder))]
         report = await evaluate(chosen.values(), budgets=BUDGETS, assemblers=both)
-    print(report)
-    for corpus in chosen.values():
-        print(corpus.name, len(corpus.items), len(corpus.questions))
+    for budget in BUDGETS:
+        for name in report.assemblers:
+            found: dict[str, list[float]] = {}
+            for each in report.outcomes:
+                if each.budget == budget and each.assembler == name and each.recall is not None:
+                    found.setdefault(each.dataset, []).append(each.recall)
+            means = {dataset: sum(recalls) / len(recalls) for dataset, recalls in found.items()}
+            print(f"{budget:,} tokens, {name}: mean {sum(means.values()) / len(means):.3f}", means)
 
 
 if __name__ == "__main__":

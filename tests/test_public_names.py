@@ -38,7 +38,7 @@ def test_packages_export_few_names() -> None:
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 number += len(ast.literal_eval(node.value))
-    # Eight of them are for corpora: protocol, contract, receipts, three engines, source, ingestion.
+    # Seven of them are for corpora: protocol, contract, three engines, source, ingestion.
     # Eleven are for formation: four formers and their changes, a plan, a shelf of facts, a profile.
     # Two are for retention: a policy and its report.
     assert number <= 203

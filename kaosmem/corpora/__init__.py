@@ -1,6 +1,6 @@
 """Corpora beyond one process: an engine proposes passages, and kaosmem ranks and packs them."""
 
-from kaosmem.corpora.corpus import Corpus, CorpusReceipt
+from kaosmem.corpora.corpus import Corpus
 from kaosmem.corpora.in_memory import InMemoryCorpus
 from kaosmem.corpora.ingestion import ingest_files
 from kaosmem.corpora.lance import LanceCorpus
@@ -9,7 +9,6 @@ from kaosmem.corpora.source import CorpusSource
 
 __all__ = [
     "Corpus",
-    "CorpusReceipt",
     "CorpusSource",
     "InMemoryCorpus",
     "LanceCorpus",

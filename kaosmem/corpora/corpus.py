@@ -7,8 +7,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
@@ -32,7 +31,7 @@ from kaosmem.errors import (
 from kaosmem.filters import MetadataFilter
 from kaosmem.ingest.passages import Passage
 from kaosmem.language.analysis import analyze
-from kaosmem.names import MAX_ID_CHARS, check_id, check_name, shown, shown_name
+from kaosmem.names import check_id, check_name, shown, shown_name
 from kaosmem.retrieval.ranker import CollectionStatistics
 from kaosmem.tokens import get_counter
 from kaosmem.types.items import Item
@@ -46,15 +45,19 @@ WEEK_S = 7 * 86_400.0
 """The time for which older versions are kept, unless it is given."""
 _MAX_SEARCHED = 4_096
 """The engine is asked for no more, where it lets passages through that the filter refuses."""
+NAME = "xz"
+"""Begins the words of the name of a source. No word of a text begins so."""
 OF_PASSAGES = ""
 """Counts of words have the number of passages under this word."""
 OF_ALL_WORDS = " "
-"""Counts of words have the number of all words under this word."""
-_MAX_WORD_BYTES = 200
+"""Counts of words have the number of all words of texts under this word."""
 _LETTERS = str.maketrans("0123456789abcdef", "abcdefghijklmnop")
 
 Given: TypeAlias = Item | Passage | Mapping[str, Any]
-"""A passage as callers give it: a mapping has id, text, source, and may have metadata and role."""
+"""A passage as callers give it: a mapping has id, text, source, and may have metadata and role.
+
+A corpus keeps and proposes passages as items, in no section. Their metadata have the source.
+"""
 Moment: TypeAlias = int | datetime | str
 """A version by its number, or the newest one of a time."""
 
@@ -68,61 +71,6 @@ class CorpusVersion(NamedTuple):
     at: datetime
 
 
-class Found(NamedTuple):
-    """A passage as an engine keeps and proposes it.
-
-    Attributes:
-        place: Number of the passage in the call that added it. Passages of a source that were
-            added together and have consecutive places are neighbours.
-        tokens: Tokens of the text by the default counter.
-    """
-
-    added_at: datetime
-    place: int
-    passage: Passage
-    tokens: int
-
-    @property
-    def order(self) -> tuple[datetime, int, str]:
-        """Return its place in the order of the corpus, oldest first."""
-        return self.added_at, self.place, self.passage.id
-
-    @property
-    def stamp(self) -> str:
-        """Return the stamp of the file that the passage is from, "" without."""
-        return str(self.passage.metadata.get("file", ""))
-
-    def spot(self, step: int = 0) -> str:
-        """Return the spot of the passage so many places further, if it is a neighbour."""
-        given = f"{self.added_at.timestamp():.6f} {self.passage.source}".encode()
-        return f"{blake2b(given, digest_size=12).hexdigest()}-{self.place + step}"
-
-    @property
-    def words(self) -> str:
-        """Return the words that an engine finds the passage by, with spaces between."""
-        return " ".join(map(word_of, analyze(self.passage.text)))
-
-    def row(self) -> dict[str, Any]:
-        """Return the row of a table: `passage` has all of it, the other columns find it."""
-        passage = self.passage
-        fields = [passage.id, passage.text, passage.source, passage.metadata, passage.role]
-        return {
-            "id": passage.id,
-            "source": passage.source,
-            "spot": self.spot(),
-            "passage": json_text([self.added_at.isoformat(), self.place, self.tokens, *fields]),
-            "stamp": self.stamp,
-            "labels": labels_of(passage.metadata),
-            "words": self.words,
-        }
-
-    @classmethod
-    def load(cls, dumped: str) -> Found:
-        """Return the passage of the column `passage`."""
-        added_at, place, tokens, *fields = json.loads(dumped)
-        return cls(datetime.fromisoformat(added_at), place, Passage(*fields), tokens)
-
-
 class Candidates(NamedTuple):
     """The passages that an engine proposes for some terms, all of one version.
 
@@ -132,39 +80,15 @@ class Candidates(NamedTuple):
         version: Number of the version that they are from.
     """
 
-    found: Sequence[Found] = ()
+    found: Sequence[Item] = ()
     statistics: CollectionStatistics = CollectionStatistics(0, 0)
     version: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CorpusReceipt:
-    """The receipt of an erasure from a corpus. It holds no text. `Corpus.verify` checks it.
-
-    `json.dumps(asdict(receipt), default=str)` stores it, and `CorpusReceipt(**stored)` is it again.
-
-    Attributes:
-        sources: The sources whose passages were erased.
-        ids: The ids of passages that were erased by their id.
-        passages: Number of passages that were erased from the newest version.
-        version: The first version without them. No older version is left.
-        at: The time of the erasure. A passage that is added later is another passage.
-        alone: Whether files that interrupted writers left were deleted too.
-    """
-
-    tenant: str
-    sources: Sequence[str]
-    ids: Sequence[str]
-    passages: int
-    version: int
-    at: datetime | str
-    alone: bool = False
 
 
 class Change(NamedTuple):
     """New passages, and the sources and ids whose passages they replace."""
 
-    new: Sequence[Found]
+    new: Sequence[Item]
     sources: Sequence[str] = ()
     ids: Sequence[str] = ()
 
@@ -191,7 +115,7 @@ class Snapshot(Protocol):
             limit: Maximum number of passages, 0 for the statistics alone.
         """
 
-    def lookup(self, column: str, values: Sequence[str]) -> list[Found]:
+    def lookup(self, column: str, values: Sequence[str]) -> list[Item]:
         """Return the passages whose `id`, `source` or `spot` is one of some values."""
 
     def sources(self) -> dict[str, str]:
@@ -269,8 +193,8 @@ class Corpus(Protocol):
 
     async def erase(
         self, sources: str | Iterable[str] = (), *, ids: Iterable[str] = (), alone: bool = False
-    ) -> CorpusReceipt:
-        """Erase sources and passages from every version and file, and return a receipt.
+    ) -> CorpusChange:
+        """Erase sources and passages from every version and file.
 
         All older versions are given up with it. An erasure that is interrupted is finished by
         another call.
@@ -280,37 +204,8 @@ class Corpus(Protocol):
                 interrupted writers left are deleted too.
         """
         self._check_writable()
-        names = source_names(sources)
-        gone = check_ids(ids)
-        at = utc_now()
-        change = await self._change(Change((), names, gone))
-        await self._count_terms()  # so that no count has a word of theirs
-        version = await self._purge(alone=alone)
-        return CorpusReceipt(
-            tenant=self._tenant,
-            sources=tuple(names),
-            ids=tuple(gone),
-            passages=change.gone,
-            version=version,
-            at=at,
-            alone=alone,
-        )
-
-    async def verify(self, receipt: CorpusReceipt) -> tuple[str, ...]:
-        """Return a sentence for each reason why an erasure does not hold, none if it holds."""
-        if receipt.tenant != self._tenant:
-            raise InvalidArgumentError(
-                "the receipt is of another tenant; verify it with for_tenant(receipt.tenant)"
-            )
-        reasons = []
-        if any(each.number < receipt.version for each in await self.versions()):
-            reasons.append("a version from before it is left; erase it again")
-        named = await self.lookup("source", receipt.sources)
-        named += await self.lookup("id", receipt.ids)
-        erased_at = check_time(receipt.at, "at")
-        if any(each.added_at <= erased_at for each in named):
-            reasons.append("an erased passage is there; erase it again")
-        return tuple(reasons)
+        change = await self._change(Change((), source_names(sources), check_ids(ids)))
+        return CorpusChange(await self._purge(alone=alone), change.gone)
 
     async def compact(self, *, counts: bool = True) -> None:
         """Merge what many additions left, so that questions stay fast, and count the terms.
@@ -321,9 +216,7 @@ class Corpus(Protocol):
             counts: Whether terms are counted, by which passages are ranked. It reads all passages.
         """
         self._check_writable()
-        await self._merge()
-        if counts:
-            await self._count_terms()
+        await self._merge(counts=counts)
 
     # Questions.
 
@@ -337,7 +230,8 @@ class Corpus(Protocol):
         """Return the passages that match some terms best by BM25, at most `limit`.
 
         Args:
-            terms: Terms of `analyze`. A term that is repeated counts once.
+            terms: Terms of `analyze`. A term that is repeated counts once. Without a term, any
+                passages are returned.
             filter: Only passages whose metadata pass. The engine chooses among them.
         """
         asked = check_count(limit, "limit", least=1)
@@ -347,7 +241,7 @@ class Corpus(Protocol):
             proposed = await one_version._search(different, asked, filter)
             found = proposed.found
             if filter is not None:
-                found = [each for each in found if filter(each.passage.metadata)]
+                found = [each for each in found if filter(each.metadata)]
             is_enough = len(found) >= limit or asked >= _MAX_SEARCHED
             if is_enough or len(proposed.found) < asked:
                 return proposed._replace(found=found[:limit])
@@ -361,13 +255,11 @@ class Corpus(Protocol):
         """
         return (await self._search(list(terms), 0)).statistics
 
-    async def get(self, ids: Iterable[str]) -> list[Found]:
-        """Return the passages with these ids, in their order. Unknown ids are passed over."""
-        wanted = check_ids(ids)
-        found = {each.passage.id: each for each in await self.lookup("id", wanted)}
-        return [found[each] for each in wanted if each in found]
+    async def get(self, ids: Iterable[str]) -> list[Item]:
+        """Return the passages with these ids, in any order. Unknown ids are passed over."""
+        return await self.lookup("id", check_ids(ids))
 
-    async def lookup(self, column: str, values: Sequence[str]) -> list[Found]:
+    async def lookup(self, column: str, values: Sequence[str]) -> list[Item]:
         """Return the passages whose `id`, `source` or `spot` is one of some values."""
         return await self._ask(lambda at: at.lookup(column, values)) or []
 
@@ -407,16 +299,12 @@ class Corpus(Protocol):
         """Make one version with new passages, without the old ones of some sources and ids."""
 
     @abstractmethod
-    async def _merge(self) -> None:
-        """Merge what many additions left, and give up versions that are too old."""
-
-    @abstractmethod
-    async def _count_terms(self) -> None:
-        """Count the terms of all passages, and keep the count in a new version."""
+    async def _merge(self, *, counts: bool) -> None:
+        """Do what `compact` says."""
 
     @abstractmethod
     async def _purge(self, *, alone: bool) -> int:
-        """Give up all but the newest version, and return its number."""
+        """Count the terms, give up all but the newest version, and return its number."""
 
     async def _number(self) -> int | None:
         """Return the number of the version that is asked for, None for the newest one."""
@@ -453,21 +341,60 @@ def not_kept() -> NotFoundError:
     return NotFoundError("this version of the corpus is not kept; versions() lists the kept ones")
 
 
-def ordinals_of(found: Sequence[Found]) -> list[int]:
+def row_of(item: Item) -> dict[str, Any]:
+    """Return the row of a table: `passage` has all of a passage, the other columns find it."""
+    time = item.created_at.isoformat()
+    fields = [item.id, item.role, item.text, item.tokens, time, dict(item.metadata)]
+    return {
+        "id": item.id,
+        "source": item.metadata["source"],
+        "spot": spot_of(item),
+        "passage": json_text(fields),
+        "stamp": str(item.metadata.get("file", "")),
+        "labels": labels_of(item.metadata),
+        "words": words_of(item),
+    }
+
+
+def passage_in(dumped: str) -> Item:
+    """Return the passage of the column `passage`."""
+    item_id, role, text, tokens, time, metadata = json.loads(dumped)
+    return Item(item_id, "", role, text, tokens, datetime.fromisoformat(time), metadata=metadata)
+
+
+def words_of(item: Item) -> str:
+    """Return the words that an engine finds a passage by: those of its text, then of its source."""
+    text = " ".join(map(word_of, analyze(item.text)))
+    names = analyze(str(item.metadata["source"]))
+    return text + "".join(f" {NAME}{word_of(term)}" for term in names)
+
+
+def query_words(terms: Iterable[str]) -> list[str]:
+    """Return the words that find terms in texts, and in names of sources."""
+    words = list(map(word_of, terms))
+    return words + [NAME + word for word in words]
+
+
+def spot_of(item: Item, step: int = 0) -> str:
+    """Return the spot of the passage so many places further, if it is a neighbour.
+
+    Passages of a source that were added together are neighbours. Each is a microsecond later than
+    the one before it.
+    """
+    source = blake2b(str(item.metadata["source"]).encode(), digest_size=12).hexdigest()
+    return f"{source}-{round(item.created_at.timestamp() * 1e6) + step}"
+
+
+def ordinals_of(found: Sequence[Item]) -> list[int]:
     """Return an ordinal for each passage, in order: those of two neighbours differ by one."""
     ordinals = []
     ordinal = -1
     expected = ""
     for each in found:
-        ordinal += 1 if each.spot() == expected else 2
+        ordinal += 1 if spot_of(each) == expected else 2
         ordinals.append(ordinal)
-        expected = each.spot(1)
+        expected = spot_of(each, 1)
     return ordinals
-
-
-def counted_words(terms: Iterable[str]) -> list[str]:
-    """Return the words whose counts `statistics_of` needs."""
-    return [OF_PASSAGES, OF_ALL_WORDS, *map(word_of, terms)]
 
 
 def statistics_of(terms: Iterable[str], counts: Mapping[str, int]) -> CollectionStatistics:
@@ -488,35 +415,33 @@ def word_of(term: str) -> str:
     """
     if term.isascii() and term.isalpha() and term.islower() and term[0] != "x":
         return term
-    data = term.encode()
-    if len(data) > _MAX_WORD_BYTES:
-        data = blake2b(data).digest()
-    return "x" + data.hex().translate(_LETTERS)
+    return "x" + term.encode().hex().translate(_LETTERS)
 
 
-def _checked(given: Iterable[Given], sources: Collection[str] | None = None) -> list[Found]:
+def _checked(given: Iterable[Given], sources: Collection[str] | None = None) -> list[Item]:
     """Return new passages. Raises as `Corpus.add` and `Corpus.replace`.
 
     Args:
         sources: The sources that they may have. None is any.
     """
-    added_at = utc_now()
-    count = get_counter(None)
-    new: dict[str, Found] = {}
-    for place, each in enumerate(check_several(given, "passages")):
-        passage = _passage(each)
+    time = utc_now()
+    new: dict[str, Item] = {}
+    for each in check_several(given, "passages"):
+        passage = _passage(each, time)
         if passage.id in new:
             raise DuplicateError(f"two passages have the id {shown(passage.id)}; give each its own")
-        if sources is not None and passage.source not in sources:
+        source = passage.metadata["source"]
+        if sources is not None and source not in sources:
             raise InvalidArgumentError(
-                f"passage {shown(passage.id)} is of the source {shown(passage.source)}, which is "
-                "not replaced; name it in sources"
+                f"passage {shown(passage.id)} is of the source {shown(source)}, which is not "
+                "replaced; name it in sources"
             )
-        new[passage.id] = Found(added_at, place, passage, count(passage.text))
+        new[passage.id] = passage
+        time += timedelta(microseconds=1)
     return list(new.values())
 
 
-def _passage(given: Given) -> Passage:
+def _passage(given: Given, time: datetime) -> Item:
     if isinstance(given, Item):
         if given.key is not None or not isinstance(given.content, str):
             raise InvalidArgumentError(
@@ -533,23 +458,16 @@ def _passage(given: Given) -> Passage:
                 f"a passage lacks a field, or has another one; {_REMEDY}"
             ) from None
     check_instance(given, Passage, "passage")
-    check_text(given.text, "text of a passage")
-    check_text(given.role, "role")
-    check_id(given.id, "passage id")
-    metadata = check_metadata(given.metadata)
-    if metadata.setdefault("source", _source(given.source)) != given.source:
-        raise InvalidArgumentError(
-            f"passage {shown_name(given.id)} has another source in its metadata; give one"
-        )
-    return replace(given, metadata=metadata)
+    passage_id = check_id(given.id, "passage id")
+    text = check_text(given.text, "text of a passage")
+    role = check_text(given.role, "role")
+    metadata = {**check_metadata(given.metadata), "source": _source(given.source)}
+    return Item(passage_id, "", role, text, get_counter(None)(text), time, metadata=metadata)
 
 
 def _source(given: object) -> str:
-    if isinstance(given, str) and 0 < len(given) <= MAX_SOURCE_CHARS:
-        for start in range(0, len(given), MAX_ID_CHARS):
-            check_id(given[start : start + MAX_ID_CHARS], "source")
+    if isinstance(given, str) and 0 < len(given) <= MAX_SOURCE_CHARS and "\0" not in given:
         return given
     raise InvalidNameError(
-        f"source {shown_name(given)} is not valid: use 1 to {MAX_SOURCE_CHARS} characters without "
-        "control characters"
+        f"source {shown_name(given)} is not valid: use 1 to {MAX_SOURCE_CHARS} characters"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -15,12 +15,13 @@ from kaosmem.corpora.corpus import (
     Corpus,
     CorpusChange,
     CorpusVersion,
-    Found,
     Snapshot,
     not_kept,
+    query_words,
+    row_of,
     statistics_of,
     utc_now,
-    word_of,
+    words_of,
 )
 from kaosmem.corpora.term_counts import count_words
 from kaosmem.filters import MetadataFilter
@@ -39,43 +40,43 @@ class _Version:
 
     number: int = 0
     at: datetime = field(default_factory=utc_now)
-    passages: Mapping[str, Found] = field(default_factory=dict)
+    passages: Mapping[str, Item] = field(default_factory=dict)
 
-    @cached_property
-    def ordered(self) -> list[Found]:
+    @property
+    def ordered(self) -> list[Item]:
         """The passages, oldest first."""
-        return sorted(self.passages.values(), key=lambda each: each.order)
+        return list(self.passages.values())
 
     @cached_property
     def index(self) -> TextIndex:
         """The index of the places in this order, by words."""
         index = BM25Ranker(analyze=str.split).index()
         for place, each in enumerate(self.ordered):
-            index.add([(place, Item(each.passage.id, "", "", each.words, 1, each.added_at))])
+            index.add([(place, replace(each, content=words_of(each)))])
         return index
 
     @cached_property
     def counts(self) -> Counter[str]:
         """The counts of the words of all passages."""
         counts: Counter[str] = Counter()
-        count_words(counts, [each.words for each in self.ordered])
+        count_words(counts, map(words_of, self.ordered))
         return counts
 
     def search(self, terms: Sequence[str], limit: int, wanted: MetadataFilter | None) -> Candidates:
-        among = None
+        found = self.ordered
+        if terms:
+            ranked = self.index.rank(" ".join(query_words(terms)), len(found))
+            found = [found[place] for place, _ in ranked]
         if wanted is not None:
-            passing = enumerate(wanted(each.passage.metadata) for each in self.ordered)
-            among = [place for place, passes in passing if passes]
-        words = " ".join(map(word_of, terms))
-        ranked = self.index.rank(words, limit, among=among) if limit else []
-        found = [self.ordered[place] for place, _ in ranked]
-        return Candidates(found, statistics_of(terms, self.counts), self.number)
+            found = [each for each in found if wanted(each.metadata)]
+        return Candidates(found[:limit], statistics_of(terms, self.counts), self.number)
 
-    def lookup(self, column: str, values: Sequence[str]) -> list[Found]:
-        return [each for each in self.ordered if each.row()[column] in values]
+    def lookup(self, column: str, values: Sequence[str]) -> list[Item]:
+        return [each for each in self.ordered if row_of(each)[column] in values]
 
     def sources(self) -> dict[str, str]:
-        return {each.passage.source: each.stamp for each in self.ordered}
+        rows = map(row_of, self.ordered)
+        return {row["source"]: row["stamp"] for row in rows}
 
 
 class InMemoryCorpus(Corpus):
@@ -120,24 +121,22 @@ class InMemoryCorpus(Corpus):
     async def _change(self, change: Change) -> CorpusChange:
         new, sources, ids = change
         before = await self._read()
+        gone = {*ids, *(each.id for each in new)}
         after = {
-            passage_id: each
-            for passage_id, each in before.passages.items()
-            if passage_id not in ids and each.passage.source not in sources
+            item_id: each
+            for item_id, each in before.passages.items()
+            if item_id not in gone and each.metadata["source"] not in sources
         }
-        after |= {each.passage.id: each for each in new}
-        gone = len(before.passages) + len(new) - len(after)
+        number_gone = len(before.passages) - len(after)
+        after |= {each.id: each for each in new}
         if after == before.passages:
             return CorpusChange(before.number, 0)
         version = _Version(before.number + 1, utc_now(), after)
         self._tenants.setdefault(self._tenant, []).append(version)
-        return CorpusChange(version.number, gone)
+        return CorpusChange(version.number, number_gone)
 
-    async def _merge(self) -> None:
-        """Do nothing: there is nothing to merge."""
-
-    async def _count_terms(self) -> None:
-        """Do nothing: the terms of a version are counted when they are asked for."""
+    async def _merge(self, *, counts: bool) -> None:
+        """Do nothing: terms are counted when they are asked for."""
 
     async def _purge(self, *, alone: bool) -> int:
         del self._kept[:-1]

@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -30,8 +30,6 @@ _BATCH_FILES = 64
 _BATCH_BYTES = 2 * 1024 * 1024
 _COMPACTED_EVERY = 64
 """Compaction follows so many batches, as questions slow down with each one that is not merged."""
-_COUNTED_BY = 1.5
-"""Terms are counted when there are so many times the batches of the last count, as it reads all."""
 
 
 class _Batch(NamedTuple):
@@ -124,19 +122,16 @@ async def _read_all(
     """Read all files in batches, so many at once, and compact the corpus now and then."""
     is_free = asyncio.Semaphore(at_once)
     number = 0
-    counted = 0
 
     async def take(batch: Sequence[SourceFile]) -> None:
-        nonlocal number, counted
+        nonlocal number
         async with is_free:
             done.append(await read(batch))
         number += len(batch)
         if progress:
             progress(batch[-1].source, number, len(files))
         if len(done) % _COMPACTED_EVERY == 0:
-            counts = len(done) >= _COUNTED_BY * counted
-            counted = len(done) if counts else counted
-            await corpus.compact(counts=counts)
+            await corpus.compact(counts=False)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -152,10 +147,14 @@ async def _reader(
 ) -> AsyncIterator[tuple[_Read, int]]:
     """Give a function that reads a batch in a worker, and how many may be at work at once."""
     if ray is not None:
-        with _ray_cluster(ray) as cluster:
-            remote = cluster.remote(read_batch)
-            at_once = 2 * max(1, int(cluster.cluster_resources().get("CPU", 1)))
+        cluster = _ray()
+        cluster.init(ray, log_to_driver=False, ignore_reinit_error=True)
+        remote = cluster.remote(read_batch)
+        at_once = 2 * max(1, int(cluster.cluster_resources().get("CPU", 1)))
+        try:
             yield (lambda files: remote.remote(corpus, files, label)), at_once
+        finally:
+            cluster.shutdown()
         return
     number = (os.cpu_count() or 1) if workers is None else check_count(workers, "workers")
     if not number:
@@ -175,19 +174,14 @@ async def _reader(
         yield in_process, number + 1
 
 
-@contextmanager
-def _ray_cluster(address: str) -> Iterator[ModuleType]:
+def _ray() -> ModuleType:
     try:
         import ray
     except ImportError as error:
         raise MissingExtraError(
             "a Ray cluster needs the extra 'ray': pip install 'kaosmem[ray]'"
         ) from error
-    ray.init(address, log_to_driver=False, ignore_reinit_error=True)
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
+    return ray
 
 
 def read_batch(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batch:

@@ -19,16 +19,20 @@ import numpy as np
 
 from kaosmem.arguments import check_ttl
 from kaosmem.corpora.corpus import (
+    OF_ALL_WORDS,
+    OF_PASSAGES,
     WEEK_S,
     Candidates,
     Change,
     Corpus,
     CorpusChange,
     CorpusVersion,
-    Found,
     Snapshot,
-    counted_words,
     not_kept,
+    passage_in,
+    query_words,
+    row_of,
+    spot_of,
     statistics_of,
     word_of,
 )
@@ -42,10 +46,12 @@ from kaosmem.errors import (
 )
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown_location
+from kaosmem.types.items import Item
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from lancedb.db import LanceDBConnection
+    from lancedb.query import LanceQueryBuilder
     from lancedb.table import LanceTable
     from numpy.typing import NDArray
 
@@ -94,7 +100,7 @@ class LanceCorpus(Corpus):
     ...         [{"id": "lease-1", "source": "lease.md", "text": "The rent is 900 euros."}]
     ...     )
     ...     found = await corpus.candidates(["rent"])
-    >>> [each.passage.text for each in found.found]
+    >>> [each.text for each in found.found]
     ['The rent is 900 euros.']
     """
 
@@ -143,13 +149,10 @@ class LanceCorpus(Corpus):
         work = partial(_Tenant.change, change=change)
         return await self._work(work, makes=bool(change.new)) or CorpusChange(0, 0)
 
-    async def _merge(self) -> None:
+    async def _merge(self, *, counts: bool) -> None:
         """Merge small files and index the passages that no index has, which may take minutes."""
-        optimize = partial(_Tenant.optimize, cleanup_older_than=self._keep)
-        await self._work(optimize, is_long=True)
-
-    async def _count_terms(self) -> None:
-        await self._work(_Tenant.count_terms, is_long=True)
+        merge = partial(_Tenant.merge, keep=self._keep, counts=counts)
+        await self._work(merge, is_long=True)
 
     async def _purge(self, *, alone: bool) -> int:
         return await self._work(partial(_Tenant.rebuild, alone=alone), is_long=True) or 0
@@ -305,13 +308,13 @@ class _Tenant:
         has_gone = table.count_rows(gone) > 0
         if not (new or has_gone):
             return CorpusChange(before, 0)
-        rows = _arrow(map(Found.row, new))
+        rows = _arrow(map(row_of, new))
         merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
         if has_gone:  # with it, the engine reads the whole table
             merge = merge.when_not_matched_by_source_delete(gone)
         result = merge.execute(rows)
         if result.version != before + 1:
-            own = {each.spot(): each.passage.id for each in new}
+            own = {spot_of(each): each.id for each in new}
             self._take_over(result.version, f"{gone} OR {_is_in('id', own.values())}", own)
         return CorpusChange(result.version, result.num_deleted_rows + result.num_updated_rows)
 
@@ -328,34 +331,38 @@ class _Tenant:
         if strays:
             self._newest.delete(_is_in("spot", strays))
 
-    def count_terms(self) -> None:
-        """Count the terms of all passages, and keep the count in a new version."""
-        version = self._newest.version
-        table = self._open(version=version)
-        counts: Counter[str] = Counter()
-        query = table.search().where(_IS_PASSAGE).select(["words"])
-        for batch in query.to_batches():
-            count_words(counts, batch["words"].to_pylist())
-        array = packed(counts)
-        row = {"id": _COUNT_ID, "source": "", "stamp": str(version), "counts": array}
-        merge = self._newest.merge_insert("id")
-        put = merge.when_matched_update_all().when_not_matched_insert_all()
-        put.execute(_arrow([row]))
+    def merge(self, *, keep: timedelta, counts: bool, alone: bool = False) -> None:
+        """Merge small files, give up versions that are older, and count the terms of all passages.
 
-    def optimize(self, *, cleanup_older_than: timedelta, alone: bool = False) -> None:
-        """Merge small files and give up older versions."""
+        Args:
+            alone: Whether files that no version names are deleted too.
+        """
         with warnings.catch_warnings():
             # Giving up every older version is the purpose of an erasure.
             warnings.simplefilter("ignore", UserWarning)
-            self._newest.optimize(cleanup_older_than=cleanup_older_than, delete_unverified=alone)
+            self._newest.optimize(cleanup_older_than=keep, delete_unverified=alone)
+        if counts:
+            self._count()
 
     def rebuild(self, *, alone: bool) -> int:
         """Write all files anew that may hold removed passages, and delete all older versions."""
-        self.optimize(cleanup_older_than=_NOTHING_OLD)
+        self.merge(keep=_NOTHING_OLD, counts=True)
         self._index()
-        self.optimize(cleanup_older_than=timedelta(0), alone=alone)
+        self.merge(keep=timedelta(0), counts=False, alone=alone)
         self._last = None
         return self._newest.version
+
+    def _count(self) -> None:
+        """Count the terms of all passages, and keep the count in a new version."""
+        version = self._newest.version
+        counts: Counter[str] = Counter()
+        query = self._open(version=version).search().where(_IS_PASSAGE).select(["words"])
+        for batch in query.to_batches():
+            count_words(counts, batch["words"].to_pylist())
+        row = {"id": _COUNT_ID, "source": "", "stamp": str(version), "counts": packed(counts)}
+        merge = self._newest.merge_insert("id")
+        put = merge.when_matched_update_all().when_not_matched_insert_all()
+        put.execute(_arrow([row]))
 
     def _index(self) -> None:
         """Make all indices, in place of those that are there."""
@@ -383,9 +390,9 @@ class _Snapshot(NamedTuple):
     stamp: str
     counts: NDArray[np.int64]
 
-    def lookup(self, column: str, values: Sequence[str]) -> list[Found]:
+    def lookup(self, column: str, values: Sequence[str]) -> list[Item]:
         rows = _rows(self.table, _is_in(column, values), "passage")
-        return [Found.load(row["passage"]) for row in rows]
+        return [passage_in(row["passage"]) for row in rows]
 
     def sources(self) -> dict[str, str]:
         """Return the stamp of each source. Rows are read in batches, as there may be millions."""
@@ -397,16 +404,23 @@ class _Snapshot(NamedTuple):
 
     def search(self, terms: Sequence[str], limit: int, wanted: MetadataFilter | None) -> Candidates:
         """Return the passages that match best, best first, as the engine scores them."""
-        words = " ".join(map(word_of, terms))
-        statistics = statistics_of(terms, unpacked(self.counts, counted_words(terms)))
-        if not (words and limit):
+        statistics = statistics_of(
+            terms, unpacked(self.counts, [OF_PASSAGES, OF_ALL_WORDS, *map(word_of, terms)])
+        )
+        if not limit:
             return Candidates((), statistics, self.version)
-        query = self.table.search(words, query_type="fts", fts_columns="words")
+        where = _IS_PASSAGE
         if wanted is not None:
-            query = query.where(condition(wanted.given, "array_has_any(labels, [{}])"))
-        rows = query.limit(limit).select(["id", "passage", "_score"]).to_list()
-        rows.sort(key=lambda row: (-row["_score"], row["id"]))
-        found = [Found.load(row["passage"]) for row in rows]
+            where = f"{where} AND {condition(wanted.given, 'array_has_any(labels, [{}])')}"
+        columns = ["id", "passage"]
+        query: LanceQueryBuilder = self.table.search()
+        if terms:
+            words = " ".join(query_words(terms))
+            query = self.table.search(words, query_type="fts", fts_columns="words")
+            columns.append("_score")
+        rows = query.where(where).limit(limit).select(columns).to_list()
+        rows.sort(key=lambda row: (-row.get("_score", 0), row["id"]))
+        found = [passage_in(row["passage"]) for row in rows]
         return Candidates(found, statistics, self.version)
 
 
@@ -455,19 +469,11 @@ def _is_in(column: str, values: Iterable[str]) -> str:
 def _schema() -> pa.Schema:
     import pyarrow as pa
 
-    return pa.schema(
-        {
-            "id": pa.string(),
-            "source": pa.string(),
-            "spot": pa.string(),
-            "passage": pa.string(),
-            "stamp": pa.string(),
-            "labels": pa.list_(pa.string()),
-            "words": pa.string(),
-            # As a list: the engine rewrites long binary values slowly, and in gigabytes.
-            "counts": pa.list_(pa.int64()),
-        }
-    )
+    texts = ("id", "source", "spot", "passage", "stamp", "words")
+    columns = {name: pa.string() for name in texts}
+    # As a list: the engine rewrites long binary values slowly, and in gigabytes.
+    lists = {"labels": pa.list_(pa.string()), "counts": pa.list_(pa.int64())}
+    return pa.schema(columns | lists)
 
 
 def _arrow(rows: Iterable[dict[str, Any]]) -> pa.Table:

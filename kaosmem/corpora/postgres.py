@@ -9,22 +9,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from kaosmem.arguments import check_ttl
 from kaosmem.backends.postgres.database import PostgresDatabase
 from kaosmem.corpora.corpus import (
+    OF_ALL_WORDS,
+    OF_PASSAGES,
     WEEK_S,
     Candidates,
     Change,
     Corpus,
     CorpusChange,
     CorpusVersion,
-    Found,
-    counted_words,
     not_kept,
+    passage_in,
+    query_words,
+    row_of,
     statistics_of,
     utc_now,
-    word_of,
 )
 from kaosmem.corpora.labels import condition
 from kaosmem.errors import DurabilityError
 from kaosmem.filters import MetadataFilter
+from kaosmem.types.items import Item
 
 if TYPE_CHECKING:
     from psycopg import Cursor
@@ -73,10 +76,11 @@ _GIVE_UP = f"""DELETE FROM {_OF_TENANT} AND number < {{version}};
     ANALYZE {{table}}"""
 _COUNT = """INSERT INTO {table}_terms (word, counted, passages)
     SELECT word, {version}, count(*)
-        FROM {table}, LATERAL (SELECT DISTINCT unnest(string_to_array(words, ' '))) AS own (word)
+        FROM {table}, LATERAL (SELECT DISTINCT unnest(string_to_array(ltrim(words), ' '))) AS own (word)
         WHERE until IS NULL GROUP BY word
     UNION ALL SELECT '', {version}, count(*) FROM {table} WHERE until IS NULL
-    UNION ALL SELECT ' ', {version}, coalesce(sum(cardinality(string_to_array(words, ' '))), 0)
+    UNION ALL SELECT ' ', {version}, coalesce(sum(cardinality(
+        string_to_array(split_part(words, ' xz', 1), ' '))), 0)
         FROM {table} WHERE until IS NULL"""
 _MOVE = f"""INSERT INTO corpus_$number ({_COLUMNS})
         SELECT {_COLUMNS} FROM {{table}} WHERE until IS NULL;
@@ -85,6 +89,7 @@ _MOVE = f"""INSERT INTO corpus_$number ({_COLUMNS})
     DROP TABLE {{table}}, {{table}}_terms;
     DELETE FROM {_OF_TENANT} AND number < $number;
     UPDATE corpora SET passages = 'corpus_$number' WHERE tenant = '{{tenant}}'"""
+_ANY = f"SELECT passage, 1 FROM {{table}} WHERE {_LIVE} AND $wanted LIMIT %(limit)s"
 _BM25 = f"""SELECT passage, -(words <@> to_bm25query(%(any)s, '{{table}}_words')) AS score
     FROM {{table}} WHERE {_LIVE} AND $wanted
     ORDER BY words <@> to_bm25query(%(any)s, '{{table}}_words') LIMIT %(limit)s"""
@@ -172,7 +177,7 @@ class PgCorpus(Corpus):
 
     async def _change(self, change: Change) -> CorpusChange:
         new, sources, ids = change
-        named = {"sources": list(sources), "ids": [*ids, *(each.passage.id for each in new)]}
+        named = {"sources": list(sources), "ids": [*ids, *(each.id for each in new)]}
 
         def work(cursor: Cursor) -> CorpusChange:
             if new:
@@ -190,25 +195,26 @@ class PgCorpus(Corpus):
 
         return await self._run(work)
 
-    async def _merge(self) -> None:
+    async def _merge(self, *, counts: bool) -> None:
         def work(at: _Snapshot) -> None:
             query = f"SELECT min(number) FROM {_OF_TENANT} AND at >= %(time)s"
             ((oldest,),) = at.rows(query, time=utc_now() - self._keep)
             at._replace(version=oldest or at.version).rows(_GIVE_UP)
+            if counts:
+                at.next().rows(_COUNT)
 
         await self._maintain(work)
-
-    async def _count_terms(self) -> None:
-        await self._maintain(lambda at: at.next().rows(_COUNT))
 
     async def _purge(self, *, alone: bool) -> int:
         """Write the newest version into a new table with new indices, and drop the old table."""
 
         def work(at: _Snapshot) -> int:
-            number = at.next().version
-            other = at._replace(table=f"corpus_{number}")
+            last = at.next()
+            last.rows(_COUNT)
+            number = last.version
+            other = last._replace(table=f"corpus_{number}")
             other.rows(_TABLES)
-            at.rows(_MOVE.replace("$number", str(number)))
+            last.rows(_MOVE.replace("$number", str(number)))
             other.make_indices()
             return number
 
@@ -303,41 +309,44 @@ class _Snapshot(NamedTuple):
 
     def search(self, terms: Sequence[str], limit: int, wanted: MetadataFilter | None) -> Candidates:
         """Return the passages that match best, best first, as the engine scores them."""
+        words = query_words(terms)
         known = f"""SELECT word, passages FROM {{table}}_terms
             WHERE counted = {_LAST_COUNT} AND word = ANY(%(words)s)"""
-        statistics = statistics_of(terms, dict(self.rows(known, words=counted_words(terms))))
-        if not (terms and limit):
+        counts = dict(self.rows(known, words=[OF_PASSAGES, OF_ALL_WORDS, *words]))
+        statistics = statistics_of(terms, counts)
+        if not limit:
             return Candidates((), statistics, self.version)
-        query = _BM25 if self.has_bm25 else _PLAIN
+        query = _ANY
+        if terms:
+            query = _BM25 if self.has_bm25 else _PLAIN
         sql = "TRUE" if wanted is None else condition(wanted.given, "labels && ARRAY[{}]")
-        words = list(map(word_of, terms))
         rows = self.rows(
             query.replace("$wanted", sql),
             any=" ".join(words),
             words=words,
-            frequencies=list(statistics.frequencies.values()),
+            frequencies=[counts.get(word, 0) for word in words],
             size=statistics.entries,
             length=max(1.0, statistics.terms / max(1, statistics.entries)),
             most=_READ_PLAIN,
             limit=limit,
         )
-        found = [Found.load(passage) for passage, score in rows if score > 0]
+        found = [passage_in(passage) for passage, score in rows if score > 0]
         return Candidates(found, statistics, self.version)
 
-    def lookup(self, column: str, values: Sequence[str]) -> list[Found]:
+    def lookup(self, column: str, values: Sequence[str]) -> list[Item]:
         query = f"SELECT passage FROM {{table}} WHERE {_LIVE} AND {column} = ANY(%(values)s)"
-        return [Found.load(passage) for (passage,) in self.rows(query, values=list(values))]
+        return [passage_in(passage) for (passage,) in self.rows(query, values=list(values))]
 
     def sources(self) -> dict[str, str]:
         rows = self.rows(f"SELECT DISTINCT source, stamp FROM {{table}} WHERE {_LIVE}")
         return {source: stamp.decode() for source, stamp in rows}
 
-    def insert(self, new: Sequence[Found]) -> None:
+    def insert(self, new: Sequence[Item]) -> None:
         """Write new passages, which are there from this version on."""
         copying = f"COPY {self.table} ({_COLUMNS}) FROM STDIN"
         with self.cursor.copy(copying.encode()) as copy:
             for each in new:
-                row = each.row()
+                row = row_of(each)
                 row["stamp"] = row["stamp"].encode()
                 copy.write_row([*row.values(), self.version])
 

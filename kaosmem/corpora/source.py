@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC
-from itertools import islice
 
 from kaosmem.arguments import check_count, check_instance
-from kaosmem.corpora.corpus import CANDIDATES, Candidates, Corpus, Found, ordinals_of
+from kaosmem.corpora.corpus import CANDIDATES, Candidates, Corpus, ordinals_of
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.analysis import analyze
 from kaosmem.language.query import Query
@@ -31,13 +29,6 @@ CORPUS = SectionSpec("corpus", None, 50, 0.35, eviction="none", retrieval_thresh
 
 _READ_FOR_HOP = 3
 """The terms of so many of the best passages make the second question."""
-_NEAR_SHARE = 3
-"""One spot beside the best passages is asked for, for so many candidates.
-
-Where few passages match, the rest of the candidates are such spots.
-"""
-_MAX_STEPS = 4
-"""A spot beside a passage is at most so many passages away."""
 _HOP_TERMS = 24
 """The second question has so many terms, the rarest ones."""
 
@@ -45,10 +36,10 @@ _HOP_TERMS = 24
 class CorpusSource(StoreSource):
     """The passages of a corpus that match the query.
 
-    The engine of the corpus proposes passages for the query, the passages beside the best of these,
-    and passages for their rarest terms. The ranker scores them as if it had the whole corpus. All of a question is
-    answered from one version of the corpus. `SessionMemory.at(known_at=...)` asks the version of
-    that time.
+    The engine of the corpus proposes passages for the query, and passages for the rarest terms of
+    the best of these. A corpus with fewer passages than that is proposed whole. The ranker scores
+    them as if it had the whole corpus. All of a question is answered from one version of the
+    corpus. `SessionMemory.at(known_at=...)` asks the version of that time.
 
     Args:
         corpus: `corpus.at(version)` stands for an older version.
@@ -84,14 +75,14 @@ class CorpusSource(StoreSource):
             return Proposal(())
         corpus = self._corpus if query.known_at is None else self._corpus.at(query.known_at)
         first = await corpus.candidates(terms, limit=self._limit, filter=wanted)
-        if not first.found:
-            return Proposal((), has_no_match=True)
-        version = corpus.at(first.version)
-        second, near = await asyncio.gather(
-            self._second(version, first, terms, wanted), self._near(version, first, wanted)
+        version = corpus.at(first.version) if first.version else corpus
+        second, rest = await asyncio.gather(
+            self._second(version, first, terms, wanted), self._rest(version, first, wanted)
         )
-        found = {each.passage.id: each for each in (*first.found, *second, *near)}
-        ordered = sorted(found.values(), key=lambda each: each.order)
+        found = {each.id: each for each in (*first.found, *second, *rest)}
+        if not found:
+            return Proposal((), has_no_match=True)
+        ordered = sorted(found.values(), key=lambda each: (each.created_at, each.id))
         sample = await asyncio.to_thread(self._sample, ordered, first.statistics)
         asked = replace(query, known_at=None)
         proposal = await asyncio.to_thread(sample.proposer.propose, asked, cap=cap, wanted=wanted)
@@ -115,12 +106,12 @@ class CorpusSource(StoreSource):
         first: Candidates,
         asked: Sequence[str],
         wanted: MetadataFilter | None,
-    ) -> Sequence[Found]:
+    ) -> Sequence[Item]:
         """Return the passages for the rarest terms of the best ones."""
         known = set(asked)
         terms: dict[str, None] = {}
         for each in first.found[:_READ_FOR_HOP]:
-            new = (term for term in analyze(each.passage.text) if term not in known)
+            new = (term for term in analyze(each.text) if term not in known)
             terms |= dict.fromkeys(new)
         collection = await corpus.statistics(terms)
         shared = [term for term in terms if collection.frequencies.get(term, 0) > 1]
@@ -131,18 +122,22 @@ class CorpusSource(StoreSource):
         found = await corpus.candidates(shared[:_HOP_TERMS], limit=limit, filter=wanted)
         return found.found
 
-    async def _near(
+    async def _rest(
         self, corpus: Corpus, first: Candidates, wanted: MetadataFilter | None
-    ) -> Sequence[Found]:
-        """Return the passages beside the best ones."""
-        left = max(self._limit // _NEAR_SHARE, self._limit - len(first.found))
-        known = {each.spot() for each in first.found}
-        new = (spot for spot in _spots_beside(first.found) if spot not in known)
-        spots = dict.fromkeys(islice(new, left))
-        found = await corpus.lookup("spot", list(spots))
-        return [each for each in found if wanted is None or wanted(each.passage.metadata)]
+    ) -> Sequence[Item]:
+        """Return further passages where few match: all of a small corpus, else of their sources."""
+        if len(first.found) >= self._limit:
+            return ()
+        rest = await corpus.candidates((), limit=self._limit, filter=wanted)
+        if len(rest.found) < self._limit:
+            return rest.found
+        names: dict[str, None] = {}
+        for each in first.found:
+            names |= dict.fromkeys(analyze(str(each.metadata["source"])))
+        left = self._limit - len(first.found)
+        return (await corpus.candidates(list(names), limit=left, filter=wanted)).found
 
-    def _sample(self, found: Sequence[Found], statistics: CollectionStatistics) -> Section:
+    def _sample(self, found: Sequence[Item], statistics: CollectionStatistics) -> Section:
         """Return a section with the found passages, ranked as the corpus would rank them."""
         ranker = _SampleRanker(self._ranker, statistics)
         section = Section(
@@ -153,17 +148,9 @@ class CorpusSource(StoreSource):
             section.add(self._item_of(each))
         return section
 
-    def _item_of(self, found: Found) -> Item:
-        passage = found.passage
-        created_at = found.added_at.astimezone(UTC)
-        item = self._item(
-            passage.id,
-            passage.text,
-            role=passage.role,
-            metadata=passage.metadata,
-            created_at=created_at,
-        )
-        return replace(item, tokens=found.tokens)
+    def _item_of(self, found: Item) -> Item:
+        item = self._item(found.id, found.content, role=found.role, metadata=found.metadata)
+        return replace(item, tokens=found.tokens, created_at=found.created_at)
 
 
 @dataclass(frozen=True)
@@ -184,15 +171,7 @@ class _SampleRanker:
         return index
 
 
-def _spots_beside(found: Sequence[Found]) -> Iterator[str]:
-    """Yield the spots beside passages: those next to the best ones first."""
-    for step in range(1, _MAX_STEPS + 1):
-        for each in found:
-            yield each.spot(-step)
-            yield each.spot(step)
-
-
-def _stock(found: Sequence[Found], statistics: CollectionStatistics) -> Stock:
+def _stock(found: Sequence[Item], statistics: CollectionStatistics) -> Stock:
     """Return what the corpus could propose, its tokens judged by a sample."""
     tokens = sum(each.tokens for each in found) * statistics.entries // max(1, len(found))
     return Stock(statistics.entries, tokens, statistics.frequencies)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kaosmem.corpora.corpus import OF_ALL_WORDS, OF_PASSAGES
+from kaosmem.corpora.corpus import NAME, OF_ALL_WORDS, OF_PASSAGES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
 def count_words(counts: Counter[str], texts: Iterable[str]) -> None:
-    """Count passages, each of which is its words with spaces between.
+    """Count passages, each of which is its words with spaces between, as `words_of` returns them.
 
     >>> counts = Counter()
     >>> count_words(counts, ["rent euro rent", "rent"])
@@ -26,7 +26,7 @@ def count_words(counts: Counter[str], texts: Iterable[str]) -> None:
     for text in texts:
         words = text.split()
         counts.update({OF_PASSAGES, *words})
-        counts[OF_ALL_WORDS] += len(words)
+        counts[OF_ALL_WORDS] += len(words) - text.count(f" {NAME}")
 
 
 def packed(counts: Counter[str]) -> NDArray[np.int64]:

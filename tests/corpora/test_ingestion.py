@@ -32,7 +32,7 @@ def folder_of(path: Path, files: int) -> Path:
 
 async def texts_of(corpus: Any, words: str) -> set[str]:
     found = (await corpus.candidates(analyze(words), limit=10_000)).found
-    return {each.passage.text for each in found}
+    return {each.text for each in found}
 
 
 async def test_a_second_run_changes_nothing(tmp_path: Path) -> None:

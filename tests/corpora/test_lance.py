@@ -14,7 +14,6 @@ import pytest
 from kaosmem import DurabilityError, SessionMemory
 from kaosmem.assembly.context import SourceStatus
 from kaosmem.corpora import CorpusSource, LanceCorpus, lance
-from kaosmem.corpora.corpus import Found
 from kaosmem.language.analysis import analyze
 from kaosmem.testing.contracts.corpus import passage
 from tests.corpora.places import s3_corpus, s3_url
@@ -26,7 +25,7 @@ CANARY = "xylophonequark"
 
 async def ids(corpus: LanceCorpus, words: str) -> set[str]:
     found = (await corpus.candidates(analyze(words))).found
-    return {each.passage.id for each in found}
+    return {each.id for each in found}
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -42,11 +41,10 @@ async def test_an_erasure_leaves_no_file_from_before(tmp_path: Path) -> None:
     await corpus.replace("gone", [passage(f"{CANARY}-2", f"the garden of {CANARY}", "gone")])
     before = files_of(tmp_path)
     assert any(CANARY.encode() in data for data in before.values())
-    receipt = await corpus.erase("gone", alone=True)
+    await corpus.erase("gone", alone=True)
     after = files_of(tmp_path)
     assert not any(CANARY.encode() in data for data in after.values())
     assert before.keys().isdisjoint(each for each in after if "/_versions/" not in each)
-    assert await corpus.verify(receipt) == ()
     assert len(await ids(corpus, "rent")) == 50
 
 
@@ -103,7 +101,7 @@ async def test_a_fault_of_ours_is_no_fault_of_the_storage(
     """An error that the engine did not raise comes out as it is."""
     corpus = LanceCorpus(tmp_path)
     await corpus.add([passage("a", "rent")])
-    monkeypatch.setattr(Found, "load", lambda dumped: int("no number"))
+    monkeypatch.setattr(lance, "passage_in", lambda dumped: int("no number"))
     with pytest.raises(ValueError, match="no number"):
         await corpus.candidates(["rent"])
 
@@ -124,11 +122,10 @@ async def test_a_corpus_on_s3(s3_of_all: S3) -> None:
     assert await ids(other.at(version), CANARY) == {"secret"}
     filesystem = s3_of_all.filesystem()
     before = set(filesystem.find(url.removeprefix("s3://")))
-    receipt = await corpus.erase("gone", alone=True)
+    await corpus.erase("gone", alone=True)
     filesystem.invalidate_cache()
     after = set(filesystem.find(url.removeprefix("s3://")))
     assert not {each for each in before & after if "/_versions/" not in each}
-    assert await other.verify(receipt) == ()
     assert len(await ids(other, "rent")) == 21
     assert await other.for_tenant("another").tenants() == ["default"]
 
@@ -192,7 +189,7 @@ async def main():
     except DurabilityError as error:
         print("refused")
     found = await corpus.candidates(["rent"])
-    print([each.passage.id for each in found.found])
+    print([each.id for each in found.found])
 
 asyncio.run(main())
 """
@@ -253,7 +250,7 @@ async def test_a_writer_that_is_killed_leaves_a_whole_version(tmp_path: Path, st
     found = (await corpus.candidates(["rent"])).found
     texts: dict[str, set[str]] = {}
     for each in found:
-        texts.setdefault(each.passage.source, set()).add(each.passage.text)
+        texts.setdefault(each.metadata["source"], set()).add(each.text)
     assert all(len(of_source) == 1 for of_source in texts.values())
     assert len(found) == 2 * len(texts)
     await corpus.compact()
@@ -261,6 +258,5 @@ async def test_a_writer_that_is_killed_leaves_a_whole_version(tmp_path: Path, st
     assert (counts.entries, counts.frequencies) == (len(found), {"rent": len(found)})
     await corpus.add([passage("new", "rent", "new")])
     await corpus.compact()
-    receipt = await corpus.erase(["s0", "s1", "s2"], alone=True)
-    assert await corpus.verify(receipt) == ()
+    await corpus.erase(["s0", "s1", "s2"], alone=True)
     assert await ids(corpus, "rent") == {"new"}

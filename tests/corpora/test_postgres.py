@@ -37,7 +37,7 @@ async def corpus(
 
 async def ids(corpus: PgCorpus, words: str, **asked: Any) -> list[str]:
     found = (await corpus.candidates(analyze(words), **asked)).found
-    return [each.passage.id for each in found]
+    return [each.id for each in found]
 
 
 async def test_an_erasure_drops_the_table_from_before(corpus: PgCorpus, postgres: str) -> None:
@@ -47,11 +47,10 @@ async def test_an_erasure_drops_the_table_from_before(corpus: PgCorpus, postgres
     await corpus.replace("gone", [passage(f"{CANARY}-2", f"garden {CANARY}", "gone")])
     before = _tables(postgres, corpus._database.schema)
     assert any(CANARY in text for text in before.values())
-    receipt = await corpus.erase("gone")
+    await corpus.erase("gone")
     after = _tables(postgres, corpus._database.schema)
     assert not any(CANARY in text for text in after.values())
     assert {name for name in before if name.startswith("corpus_")} - after.keys()
-    assert await corpus.verify(receipt) == ()
     assert len(await ids(corpus, "rent")) == 20
 
 

@@ -82,9 +82,9 @@ async def test_neighbours_have_consecutive_ordinals() -> None:
     await corpus.add(
         [passage(f"a{n}", "rent", "a") for n in range(3)] + [passage("b", "rent", "b")]
     )
-    found = sorted(await corpus.get(["a0", "a1", "b"]), key=lambda each: each.order)
+    found = sorted(await corpus.get(["a0", "a1", "b"]), key=lambda each: each.created_at)
     assert ordinals_of(found) == [1, 2, 4]
-    found = sorted(await corpus.get(["a0", "a2", "b"]), key=lambda each: each.order)
+    found = sorted(await corpus.get(["a0", "a2", "b"]), key=lambda each: each.created_at)
     assert ordinals_of(found) == [1, 3, 5]
 
 
@@ -126,3 +126,14 @@ async def test_a_passage_is_evidence_and_no_instruction() -> None:
     assert item.trust == Trust.EXTERNAL
     assert all(message["role"] != "system" for message in context.messages)
     assert not (await memory.assemble_context("?", budget=200)).items
+
+
+async def test_a_corpus_smaller_than_a_proposal_is_proposed_whole() -> None:
+    """Where few passages match, a small corpus fills its share as a section does."""
+    corpus = InMemoryCorpus()
+    await corpus.add([passage("a", "The rent is 900 euros.", "a"), passage("b", "A garden.", "b")])
+    for candidates, expected in ((300, {"corpus/a", "corpus/b"}), (1, {"corpus/a"})):
+        memory = SessionMemory.test_mode()
+        await memory.attach(CorpusSource(corpus, candidates=candidates))
+        context = await memory.assemble_context("rent", budget=200)
+        assert {item.id for item in context.items} == expected
