@@ -80,8 +80,8 @@ class Candidates(NamedTuple):
         version: Number of the version that they are from.
     """
 
-    found: Sequence[Item] = ()
-    statistics: CollectionStatistics = CollectionStatistics(0, 0)
+    found: Sequence[Item]
+    statistics: CollectionStatistics
     version: int = 0
 
 
@@ -270,7 +270,8 @@ class Corpus(Protocol):
     async def _search(
         self, terms: Sequence[str], limit: int, wanted: MetadataFilter | None = None
     ) -> Candidates:
-        return await self._ask(lambda at: at.search(terms, limit, wanted)) or Candidates()
+        found = await self._ask(lambda at: at.search(terms, limit, wanted))
+        return found or Candidates((), statistics_of(terms, {}))
 
     # The part of an engine.
 

@@ -75,7 +75,8 @@ class CorpusContract:
         assert await corpus.get(["a"]) == []
         assert await corpus.sources() == {}
         assert await corpus.tenants() == []
-        assert (await corpus.statistics(["rent"])).entries == 0
+        statistics = await corpus.statistics(["rent"])
+        assert (statistics.entries, statistics.frequencies) == (0, {"rent": 0})
         assert (await corpus.remove("s")).gone == 0
         assert (await corpus.erase("s")).gone == 0
         await corpus.compact()
