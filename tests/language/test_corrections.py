@@ -294,17 +294,26 @@ def test_an_item_is_shown_with_its_corrections_where_they_fit(talk, query, budge
 
 @settings(max_examples=30)
 @given(talks, st.sampled_from(ASKED), st.integers(20, 400))
+@example(
+    [
+        ("Thanks!", "Emi", 0),
+        ("the launch of Apollo is planned for day 12.", "Kate", 1),
+        ("the launch of Apollo is planned for day 14.", "Kate", 0),
+    ],
+    "launch of Apollo",
+    51,
+)
 def test_the_last_correction_is_marked_as_newer(talk, query, budget) -> None:
-    """It alone is, and only if an item that it corrects is shown."""
+    """It alone is, if an item that it corrects is shown and its label fits."""
     memory = session(talk)
     context = assembled(memory, query, budget)
     corrections = Corrections({at: memory["talk"].get(f"t{at}") for at in range(len(talk))})
     shown = [int(item.id[1:]) for item in context.items]
     corrected = {later for at in shown for later in corrections.of(at)}
     last = [at for at in shown if at in corrected and not corrections.of(at)]
-    assert (context.text or "").count(" (newer): ") + (context.text or "").count(
-        ", newer] "
-    ) == len(last)
+    text = context.text or ""
+    labels = text.count(" (newer): ") + text.count(", newer] ")
+    assert labels == len(last) or (labels < len(last) and budget - context.used < 40)
 
 
 @given(talks, st.sampled_from(ASKED), st.integers(20, 400))
