@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kaosmem import SectionSpec, SessionMemory
@@ -26,6 +26,7 @@ def credit(section: Section, item_id: str, *, times: int = 1, used: bool = True)
 
 
 @given(rows=ROWS, near=st.booleans())
+@example(rows=[(10, 100.0, []), (10, 95.0, ["used"] * 8)], near=False)
 def test_only_units_of_nearly_the_same_worth_change_places(
     rows: list[tuple[int, float, list[str]]], near: bool
 ) -> None:
