@@ -10,8 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kaosmem.arguments import check_count
 from kaosmem.corpora.corpus import Corpus
@@ -174,7 +173,7 @@ async def _reader(
         yield in_process, number + 1
 
 
-def _ray() -> ModuleType:
+def _ray() -> Any:
     try:
         import ray
     except ImportError as error:
