@@ -8,8 +8,9 @@ FOLDERS are folders as of `benchmarks.evidence_recall`, with `:` between them (`
 weights are printed. `--validate` leaves each data set out in turn: it learns weights from the others, measures kaosmem
 with them on that set, and compares with BM25 alone, also by category; `--parts` does so without each group of
 signals in turn, at 2,048 tokens, which shows what it brings, and tells how long it takes. `--dense` does all that for
-`DenseRanker`, and `--embedder module:class` with another embedder than its own; each text is embedded once. `--all`
-learns every file of weights that comes with kaosmem, in a few minutes: it embeds the smaller corpora alone.
+`DenseRanker`, and `--embedder module:class` with another embedder than its own (`weights_wordllama.json` is of
+`kaosmem.retrieval.embedders:WordLlamaEmbedder`); each text is embedded once. `--all` learns every file of weights that
+comes with kaosmem.
 """
 
 from __future__ import annotations
@@ -45,9 +46,15 @@ SPEC = SectionSpec("items", eviction="none")
 
 PARTS = {
     "source": ("source", "clause_and_source", "best_of_source", "clause_in_source"),
-    "source's name": ("title",),
-    "last clause": ("clause", "clause_and_source", "clause_in_source", "nearby_clause"),
-    "meaning": ("meaning", "nearby_meaning"),
+    "source's name": ("title", "title_share", "title_and_share"),
+    "last clause": (
+        "clause",
+        "clause_and_source",
+        "clause_in_source",
+        "clause_meaning",
+        "nearby_clause",
+    ),
+    "meaning": ("meaning", "clause_meaning", "nearby_meaning"),
     "phrases": ("phrases",),
     "neighbours": ("next_words", "nearby_words", "nearby_clause", "nearby_meaning"),
     "numbers": ("numbers", "asked_numbers"),
@@ -85,10 +92,9 @@ DENSE_PARTS = {
 FILES = {
     "weights.json": None,
     "weights_dense.json": "kaosmem.retrieval.embedders:MiniLMEmbedder",
+    "weights_wordllama.json": "kaosmem.retrieval.embedders:WordLlamaEmbedder",
 }
 """The files of weights that come with kaosmem, with the embedder that each is learned with."""
-MOST_TEXTS = 1_700
-"""So many texts of a data set are embedded to learn the weights of `DenseRanker`."""
 
 
 class Remembering:
@@ -217,30 +223,13 @@ def dense_ranker(embedder: str | None) -> DenseRanker:
     return DenseRanker(embedder=Remembering(getattr(import_module(module), name)()))
 
 
-def few_texts(corpora: Sequence[Corpus]) -> list[Corpus]:
-    """Return the smallest corpora of each data set, with at most MOST_TEXTS texts in all.
-
-    An embedder takes a minute for some thousand texts. A data set whose smallest corpus is larger
-    is left out.
-    """
-    kept = []
-    texts: Counter[str] = Counter()
-    for corpus in sorted(corpora, key=lambda each: len(each.items)):
-        size = texts[corpus.dataset] + len(corpus.items)
-        if size <= MOST_TEXTS:
-            texts[corpus.dataset] = size
-            kept.append(corpus)
-    return kept
-
-
 def learn_all(corpora: Sequence[Corpus], folder: Path) -> None:
     """Learn every file of FILES from corpora, and save them in a folder."""
     for file, embedder in FILES.items():
         ranker = LinearRanker() if embedder is None else dense_ranker(embedder)
-        read = corpora if embedder is None else few_texts(corpora)
         with Phases(per_second=1) as phases:
             phases.begin(f"learning {file}")
-            learned = learn_weights(read_lessons(read, ranker=ranker))
+            learned = learn_weights(read_lessons(corpora, ranker=ranker))
         (folder / file).write_text(learned.to_json(), encoding="utf-8")
 
 

@@ -348,10 +348,17 @@ class LinearIndex(TextIndex):
         """Return the signals of candidates, by name: those of any entry, and those of its kind."""
         asked = matches.asked
         words = matches.words[chosen.slots]
+        near = chosen.near
+        numbers = self._other_numbers(asked, chosen)
+        nearby = at(matches.words, near[-2]) + at(matches.words, near[2])
         signals = {
             "match": match_scores(words),
             "source": matches.by_source[chosen.numbers],
+            "best_of_source": best_of_source(chosen.numbers, words),
+            "next_words": at(matches.words, near[1]),
+            "nearby_words": nearby // 2,
             "phrases": chosen.terms.phrase_shares(matches.clause),
+            "asked_numbers": numbers * asked.is_for_number,
             "size": self._sizes(chosen.slots),
         }
         signals |= self._likenesses(matches, chosen)
@@ -360,15 +367,11 @@ class LinearIndex(TextIndex):
             quoted = np.array([chosen.terms.having(terms) for terms in phrases])
             signals["quoted"] = np.count_nonzero(quoted, axis=0) * ONE // len(quoted)
         if self.is_conversation:
-            return signals | self._spoken(matches, chosen, words)
-        return signals | self._written(matches, chosen)
+            return signals | self._spoken(asked, chosen.slots, words)
+        return signals | self._written(matches, chosen, words) | {"numbers": numbers}
 
-    def _spoken(self, matches: Matches, chosen: Chosen, words: Int64s) -> dict[str, Int64s]:
+    def _spoken(self, asked: QueryTerms, slots: Int64s, words: Int64s) -> dict[str, Int64s]:
         """Return the signals of entries of a conversation alone."""
-        asked = matches.asked
-        slots = chosen.slots
-        near = chosen.near
-        nearby = at(matches.words, near[-2]) + at(matches.words, near[2])
         roles = self.roles.numbers[slots]
         is_named = np.zeros(len(self.roles.names), np.int64)
         for number, role in enumerate(self.roles.names):
@@ -378,9 +381,6 @@ class LinearIndex(TextIndex):
         rules = self._standing(slots)
         return {
             "words": words,
-            "best_of_source": best_of_source(chosen.numbers, words),
-            "next_words": at(matches.words, near[1]),
-            "nearby_words": nearby // 2,
             "assistant": (roles == assistant) * ONE,
             "named_speaker": is_named[roles] * ONE,
             # Rules say how to work. They count for less where a query asks for a fact.
@@ -397,23 +397,23 @@ class LinearIndex(TextIndex):
         shares = 2 * ONE // 5 + 3 * ONE // 5 * older // max(1, len(rules))
         return np.where(self.flags.values[slots] & IS_RULE, shares, 0)
 
-    def _written(self, matches: Matches, chosen: Chosen) -> dict[str, Int64s]:
+    def _written(self, matches: Matches, chosen: Chosen, words: Int64s) -> dict[str, Int64s]:
         """Return the signals of entries of documents alone."""
         slots = chosen.slots
         numbers = chosen.numbers
         near = chosen.near
         clause = matches.in_clause[slots]
         rarest = matches.sources.titles.rarest[numbers]
-        other_numbers = self._other_numbers(matches.asked, chosen)
+        title = matches.sources.title_shares(numbers)
         nearby_clause = at(matches.in_clause, near[-1]) + at(matches.in_clause, near[1])
         signals = {
             "clause": clause,
             "clause_and_source": product(clause, matches.by_source[numbers]),
             "clause_in_source": place_in_source(numbers, clause),
-            "title": product(rarest, matches.sources.title_shares(numbers)),
+            "title": product(product(rarest, rarest), rarest),
+            "title_share": title,
+            "title_and_share": product(rarest, title),
             "nearby_clause": nearby_clause // 2,
-            "numbers": other_numbers,
-            "asked_numbers": other_numbers * matches.asked.is_for_number,
             "test_source": self._from_tests(matches.asked, numbers),
         }
         if matches.asked.names:
@@ -421,15 +421,20 @@ class LinearIndex(TextIndex):
             pairs = pairs_of(defining, self._numbers_of(matches.asked.names))
             is_defined = np.any([chosen.terms.having(pair) for pair in pairs], axis=0)
             signals["definition"] = is_defined.astype(np.int64) * ONE
-        return signals | self._meanings(matches, chosen, clause)
+        return signals | self._meanings(matches, chosen, words, clause)
 
-    def _meanings(self, matches: Matches, chosen: Chosen, clause: Int64s) -> dict[str, Int64s]:
-        """Return how near candidates are to the clause by the words that go together in texts."""
+    def _meanings(
+        self, matches: Matches, chosen: Chosen, words: Int64s, clause: Int64s
+    ) -> dict[str, Int64s]:
+        """Return how near candidates are to the query by the words that go together in texts."""
         latent = LatentSpace(chosen.terms, self._hashes.of, matches.terms)
-        meaning = latent.similarities(clause)
-        nearby = values_at(meaning, chosen.slots, chosen.near[-1])
-        nearby += values_at(meaning, chosen.slots, chosen.near[1])
-        return {"meaning": meaning, "nearby_meaning": nearby // 2}
+        meaning = latent.similarities(words)
+        of_clause = meaning
+        if matches.in_clause is not matches.words:
+            of_clause = latent.similarities(clause)
+        nearby = values_at(of_clause, chosen.slots, chosen.near[-1])
+        nearby += values_at(of_clause, chosen.slots, chosen.near[1])
+        return {"meaning": meaning, "clause_meaning": of_clause, "nearby_meaning": nearby // 2}
 
     def _likenesses(self, matches: Matches, chosen: Chosen) -> dict[str, Int64s]:
         """Return the signals of vectors, by name.
