@@ -171,7 +171,7 @@ async def ingest(corpus: Corpus, given: argparse.Namespace) -> dict[str, float]:
         if not missing:
             continue
         await _write_all(corpus, missing, end, given, progress)
-        await corpus.compact()
+        await corpus.compact(counts=end == number)
         progress.add("compacted")
         check_size(given.folder, given.max_gb)
         print(json.dumps(rounded({"passages": end, **progress.figures})), flush=True)

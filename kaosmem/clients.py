@@ -22,8 +22,9 @@ class EmbeddingClient(Protocol):
 class ModelAnswer(ChatMessage):
     """A model's answer that says why the model stopped.
 
-    stop_reason: as the provider calls it, such as "stop", "length" or "refusal"; "" if it is not
-        known.
+    Attributes:
+        stop_reason: As the provider calls it, such as "stop", "length" or "refusal"; "" if it is
+            not known.
 
     >>> ModelAnswer("assistant", "They met and", stop_reason="length").stop_reason
     'length'
@@ -41,9 +42,11 @@ class LLMClient(Protocol):
     ) -> ChatMessage:
         """Return the model's answer to messages.
 
-        tools: mappings with `name`, `description` and `parameters` (a JSON schema). The model must
-            call a single tool; of several tools, it may call any or none.
         A ModelAnswer may say why the model stopped. An answer that was cut off is then known as
         such. Raises the provider's errors. A refusal, and an answer without text and calls, are
         errors too.
+
+        Args:
+            tools: Mappings with `name`, `description` and `parameters` (a JSON schema). The model
+                must call a single tool; of several tools, it may call any or none.
         """

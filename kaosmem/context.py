@@ -53,10 +53,12 @@ class HistoryRetention(StrEnum):
 class ContextConfig:
     """Where an agent's messages are kept, how they are shortened, and how long they stay.
 
-    pipeline: one strategy or several. The default is a sliding window of a hundred messages. A
-        summary with an id and the ids of its sources is stored. Any other message that a strategy
-        makes is made again for each window.
     Raises InvalidArgumentError if an argument has another type.
+
+    Attributes:
+        pipeline: One strategy or several. The default is a sliding window of a hundred messages. A
+            summary with an id and the ids of its sources is stored. Any other message that a
+            strategy makes is made again for each window.
 
     >>> from kaosmem.compaction import SlidingWindowCompaction
     >>> ContextConfig(InMemoryHistoryProvider(), SlidingWindowCompaction(40)).retention
@@ -86,10 +88,11 @@ class ContextConfig:
 class _Request:
     """The last request of a session that grows.
 
-    taken, newest: number of stored messages that it covers, and the newest of them. budget, model:
-        as it was asked for.
-    replies: ids of messages that were appended here since. sizes: of its messages, each counted
-        once.
+    Attributes:
+        taken, newest: Number of stored messages that it covers, and the newest of them.
+        budget, model: As it was asked for.
+        replies: Ids of messages that were appended here since.
+        sizes: Of its messages, each counted once.
     """
 
     messages: list[ChatMessage]
@@ -105,7 +108,9 @@ class _Request:
 
         Only a reply to this request keeps its thinking: a message that was appended here, before
         anybody else spoke.
-        stored: the messages from the newest known one on.
+
+        Args:
+            stored: The messages from the newest known one on.
         """
         if stored[:1] != [self.newest]:
             return None
@@ -132,10 +137,12 @@ class AgentContext:
     HistoryProvider holds messages and no requests. So another process begins with a request of its
     own. A session's `window=` goes on in any process.
 
-    counter: the default is o200k_base. format: of the request that is sent, which decides the
-        tokens of a message.
-    rng: source of ids; the default is the system's.
     Raises InvalidNameError, InvalidArgumentError if `config` is no ContextConfig.
+
+    Args:
+        counter: The default is o200k_base.
+        format: Of the request that is sent, which decides the tokens of a message.
+        rng: Source of ids; the default is the system's.
 
     >>> context = AgentContext(ContextConfig.default(), "analyst")
     >>> appended = await context.append([ChatMessage("user", "Who owns the deal?")], "room-7")
@@ -207,20 +214,22 @@ class AgentContext:
     ) -> list[ChatMessage]:
         """Return the messages that the strategies leave of a session, oldest first.
 
-        budget: most tokens of the messages, as `count_messages` counts them in the context's
-            format.
-        grows: return the previous window of the session and the messages appended since, if they
-            fit the budget. So
-        prompt caches hit, thinking stays valid, and a turn costs what was appended. If they do not
-        fit, or earlier messages changed, the strategies make a new window. It has no thinking.
-        model: with `grows`, the model that gets the window. A model without preserved thinking
-            keeps the thinking of
-        the last message in a new window, if its calls were just answered.
         If the window exceeds the budget, the results of its newest calls are cut to one length;
         `expand` returns the whole. If a model fails and its strategy has no fallback, a window that
         fits the budget is shown without its summary. Raises WindowTooSmallError for more than the
         budget, ConflictError if others clear or sum up the same messages again and again, and the
         errors of the strategies. Then nothing has changed.
+
+        Args:
+            budget: Most tokens of the messages, as `count_messages` counts them in the context's
+                format.
+            grows: Return the previous window of the session and the messages appended since, if
+                they fit the budget. So prompt caches hit, thinking stays valid, and a turn costs
+                what was appended. If they do not fit, or earlier messages changed, the strategies
+                make a new window. It has no thinking.
+            model: With `grows`, the model that gets the window. A model without preserved thinking
+                keeps the thinking of the last message in a new window, if its calls were just
+                answered.
         """
         if budget is not None:
             check_count(budget, "budget")
@@ -396,7 +405,8 @@ def _without_thinking(
 ) -> list[ChatMessage]:
     """Return messages without thinking.
 
-    keeps_open_loop: keep that of the newest answer if its calls were answered.
+    Args:
+        keeps_open_loop: Keep that of the newest answer if its calls were answered.
     """
     answer = next(
         (at for at in range(len(messages) - 1, -1, -1) if not Link.of(messages[at]).is_results), -1

@@ -26,11 +26,15 @@ _IN_LABELS = ("source", "timestamp", "speaker")
 class Entity:
     """A thing with a name.
 
-    id: the name in relationships, 1 to 256 characters without control characters.
-    name: the name for people; the default is the id. aliases: further names. type: its kind.
-    properties: further facts about it, as JSON holds them. `source` and `timestamp` appear in its
-        label.
     Raises InvalidNameError for the id, InvalidArgumentError for the rest.
+
+    Attributes:
+        id: The name in relationships, 1 to 256 characters without control characters.
+        name: The name for people; the default is the id.
+        aliases: Further names.
+        type: Its kind.
+        properties: Further facts about it, as JSON holds them. `source` and `timestamp` appear in
+            its label.
 
     >>> Entity("acme", "Acme Corp", "company", "supplier of bolts", aliases=("Acme",)).line
     'Acme Corp (company), also Acme: supplier of bolts'
@@ -98,15 +102,18 @@ class Entity:
 class Relationship:
     """A relation from one entity to another.
 
-    source, target: ids of entities. type: the relation, such as `supplies`.
-    properties: further facts about it, as JSON holds them. `source` and `timestamp` appear in its
-        label. `valid_from` and `valid_until` say in ISO 8601 when it began and ceased to hold, and
-        appear in its line.
-    id: identifies it. The default follows from source, type and target, so that these three
-        identify it. Give ids to relationships that have all three in common, such as two jobs at
-        one company.
     Ids and types are 1 to 256 characters without control characters.
     Raises InvalidNameError for these, InvalidArgumentError for the rest.
+
+    Attributes:
+        source, target: Ids of entities.
+        type: The relation, such as `supplies`.
+        properties: Further facts about it, as JSON holds them. `source` and `timestamp` appear in
+            its label. `valid_from` and `valid_until` say in ISO 8601 when it began and ceased to
+            hold, and appear in its line.
+        id: Identifies it. The default follows from source, type and target, so that these three
+            identify it. Give ids to relationships that have all three in common, such as two jobs
+            at one company.
 
     >>> Relationship("acme", "beta", "supplies", "since 2019").line("Acme", "Beta Ltd")
     'Acme -[supplies]-> Beta Ltd: since 2019'
@@ -181,7 +188,8 @@ class Relationship:
 class GraphPath(NamedTuple):
     """Relationships that lead from one entity to another, one hop each, in either direction.
 
-    validity: the interval in which all of them hold.
+    Attributes:
+        validity: The interval in which all of them hold.
     """
 
     relationships: tuple[Relationship, ...]

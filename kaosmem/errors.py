@@ -63,8 +63,10 @@ class DuplicateError(KaosmemError, ValueError):
 class SectionFullError(KaosmemError, OverflowError):
     """A section has no room for an item, and its policy can free no more. Nothing has changed.
 
-    section: its name. need: tokens of the item, or of all items that the section must show. budget:
-        its tokens.
+    Args:
+        section: Its name.
+        need: Tokens of the item, or of all items that the section must show.
+        budget: Its tokens.
 
     >>> from kaosmem import SectionSpec, SessionMemory
     >>> memory = SessionMemory.test_mode(sections=(SectionSpec("rules", budget=20),))
@@ -87,9 +89,10 @@ class SectionFullError(KaosmemError, OverflowError):
 class WindowTooSmallError(KaosmemError, ValueError):
     """The required items do not fit into the window.
 
-    need: tokens by section, with "(frame)" for tokens of no section. It is empty if the sums are
-        not known. For a compacted history it is the size of its protected messages, in the unit of
-        the limit.
+    Args:
+        need: Tokens by section, with "(frame)" for tokens of no section. It is empty if the sums
+            are not known. For a compacted history it is the size of its protected messages, in the
+            unit of the limit.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
@@ -124,7 +127,8 @@ class ConcurrentUseError(KaosmemError, RuntimeError):
 class ConflictError(KaosmemError, RuntimeError):
     """Another writer changed the same item or section since the session was read.
 
-    versions: for each item that both changed, our version and theirs; None for a removed item.
+    Args:
+        versions: For each item that both changed, our version and theirs; None for a removed item.
     """
 
     def __init__(self, message: str, *, versions: Iterable[tuple[object, object]] = ()) -> None:
@@ -135,7 +139,8 @@ class ConflictError(KaosmemError, RuntimeError):
 class CorruptionError(KaosmemError, ValueError):
     """Stored bytes differ from the written ones, or a stored index cannot be used.
 
-    file, byte, seq: the place, as far as it is known.
+    Args:
+        file, byte, seq: The place, as far as it is known.
     """
 
     def __init__(
@@ -163,8 +168,11 @@ class DurabilityError(KaosmemError, OSError):
 class SourceError(KaosmemError, RuntimeError):
     """A source raised an error (the cause of this one), gave no answer in time, or cannot delete a forgotten item.
 
-    sources: the names of these sources. late: whether a source exceeded its time. receipt: if a source cannot delete a
-        forgotten item, the ErasureReceipt of everything that was erased.
+    Args:
+        sources: The names of these sources.
+        late: Whether a source exceeded its time.
+        receipt: If a source cannot delete a forgotten item, the ErasureReceipt of everything that
+            was erased.
     """
 
     def __init__(
@@ -181,7 +189,8 @@ class SummaryError(KaosmemError, RuntimeError):
 
     Nothing has changed. The cause is the model's error.
 
-    reason: the type of the model's error, or a few words. It quotes nothing of a conversation.
+    Args:
+        reason: The type of the model's error, or a few words. It quotes nothing of a conversation.
     """
 
     def __init__(self, message: str, *, reason: str = "") -> None:

@@ -50,8 +50,10 @@ _MAX_DEPTH = 32
 class MetadataFilter:
     """A checked filter.
 
-    fields: the fields that decide. matches: returns whether metadata pass. given: the original
-        filter.
+    Attributes:
+        fields: The fields that decide.
+        matches: Returns whether metadata pass.
+        given: The original filter.
     """
 
     fields: frozenset[str]
@@ -79,7 +81,8 @@ class MetadataFilter:
     ) -> str:
         """Return why none of some entries can pass, "" if the filter fits some of them.
 
-        known: names of fields that there are, to offer the nearest one.
+        Args:
+            known: Names of fields that there are, to offer the nearest one.
 
         >>> parse_filter({"tennant": "acme"}).unanswered([{"tenant": "acme"}], ["tenant"])
         "none has the field 'tennant'; the nearest is 'tenant'"
@@ -118,7 +121,8 @@ class MetadataFilter:
 
         Nothing passes it if a negation can't be compared with any of them.
 
-        entries: returns the entries; it is called only if the filter negates something.
+        Args:
+            entries: Returns the entries; it is called only if the filter negates something.
 
         >>> wanted = parse_filter({"tennant": {"$ne": "globex"}})
         >>> wanted({}), wanted.narrowed(lambda: [{"tenant": "globex"}])({})
@@ -357,7 +361,8 @@ class Grouping:
 
     A filter is asked once for a group, not once for an entry.
 
-    fields: the fields that the filters name.
+    Args:
+        fields: The fields that the filters name.
     """
 
     def __init__(self, fields: Iterable[str]) -> None:

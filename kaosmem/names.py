@@ -22,9 +22,11 @@ _WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IG
 def check_name(name: object, kind: str) -> str:
     """Return `name` if it may name a session, namespace or section.
 
-    kind: kind of the named object, for the message.
     Raises InvalidNameError for anything but 1 to 128 of `A-Z a-z 0-9 . _ - @ : +`, beginning with a
     letter or digit, without `..`.
+
+    Args:
+        kind: Kind of the named object, for the message.
     """
     if (
         isinstance(name, str)
@@ -43,8 +45,10 @@ def check_name(name: object, kind: str) -> str:
 def check_id(given: object, kind: str) -> str:
     """Return `given` if it may be an id: 1 to 256 characters, none a control or lone surrogate.
 
-    kind: kind of the object with this id, for the message.
     Raises InvalidNameError.
+
+    Args:
+        kind: Kind of the object with this id, for the message.
     """
     if isinstance(given, str) and 1 <= len(given) <= MAX_ID_CHARS and not _NOT_IN_ID.search(given):
         return given

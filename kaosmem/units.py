@@ -21,13 +21,14 @@ from kaosmem.types.items import ChatMessage, Item, StoredItem
 class Link:
     """The ties of one entry of a history to others.
 
-    calls: ids of the tool calls that the entry makes.
-    answers: ids of the tool calls whose results the entry holds.
-    batch: entries with the same batch stay together.
-    mixed: the entry holds words beside its results. They must not be lost with the results.
-    served: ids of the provider's own tool calls of which the entry has the call or the result
-        alone. Entries that share an id stay together, as the provider refuses a result without its
-        call.
+    Attributes:
+        calls: Ids of the tool calls that the entry makes.
+        answers: Ids of the tool calls whose results the entry holds.
+        batch: Entries with the same batch stay together.
+        mixed: The entry holds words beside its results. They must not be lost with the results.
+        served: Ids of the provider's own tool calls of which the entry has the call or the result
+            alone. Entries that share an id stay together, as the provider refuses a result without
+            its call.
     """
 
     calls: tuple[str, ...] = ()
@@ -225,9 +226,9 @@ class Units:
     orphan results among the rest. A result joins the latest unanswered call with its id. Plain
     entries that stand alone are not stored.
 
-    asking: the entry whose calls wait for results. It is None once another entry speaks: a call
-        that is still open then
-    is abandoned, although a late result still joins it.
+    Attributes:
+        asking: The entry whose calls wait for results. It is None once another entry speaks: a call
+            that is still open then is abandoned, although a late result still joins it.
 
     >>> units = Units()
     >>> for ordinal, link in enumerate([Link(role="user"), Link(("c1",), role="assistant")]):
@@ -263,7 +264,8 @@ class Units:
     def restore(cls, entries: Iterable[tuple[int, Link, int]], *, asking: int | None) -> Units:
         """Return units as they were, without deciding anything again.
 
-        entries: ordinal, link and the first ordinal of the unit, ascending.
+        Args:
+            entries: Ordinal, link and the first ordinal of the unit, ascending.
         """
         entries = list(entries)
         leaders = {first for ordinal, _, first in entries if first != ordinal}

@@ -110,7 +110,8 @@ class Offers:
     ) -> _Packed:
         """Return the proposals packed into the window, and counted as rendered.
 
-        barred: as of `Packer`.
+        Args:
+            barred: As of `Packer`.
         """
         window = self.budget - self.reserve
         offered = [name for name, each in self.proposals.items() if each.candidates]

@@ -41,8 +41,10 @@ def confidence_of(query: str, items: Iterable[Item], proposals: Iterable[Proposa
 
     It is 0 for no items.
 
-    proposals: all that could be shown.
     Returns None for a query without terms: an empty one, or stop words alone.
+
+    Args:
+        proposals: All that could be shown.
     """
     found = figures(query, items, stock_of(query, proposals))
     if found is None:

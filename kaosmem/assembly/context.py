@@ -91,17 +91,18 @@ _DECISION_FIELDS = (
 class Decision:
     """The decision on one item, with its reason.
 
-    rank: place in the order of its section, from 1. None if it was not offered.
-    score: given by the ranker. None if its section was not ranked.
-    tokens: of the content alone.
-    lacking: number of tokens that would have let it in as well, None if tokens did not decide.
-    same_as: id of the item that stands for it: the duplicate that is in, or the live item with its
-        key.
-    item: the item itself.
-    fault: what of a filter the item does not meet: names of fields, and types of values that can't
-        be compared.
-    signals: the part of each signal of the default ranker in the logarithm of the score, compared
-        with the average candidate. docs/glossary.md explains each signal.
+    Attributes:
+        rank: Place in the order of its section, from 1. None if it was not offered.
+        score: Given by the ranker. None if its section was not ranked.
+        tokens: Of the content alone.
+        lacking: Number of tokens that would have let it in as well, None if tokens did not decide.
+        same_as: Id of the item that stands for it: the duplicate that is in, or the live item with
+            its key.
+        item: The item itself.
+        fault: What of a filter the item does not meet: names of fields, and types of values that
+            can't be compared.
+        signals: The part of each signal of the default ranker in the logarithm of the score,
+            compared with the average candidate. docs/glossary.md explains each signal.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
@@ -176,7 +177,8 @@ class Decision:
             if self.reason in _CHOSEN and strongest[1] > 0:
                 return f"{self.reason.value} by {strongest[0]}"
             return self.reason.value
-        return f"{self.reason.value} {'superseded by' if self.reason is Reason.ARCHIVED else 'of'} {self.same_as}"
+        link = "superseded by" if self.reason is Reason.ARCHIVED else "of"
+        return f"{self.reason.value} {link} {self.same_as}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +203,9 @@ class SourceStatus(StrEnum):
 class SourceReport:
     """The status of one attached source for a context.
 
-    proposed: number of units that it offered. error: type of the error that it raised, "" for none.
+    Attributes:
+        proposed: Number of units that it offered.
+        error: Type of the error that it raised, "" for none.
     """
 
     status: SourceStatus
@@ -233,28 +237,30 @@ class CreditCount(Protocol):
 class Context(Seen):
     """The content that an agent sees in one turn.
 
-    text: for the format "text". messages: for formats of messages. system: beside the messages, for
-        "anthropic", "bedrock" and "gemini".
-    used: tokens of the output, framing included. budget: the tokens that it was packed into,
-        without the reserve.
-    items: in the order in which they are shown.
-    by_section: tokens and items by section, in order of declaration. With `frame`, the tokens of no
-        section, they add up to `used`.
-    sources: status of each attached source, by name.
-    window, epoch: the name of the window that it continues, and how often that was packed anew; ""
-        and 0 without one.
-    rebased: why the window was packed anew (see `Rebased`), None if it was continued.
-    prefix_tokens: tokens of the previous request, which this one begins with.
-    appended: tokens that this turn appended.
-    cache_breakpoints: indexes of messages where a provider's cache marker pays, at most four.
-    notices: sentences on what could not be answered: a section or source that a filter can't be
-        compared with; and on thinking that a window leaves out.
-    tools: the tools of the call, as they were given.
-    before: the items of the turn before in the same window, or of the last one without a window;
-        None if no turn is kept.
-
     Of a window, `items` are the visible items that the session holds live, then the items that this
     turn appended.
+
+    Attributes:
+        text: For the format "text".
+        messages: For formats of messages.
+        system: Beside the messages, for "anthropic", "bedrock" and "gemini".
+        used: Tokens of the output, framing included.
+        budget: The tokens that it was packed into, without the reserve.
+        items: In the order in which they are shown.
+        by_section: Tokens and items by section, in order of declaration. With `frame`, the tokens
+            of no section, they add up to `used`.
+        sources: Status of each attached source, by name.
+        window, epoch: The name of the window that it continues, and how often that was packed anew;
+            "" and 0 without one.
+        rebased: Why the window was packed anew (see `Rebased`), None if it was continued.
+        prefix_tokens: Tokens of the previous request, which this one begins with.
+        appended: Tokens that this turn appended.
+        cache_breakpoints: Indexes of messages where a provider's cache marker pays, at most four.
+        notices: Sentences on what could not be answered: a section or source that a filter can't be
+            compared with; and on thinking that a window leaves out.
+        tools: The tools of the call, as they were given.
+        before: The items of the turn before in the same window, or of the last one without a
+            window; None if no turn is kept.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()

@@ -1,4 +1,4 @@
-"""Credit: the shown items that a reply used, found by quotes, names and numbers, without a model."""
+"""Credit: the shown items that a reply used, found by quotes, names and numbers."""
 
 from __future__ import annotations
 

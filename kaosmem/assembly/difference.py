@@ -16,8 +16,10 @@ CHANGES = "in", "out", "replaced", "replacing", "moved"
 class Difference:
     """The difference between the items of two turns.
 
-    came, went: items that only one of them shows. replaced: an item that went, and the item with
-        the same key that came. moved: items that stand in another order.
+    Attributes:
+        came, went: Items that only one of them shows.
+        replaced: An item that went, and the item with the same key that came.
+        moved: Items that stand in another order.
     """
 
     came: tuple[Item, ...] = ()

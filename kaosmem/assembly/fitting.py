@@ -33,7 +33,9 @@ _WEAK = 0.9
 class Run:
     """The tokens of the units under one header. A unit's cost depends on its groups alone.
 
-    header: tokens of the header. used: tokens so far.
+    Attributes:
+        header: Tokens of the header.
+        used: Tokens so far.
     """
 
     header: int
@@ -70,16 +72,21 @@ class Run:
 class Share:
     """One section's share of a window, while it is filled.
 
-    candidates: in order of want. run: the tokens of the units taken.
-    line_of: measures an item. cap: the most tokens that the share may take; grant: its guaranteed
-        tokens. recall: the most tokens of the contents of recalled units.
-    barred: positions of units that may not be taken.
-    elsewhere: positions of the section's units that are shown in another place.
-    unrelated: positions of units that nothing in the query speaks for. They are taken only if all
-        fit together.
-    is_offered_whole: whether the candidates are all that the section holds.
-    taken: the units in the share, by position. notes: of marked items, by id.
-    twins: of items left out as duplicates, by id, the id of the one that is shown.
+    Attributes:
+        candidates: In order of want.
+        run: The tokens of the units taken.
+        line_of: Measures an item.
+        cap: The most tokens that the share may take.
+        grant: Its guaranteed tokens.
+        recall: The most tokens of the contents of recalled units.
+        barred: Positions of units that may not be taken.
+        elsewhere: Positions of the section's units that are shown in another place.
+        unrelated: Positions of units that nothing in the query speaks for. They are taken only if
+            all fit together.
+        is_offered_whole: Whether the candidates are all that the section holds.
+        taken: The units in the share, by position.
+        notes: Of marked items, by id.
+        twins: Of items left out as duplicates, by id, the id of the one that is shown.
     """
 
     spec: SectionSpec
@@ -291,7 +298,7 @@ class Share:
             yield from self._after_corrections(unit)
 
     def _after_corrections(self, unit: Candidate) -> Iterator[Candidate]:
-        """Yield the corrections of a weaker match, newest first; the match follows if all are taken."""
+        """Yield the corrections of a weaker match, newest first, then the match if all are taken."""
         for at in reversed(unit.needs):
             if at in self._by_position:
                 yield self._by_position[at]
@@ -361,12 +368,15 @@ def fill(
 ) -> None:
     """Fill shares, best served first, with at most `left` tokens.
 
-    opening: extra tokens of the first unit taken, if it opens the block that all the shares stand
-        in.
-    shown: the items shown so far, of which no duplicate is taken; without it, duplicates are taken.
     First each share is filled within its grant. Then each may take the tokens that the others left,
     up to its cap. So no unit is left out that would fit: a unit costs no less beside more units
     than it did before.
+
+    Args:
+        opening: Extra tokens of the first unit taken, if it opens the block that all the shares
+            stand in.
+        shown: The items shown so far, of which no duplicate is taken; without it, duplicates are
+            taken.
     """
     orders = []
     for share in shares:

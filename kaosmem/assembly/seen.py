@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class Cutoff:
     """Where the share of one section ended.
 
-    offered: the number of items that the section offered. lowest: the lowest score that is in, None
-        if no ranked item is in.
+    Attributes:
+        offered: The number of items that the section offered.
+        lowest: The lowest score that is in, None if no ranked item is in.
     """
 
     offered: int
@@ -32,8 +33,8 @@ class Cutoff:
 class Seen:
     """One turn: the shown items in order, and a decision for every item.
 
-    The attributes are those of a `Context`, which is a turn that was just assembled. asked: names of
-    the sections and sources that could be shown.
+    The attributes are those of a `Context`, which is a turn that was just assembled. asked: names
+    of the sections and sources that could be shown.
     """
 
     format: str
@@ -133,7 +134,7 @@ class Seen:
         return never_stored(self, words, found.nearest)
 
     def _items(self, *, with_files: bool) -> Iterator[Item]:
-        """Yield the shown items, then the offered ones, then all others at hand, live ones first."""
+        """Yield the shown items, then the offered ones, then the others, live ones first."""
         yield from self.items
         for decision in self.decisions:
             if decision.item is not None:

@@ -57,8 +57,9 @@ class Shortener:
     def packed(self, pack: Callable[[Shortened], P]) -> P:
         """Return the packing of the proposals, shortened as far as necessary.
 
-        pack: raises WindowTooSmallError for more than fits. Raises it too where not even the
-            shortest would do.
+        Args:
+            pack: Raises WindowTooSmallError for more than fits. Raises it too where not even the
+                shortest would do.
         """
         limits = {name: self._longest(name) for name in self._cuttable}
         while True:
@@ -178,7 +179,9 @@ class Shortener:
             chars = int(chars * max(0, limit - least) / max(1, length - least))
             if not kept < chars < len(text):
                 break
-            cut = f"{text[: chars - chars // 3].rstrip()}\n{note}\n{text[len(text) - chars // 3 :].lstrip()}"
+            begin = text[: chars - chars // 3].rstrip()
+            end = text[len(text) - chars // 3 :].lstrip()
+            cut = f"{begin}\n{note}\n{end}"
             length = self._counter(cut)
             if length <= limit:
                 shortest = cut

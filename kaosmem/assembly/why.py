@@ -26,10 +26,11 @@ _MATCHING_SHARE = 3 / 4
 class Why:
     """The answer to why an item is in a context or not. `print` shows its sentences.
 
-    decision: the decision on the item. None if the session has never stored such an item.
-    sentence: one or two sentences with numbers.
-    nearest: the items whose texts come nearest, if none matches.
-    others: the number of other items that match the words as well.
+    Attributes:
+        decision: The decision on the item. None if the session has never stored such an item.
+        sentence: One or two sentences with numbers.
+        nearest: The items whose texts come nearest, if none matches.
+        others: The number of other items that match the words as well.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()

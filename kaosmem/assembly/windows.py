@@ -244,8 +244,9 @@ def without_thinking(
 ) -> dict[str, Proposal]:
     """Return the proposals without the thinking of their histories.
 
-    keeps_open_loop: keep that of the newest unit if its calls were just answered, as models without
-        preserved thinking require.
+    Args:
+        keeps_open_loop: Keep that of the newest unit if its calls were just answered, as models
+            without preserved thinking require.
     """
     left = dict(proposals)
     for spec in specs:
@@ -266,7 +267,9 @@ def bound(units: Sequence[Candidate], foreign: int | None) -> list[Candidate]:
     """Return units with the thinking of replies to the last request alone.
 
     Others may be replies to another request, under which their thinking was bound.
-    foreign: number of messages when another window was continued.
+
+    Args:
+        foreign: Number of messages when another window was continued.
     """
     kept: list[Candidate] = []
     is_reply = True

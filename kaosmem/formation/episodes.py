@@ -1,4 +1,4 @@
-"""EpisodeFormer: turns become episodes by time and topic, episodes become days, weeks and months."""
+"""EpisodeFormer: turns become episodes by time and topic, and episodes become longer spans."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class EpisodeFormer:
 
     An episode is an item of the kind `episodic`, without speaker. Its metadata have `title` (its
     most frequent words), `timestamp` and `until` (its first and last time), and `participants`. Its
-    sources are its items, so `memory.archive.expand(id, depth=1)` goes one level down. An episode is
-    formed when the next one has begun.
+    sources are its items, so `memory.archive.expand(id, depth=1)` goes one level down. An episode
+    is formed when the next one has begun.
 
     Args:
-        span: `topic` cuts messages by time, source and topic. `day`, `week` and `month` put together
-            the episodes of another section.
+        span: `topic` cuts messages by time, source and topic. `day`, `week` and `month` put
+            together the episodes of another section.
         gap_s: A topic ends before a pause of more than so many seconds.
         most: Maximum number of items of a topic, at least 2.
 

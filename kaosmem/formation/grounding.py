@@ -1,7 +1,7 @@
 """Grounding: a proposed change is applied only if its sources say it.
 
-Each check returns the reason of a refusal, "" if the change passes. The reasons are short and fixed,
-so that they can be counted.
+Each check returns the reason of a refusal, "" if the change passes. The reasons are short and
+fixed, so that they can be counted.
 """
 
 from __future__ import annotations

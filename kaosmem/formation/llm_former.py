@@ -136,7 +136,8 @@ class LLMFormer:
                 was_asked = self._spent > before
                 if not was_asked or not error.reason.startswith(_UNUSABLE):
                     break  # the model failed, or is left alone for a while
-                found, unreadable = [], [_UNUSABLE]
+                found = []
+                unreadable = [_UNUSABLE]
             changes += found
             faults += unreadable
             covered += len(batch)

@@ -126,7 +126,7 @@ class _Table:
             ) from None
 
     def statements(self, item: Item) -> Iterator[ProposedChange]:
-        """Yield a change for each statement of a message, and for each plain rule of a trusted user."""
+        """Yield a change for each statement of a message, and each plain rule of a trusted user."""
         rules: frozenset[str] = frozenset()
         if item.trust >= Trust.USER:
             rules = frozenset(map(_bare, plain_rules_in(item.text)))

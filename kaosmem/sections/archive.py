@@ -17,13 +17,14 @@ from kaosmem.types.items import Item
 class Archived:
     """A version that has left a section.
 
-    position, unit: of an item that was evicted and may be recalled, its ordinal and the first one
-        of its unit.
-    updated: the number of its last update then, 0 without one.
-    ordinal: how many items the section had taken before it; None if that is not known.
-    ended: when it stopped to hold, and when the session was told: of an item that was superseded or
-        removed.
-    corrected: when an update took its place.
+    Attributes:
+        position, unit: Of an item that was evicted and may be recalled, its ordinal and the first
+            one of its unit.
+        updated: The number of its last update then, 0 without one.
+        ordinal: How many items the section had taken before it; None if that is not known.
+        ended: When it stopped to hold, and when the session was told: of an item that was
+            superseded or removed.
+        corrected: When an update took its place.
     """
 
     item: Item
@@ -141,9 +142,11 @@ class EvictedFile(Protocol):
 class EvictedItem:
     """An evicted item whose text is in a file.
 
-    position, unit, updated, valid_until: as of an `Archived`. created_at, stated_from: of an item
-        with a key.
-    is_results: it holds tool results only. line: its number in the file, from 0.
+    Attributes:
+        position, unit, updated, valid_until: As of an `Archived`.
+        created_at, stated_from: Of an item with a key.
+        is_results: It holds tool results only.
+        line: Its number in the file, from 0.
     """
 
     id: str
@@ -195,7 +198,8 @@ class Archive:
 
     They stay in memory until an archive file holds them.
 
-    on_disk: how many versions archive files hold and memory does not.
+    Args:
+        on_disk: How many versions archive files hold and memory does not.
     """
 
     def __init__(self, on_disk: int = 0) -> None:

@@ -25,8 +25,10 @@ This beginning is filled up to a multiple of so many bytes.
 class DatedIndex:
     """The entries of a ranker's index, each with its day.
 
-    index: the ranker's own. is_sound: whether each entry is known here. If an addition fails half
-        way, the index may have a part of it.
+    Attributes:
+        index: The ranker's own.
+        is_sound: Whether each entry is known here. If an addition fails half way, the index may
+            have a part of it.
     """
 
     def __init__(self, index: Index, days: array[int] | None = None) -> None:

@@ -18,9 +18,10 @@ from kaosmem.names import check_name, shown_number
 class Standing:
     """The properties of a unit that decide about its eviction.
 
-    first, last: ordinals of its first and last item. priority, last_use: the highest among its
-        items.
-    items, tokens, uses, pinned: sums over its items.
+    Attributes:
+        first, last: Ordinals of its first and last item.
+        priority, last_use: The highest among its items.
+        items, tokens, uses, pinned: Sums over its items.
     """
 
     first: int
@@ -54,16 +55,18 @@ def combined(standings: Iterable[Standing]) -> Standing:
 class EvictionPolicy:
     """How a section makes room. Give it to a section as `SectionSpec(eviction=...)`.
 
-    name: is stored with the section. The policy itself is given again, with its spec, by each
-        caller that opens the session. Without it, a notice of the session names the policy.
-    key: sorts units by a tuple of numbers. The smallest makes room first, among equals the oldest.
-        None: nothing makes room.
-    competes: a newcomer makes room only among the units whose key is no larger than its own. If
-        that is too little, the newcomer itself is archived.
-    bounded: whether the budget bounds the section's contents, or its share of a window only.
-    counts_uses: whether `key` looks at uses, which are logged only then.
     Raises InvalidNameError, and InvalidArgumentError if the key of a new unit is no tuple of
     numbers.
+
+    Attributes:
+        name: Is stored with the section. The policy itself is given again, with its spec, by each
+            caller that opens the session. Without it, a notice of the session names the policy.
+        key: Sorts units by a tuple of numbers. The smallest makes room first, among equals the
+            oldest. None: nothing makes room.
+        competes: A newcomer makes room only among the units whose key is no larger than its own. If
+            that is too little, the newcomer itself is archived.
+        bounded: Whether the budget bounds the section's contents, or its share of a window only.
+        counts_uses: Whether `key` looks at uses, which are logged only then.
 
     >>> from kaosmem import SectionSpec, SessionMemory
     >>> largest = EvictionPolicy("largest", lambda unit: (-unit.tokens,))
@@ -151,7 +154,9 @@ class EvictionQueue:
 
     Every change of a standing is to be pushed. It keeps no reference to the units, since they keep
     the queue: a cycle would leave a closed session to the garbage collector.
-    heap: None until it is made; then nothing needs to be pushed.
+
+    Attributes:
+        heap: None until it is made; then nothing needs to be pushed.
     """
 
     def __init__(self, policy: EvictionPolicy) -> None:
@@ -190,9 +195,11 @@ class EvictionQueue:
     ) -> list[int] | None:
         """Return the first ordinals of the units to evict, or None if they cannot make the room.
 
-        newcomer, own: standing of the unit that needs room, and the first ordinals it has now:
-            never victims.
-        tokens, items: to be freed, both. firsts: the first ordinals of all units.
+        Args:
+            newcomer, own: Standing of the unit that needs room, and the first ordinals it has now:
+                never victims.
+            tokens, items: To be freed, both.
+            firsts: The first ordinals of all units.
         """
         heap = self._made(firsts, standing) if self._policy.key else []
         victims: dict[int, tuple[int, ...]] = {}

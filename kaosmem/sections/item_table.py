@@ -285,10 +285,11 @@ class ItemTable:
 
         None: they cannot make the room.
 
-        item: the newcomer, new or a new version. A new entry that speaks abandons calls that
-            wait: they may leave. If it is None, nothing comes, and the policy spares no unit.
-        tokens, items: to be freed, both.
-        keep: first ordinals of units that stay, beside the units that the newcomer would join.
+        Args:
+            item: The newcomer, new or a new version. A new entry that speaks abandons calls that
+                wait: they may leave. If it is None, nothing comes, and the policy spares no unit.
+            tokens, items: To be freed, both.
+            keep: First ordinals of units that stay, beside the units that the newcomer would join.
         """
         newcomer = Standing(self.taken, self.taken, 0, 0, MAX_INTEGER, 0, 0, 0)
         own = {*keep}
@@ -585,7 +586,8 @@ class ItemTable:
     def entries(self) -> Iterator[dict[str, JSONValue]]:
         """Return the items as JSON values, each with its place.
 
-        They stay as they are now, though the section changes meanwhile. A unit of its own and counts of 0 are left out.
+        They stay as they are now, though the section changes meanwhile. A unit of its own and
+        counts of 0 are left out.
         """
         ordinals = [*self._live]
         items = [*self._live.values()]
@@ -677,7 +679,8 @@ class ItemTable:
     def _regroup(self, firsts: Mapping[int, int], asking: int | None) -> None:
         """Make the units anew.
 
-        firsts: the first ordinal of each item's unit; an item without one begins its own.
+        Args:
+            firsts: The first ordinal of each item's unit; an item without one begins its own.
         """
         places = [
             (ordinal, Link.of(item), firsts.get(ordinal, ordinal))

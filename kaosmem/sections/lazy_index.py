@@ -71,9 +71,12 @@ is not lost.
 class Found:
     """The items that are ranked for a query.
 
-    ranked: the items that match its words, best first.
-    newest: the other items of the query's periods, newest first. They come after the ranked items.
-    are_newest_first: no item of the periods matches, and the newest come before the ranked items.
+    Attributes:
+        ranked: The items that match its words, best first.
+        newest: The other items of the query's periods, newest first. They come after the ranked
+            items.
+        are_newest_first: No item of the periods matches, and the newest come before the ranked
+            items.
     """
 
     ranked: Ranking
@@ -94,10 +97,12 @@ class Found:
 def _preferring(meant: Collection[int], ranked: Ranking, within: Ranking, limit: int) -> Found:
     """Return at most `limit` ranked items and `limit` newest ones, best those of the periods.
 
-    meant: ordinals of the items of the periods. ranked: the ranking of all items.
-    within: the ranking of the items of the periods alone, by the topic. Its scores are not
-        comparable with those of all. An item that all others outrank gets a share of the worst
-        score.
+    Args:
+        meant: Ordinals of the items of the periods.
+        ranked: The ranking of all items.
+        within: The ranking of the items of the periods alone, by the topic. Its scores are not
+            comparable with those of all. An item that all others outrank gets a share of the worst
+            score.
     """
     scores = dict(ranked.matches)
     worst = ranked.matches[-1][1] if scores else 1.0
@@ -129,8 +134,10 @@ class LazyIndex:
 
     Public methods may run in another thread while the holdings change. The holdings are changed and
     the change is noted under `lock`, so that a batch is chosen between two changes.
-    asking: held by the thread that asks or changes the index. `find`, `synced` and `frequencies`
-        expect it.
+
+    Attributes:
+        asking: Held by the thread that asks or changes the index. `find`, `synced` and
+            `frequencies` expect it.
     """
 
     def __init__(self, ranker: Ranker | None, held: ItemTable, lock: RLock) -> None:
@@ -183,7 +190,8 @@ class LazyIndex:
     def find(self, query: Query, limit: int, among: set[int] | None = None) -> Found:
         """Return at most `limit` ranked items and `limit` newest ones.
 
-        among: the ordinals to choose from; None for all.
+        Args:
+            among: The ordinals to choose from; None for all.
         """
         ranked = self._rank(query.text, limit, among)
         meant = self._synced().of_periods(query.periods) if query.periods else set()

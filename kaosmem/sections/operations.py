@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 class Operation:
     """One operation of a log.
 
-    op: the name of its class in the log. section: the name of its section, "" for the session
-        itself.
-    data: its other fields as JSON values, from which `parse` makes it again.
+    Attributes:
+        op: The name of its class in the log.
+        section: The name of its section, "" for the session itself.
+        data: Its other fields as JSON values, from which `parse` makes it again.
     """
 
     op: ClassVar[str]
@@ -111,8 +112,9 @@ _FORMS = {
 class SectionOperation(Operation):
     """A change of one section.
 
-    data: its fields by name, without those that have their default value.
-    touched: the items that the change leaves, by id; None for an item that it takes out.
+    Attributes:
+        data: Its fields by name, without those that have their default value.
+        touched: The items that the change leaves, by id; None for an item that it takes out.
     """
 
     @property
@@ -179,8 +181,9 @@ class Add(_Arrival):
 class Update(_Arrival):
     """An item takes the place of the live item with its id, after others were evicted.
 
-    at: when the session was told, None if that is not known.
-    is_version: whether the item before goes to the archive as an earlier version.
+    Attributes:
+        at: When the session was told, None if that is not known.
+        is_version: Whether the item before goes to the archive as an earlier version.
     """
 
     op = "update"
@@ -201,8 +204,9 @@ class Update(_Arrival):
 class Remove(SectionOperation):
     """An item leaves and is not recalled.
 
-    at: when the session was told, None if that is not known. expired: its time to live
-        was over, or a retention policy named it.
+    Attributes:
+        at: When the session was told, None if that is not known.
+        expired: Its time to live was over, or a retention policy named it.
     """
 
     op = "remove"
@@ -233,8 +237,11 @@ class Use(SectionOperation):
 class Credit(SectionOperation):
     """Replies used items, or facts were verified.
 
-    at: when. credited: the ids of the used items. shown: the ids of those that the turn showed.
-    verified: the ids of facts that were said again, or confirmed.
+    Attributes:
+        at: When.
+        credited: The ids of the used items.
+        shown: The ids of those that the turn showed.
+        verified: The ids of facts that were said again, or confirmed.
     """
 
     op = "credit"
@@ -284,7 +291,8 @@ class Evict(_Departure):
 class Compact(SectionOperation):
     """Derived items take the places of others.
 
-    change: the items that leave, and the derived ones.
+    Attributes:
+        change: The items that leave, and the derived ones.
     """
 
     op = "compact"
@@ -335,8 +343,9 @@ class Compact(SectionOperation):
 class Forget(_Departure):
     """All versions of items are erased.
 
-    archived: how many of these versions were archived. evicted: how many of the archived ones might
-        be recalled.
+    Attributes:
+        archived: How many of these versions were archived.
+        evicted: How many of the archived ones might be recalled.
     """
 
     op = "forget"
@@ -365,10 +374,13 @@ class Form(SectionOperation):
 
     The commit of this operation also adds and removes the formed items.
 
-    mark: the name of the mark that moves, "" for none. since, until: from where to where it moves.
-    added, removed: the ids of the items that come and leave by the formation.
-    pending: the proposals that wait for a person. settled: the ids of those that were decided.
-    refused: the reason of each refused proposal.
+    Attributes:
+        mark: The name of the mark that moves, "" for none.
+        since, until: From where to where it moves.
+        added, removed: The ids of the items that come and leave by the formation.
+        pending: The proposals that wait for a person.
+        settled: The ids of those that were decided.
+        refused: The reason of each refused proposal.
     """
 
     op = "form"
@@ -399,7 +411,10 @@ class Outcome(SectionOperation):
 
     It touches no item in the sense of clashes: two writers may count runs of one procedure.
 
-    id: the procedure. run: the name of the run, which counts once. at: when the session was told.
+    Attributes:
+        id: The procedure.
+        run: The name of the run, which counts once.
+        at: When the session was told.
     """
 
     op = "outcome"
@@ -446,8 +461,10 @@ def evicted_by(operation: SectionOperation) -> int:
 def evict(section: Section, item_ids: Iterable[str], *, successor: Item | None = None) -> None:
     """Move whole units to the archive; they may be recalled.
 
-    successor: the item that is about to come, which supersedes the item with its key.
     Raises NotFoundError, InvalidArgumentError.
+
+    Args:
+        successor: The item that is about to come, which supersedes the item with its key.
     """
     held = section.held
     ordinals = [held.ordinal(item_id) for item_id in item_ids]
@@ -492,8 +509,9 @@ def remove(
 ) -> None:
     """Move one item to the archive.
 
-    at: when this was decided, None if that is not known.
-    corrected: when an update took its place, whose text is lost.
+    Args:
+        at: When this was decided, None if that is not known.
+        corrected: When an update took its place, whose text is lost.
     """
     section.removed.add(item_id)
     ordinal = section.held.ordinal(item_id)
@@ -523,10 +541,12 @@ _OPERATIONS = {
     )
 }
 
-_FIELDS = {
-    op: [(each.name, each.default, _FORMS.get(each.name)) for each in fields(operation)[1:]]
-    for op, operation in _OPERATIONS.items()
-}
+
+def _fields_of(operation: type[Operation]) -> list[tuple[str, Any, Any]]:
+    return [(each.name, each.default, _FORMS.get(each.name)) for each in fields(operation)[1:]]
+
+
+_FIELDS = {op: _fields_of(operation) for op, operation in _OPERATIONS.items()}
 """The name, the default and the form of each field but the section, by operation.
 
 To look them up for each record would take as long as to read it.

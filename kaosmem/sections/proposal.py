@@ -74,8 +74,9 @@ class Candidate(NamedTuple):
 class Hit:
     """An item that a search found, with its score. A hit unpacks as `(item, score)`.
 
-    section: the name of the section or attached section that it is in.
-    is_archived: whether it was evicted or superseded, and is in the archive of the section.
+    Attributes:
+        section: The name of the section or attached section that it is in.
+        is_archived: Whether it was evicted or superseded, and is in the archive of the section.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
@@ -124,8 +125,9 @@ class Hit:
 class Stock:
     """All items that a section could propose, evicted ones included.
 
-    items, tokens: how many there are. frequencies: number of items with each term of the query, if
-        its index knows.
+    Attributes:
+        items, tokens: How many there are.
+        frequencies: Number of items with each term of the query, if its index knows.
     """
 
     items: int
@@ -177,9 +179,10 @@ class Proposal:
     def of(cls, ranked: Iterable[tuple[Item, float | None]]) -> Proposal:
         """Return a proposal of items that stand alone.
 
-        ranked: the items, best first, each with its score, None for one not ranked. If each item
-            has a `timestamp`, the items are shown in the order of these times, oldest first; else
-            they are shown best first.
+        Args:
+            ranked: The items, best first, each with its score, None for one not ranked. If each
+                item has a `timestamp`, the items are shown in the order of these times, oldest
+                first; else they are shown best first.
         """
         listed = list(ranked)
         positions = _positions([item for item, _ in listed])
@@ -193,9 +196,8 @@ class Proposal:
 
     def filtered(self, keep: Callable[[Candidate], bool]) -> Proposal:
         """Return the proposal with the units alone that pass a test."""
-        candidates, earlier = (
-            tuple(filter(keep, units)) for units in (self.candidates, self.earlier)
-        )
+        candidates = tuple(filter(keep, self.candidates))
+        earlier = tuple(filter(keep, self.earlier))
         return replace(self, candidates=candidates, earlier=earlier)
 
     def with_versions(
@@ -223,7 +225,8 @@ class Proposal:
 class _AskedVersions:
     """The units of a proposal, with the versions that a question asks for.
 
-    units: by the id of the item.
+    Attributes:
+        units: By the id of the item.
     """
 
     def __init__(self, candidates: Iterable[Candidate], question: PastQuestion | None) -> None:
@@ -295,10 +298,10 @@ def _positions(items: Sequence[Item]) -> Sequence[int]:
     timed = [(aware(item.timestamp), place) for place, item in enumerate(items) if item.timestamp]
     if len(timed) < len(items):
         return range(len(items))
-    return [
-        position
-        for _, position in sorted((place, at) for at, (_, place) in enumerate(sorted(timed)))
-    ]
+    positions = [0] * len(items)
+    for position, (_, place) in enumerate(sorted(timed)):
+        positions[place] = position
+    return positions
 
 
 def is_found(score: float | None, current: float | None) -> bool:
@@ -332,7 +335,8 @@ class Source(Protocol):
     ) -> Proposal:
         """Return units worth about twice `cap` tokens, the most wanted first.
 
-        wanted: propose only items that pass this filter. The session leaves out all others.
+        Args:
+            wanted: Propose only items that pass this filter. The session leaves out all others.
         """
         ...
 

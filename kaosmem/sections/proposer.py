@@ -44,9 +44,11 @@ Their texts must be read. Of units at hand it is 2.
 class _Scores:
     """The scores of units for a query.
 
-    of: by first ordinal. by_worth: the units in order of worth. are_all: whether no other unit has
-        a score.
-    signals: the parts of a unit's score; of several items, those of the best.
+    Attributes:
+        of: By first ordinal.
+        by_worth: The units in order of worth.
+        are_all: Whether no other unit has a score.
+        signals: The parts of a unit's score; of several items, those of the best.
     """
 
     of: Mapping[int, float]

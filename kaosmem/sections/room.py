@@ -22,8 +22,10 @@ def choose_leaving(
 
     It leaves if it is outranked, or if the live item with its key began to hold later.
 
-    tokens, items: growth of the section.
     Raises InvalidArgumentError, SectionFullError.
+
+    Args:
+        tokens, items: Growth of the section.
     """
     if _is_older(held, item):
         return None
@@ -114,7 +116,8 @@ def _choose_victims(
 ) -> list[str]:
     """Return the ids that must go so that a section may grow by these, for an item new or updated.
 
-    leaving: first ordinals of units that go anyway.
+    Args:
+        leaving: First ordinals of units that go anyway.
     """
     budget = spec.budget if spec.policy.bounded else None
     if spec.compaction is not None:  # which comes before any eviction

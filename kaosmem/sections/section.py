@@ -181,7 +181,8 @@ class Section:
     ) -> None:
         """Refuse all further changes, uses included.
 
-        why: the reason and the remedy, for errors.
+        Args:
+            why: The reason and the remedy, for errors.
         """
         self.frozen = why
 
@@ -201,8 +202,9 @@ class Section:
     def take_over(self, other: Section, *, shared: int = 0) -> None:
         """Take over the state of another section of the same spec. Do not use that one afterwards.
 
-        shared: number of leading items that both sections have in common. Their loaded texts and
-            index entries stay.
+        Args:
+            shared: Number of leading items that both sections have in common. Their loaded texts
+                and index entries stay.
         """
         with self.index.asking, self.lock:
             if shared and self.spec.recalls and other.held.unloaded:
@@ -243,10 +245,11 @@ class Section:
     def add_shortened(self, item: Item, shorter: Item, *, new_id: Callable[[str], str]) -> Item:
         """Add an item to the archive and a shorter copy of it to the section, and return the copy.
 
-        shorter: the item with less content. The copy has an id of its own and names the item as its
-            source. If it is
-        outranked, only the item is kept, in the archive, and returned.
         Raises as `add`; then nothing has changed.
+
+        Args:
+            shorter: The item with less content. The copy has an id of its own and names the item as
+                its source. If it is outranked, only the item is kept, in the archive, and returned.
         """
         self._check_change(item)
         check_extent(item)
@@ -268,9 +271,12 @@ class Section:
         """Put an item in the place of the live one with its id, which goes to the archive.
 
         An item with another key than the live one supersedes as a new item does.
-        at: when the session was told, None if that is not known.
-        is_version: False if the item says the same as before, so that nothing goes to the archive.
         Raises NotFoundError, InvalidArgumentError, SectionFullError; then nothing has changed.
+
+        Args:
+            at: When the session was told, None if that is not known.
+            is_version: False if the item says the same as before, so that nothing goes to the
+                archive.
         """
         self._check_change(item)
         check_extent(item)
@@ -340,10 +346,12 @@ class Section:
 
         The operation is not in the journal: the caller logs it while the journal is empty. It names
         the ids that the section knows. Offsets of other items do not move.
-        stored: the versions that archive files hold and the section has not in memory; counted, not
-            kept.
         Raises ReadOnlyError, and ValueError while the journal holds changes; then nothing has
         changed.
+
+        Args:
+            stored: The versions that archive files hold and the section has not in memory; counted,
+                not kept.
         """
         self._check_writable()
         if self.journal:
@@ -421,9 +429,11 @@ class Section:
     ) -> Self:
         """Return a section as another one was when it gave its state and its entries.
 
-        archive: versions that have left it and are still in memory. Without it, archive files hold
-            all of them.
         Raises InvalidArgumentError, KeyError, TypeError for a state that no section gave.
+
+        Args:
+            archive: Versions that have left it and are still in memory. Without it, archive files
+                hold all of them.
         """
         counts = [state[name] for name in _COUNTS]
         if not all(type(count) is int and count >= 0 for count in counts):
@@ -456,7 +466,8 @@ class Section:
     ) -> tuple[list[str], int, int]:
         """Return the known ids among these, and how many versions are archived and evicted.
 
-        stored: the versions that archive files hold and that are not in memory.
+        Args:
+            stored: The versions that archive files hold and that are not in memory.
         """
         wanted = frozenset(item_ids)
         held = self.held

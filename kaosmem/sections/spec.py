@@ -34,44 +34,47 @@ MAX_SECTIONS = 10_000
 class SectionSpec:
     """The fixed properties of a section.
 
-    budget: tokens that the section may hold and take of a window. None is unbounded.
-    priority: sections with a higher priority are served first in a window and trimmed last.
-    floor: share of the window, 0 to 1, that is reserved for the section.
-    placement: `static` (the system message), `history` (the newest messages) or `query` (the last
-        block).
-    eviction: how the section makes room: the name of a policy of kaosmem, or an `EvictionPolicy` of
-        your own.
-    retrieval_threshold: with more items than this, the query always ranks them. With fewer, it
-        ranks them unless all sections surely fit the window together; then the newest come first.
-    recent: number of newest units that come before the ranked ones.
-    recall: share of its cap for earlier messages and evicted items that match the query. The best
-        evicted match of a `query` section may take more if it needs more. In a history that is cut,
-        this share is reserved; the newest messages take the part of it that no earlier message
-        needs.
-    persistence: `stream` (a record for each change) or `none`.
-    in_context: whether the section is ever shown.
-    compaction: shortens the section before it is shown, once its items exceed its budget. Until
-        then `add` evicts nothing. Items that still do not fit are evicted. Replaced items
-        are in the archive, and may be recalled.
-    header: the title in the context. The default is the name. "" makes a static section verbatim:
-        the application's own texts stand there without header and label, unescaped, before all
-        other static sections. White space around a text goes. A text that is trusted less, or of
-        another role than system, keeps its label.
-    provenance: shows the trust of each item in its label. A history shows it only for recalled
-        messages.
-    corrections: show an item only together with later items that give its subject another value, if
-        they are of the same speaker or source. The last of them is marked as newer.
-    min_score: percent of the score of its best match, 0 to 100, that a retrieved item must have.
-        The default leaves out only items that nothing in the question speaks for, unless the
-        section fits whole.
-    dates: the day that labels show: `timestamp` (of the item's metadata), `created_at` (when the
-        item was added, if it has no timestamp) or `none`.
-    last_verified: show "last verified" and the day with old formed facts of a kind that changes often
-        (see `kaosmem.formation.aging`).
-    forms_from: forms the section from others beside the turns (see `kaosmem.formation`). Only for
-        the placement `query`.
-    retention: archives or erases items when the block of the session ends.
     Raises InvalidNameError for the name, and InvalidArgumentError for the rest.
+
+    Attributes:
+        budget: Tokens that the section may hold and take of a window. None is unbounded.
+        priority: Sections with a higher priority are served first in a window and trimmed last.
+        floor: Share of the window, 0 to 1, that is reserved for the section.
+        placement: `static` (the system message), `history` (the newest messages) or `query` (the
+            last block).
+        eviction: How the section makes room: the name of a policy of kaosmem, or an
+            `EvictionPolicy` of your own.
+        retrieval_threshold: With more items than this, the query always ranks them. With fewer, it
+            ranks them unless all sections surely fit the window together; then the newest come
+            first.
+        recent: Number of newest units that come before the ranked ones.
+        recall: Share of its cap for earlier messages and evicted items that match the query. The
+            best evicted match of a `query` section may take more if it needs more. In a history
+            that is cut, this share is reserved; the newest messages take the part of it that no
+            earlier message needs.
+        persistence: `stream` (a record for each change) or `none`.
+        in_context: Whether the section is ever shown.
+        compaction: Shortens the section before it is shown, once its items exceed its budget. Until
+            then `add` evicts nothing. Items that still do not fit are evicted. Replaced items are
+            in the archive, and may be recalled.
+        header: The title in the context. The default is the name. "" makes a static section
+            verbatim: the application's own texts stand there without header and label, unescaped,
+            before all other static sections. White space around a text goes. A text that is trusted
+            less, or of another role than system, keeps its label.
+        provenance: Shows the trust of each item in its label. A history shows it only for recalled
+            messages.
+        corrections: Show an item only together with later items that give its subject another
+            value, if they are of the same speaker or source. The last of them is marked as newer.
+        min_score: Percent of the score of its best match, 0 to 100, that a retrieved item must
+            have. The default leaves out only items that nothing in the question speaks for, unless
+            the section fits whole.
+        dates: The day that labels show: `timestamp` (of the item's metadata), `created_at` (when
+            the item was added, if it has no timestamp) or `none`.
+        last_verified: Show "last verified" and the day with old formed facts of a kind that changes
+            often (see `kaosmem.formation.aging`).
+        forms_from: Forms the section from others beside the turns (see `kaosmem.formation`). Only
+            for the placement `query`.
+        retention: Archives or erases items when the block of the session ends.
 
     >>> spec = SectionSpec("decisions", budget=4_000, priority=80)
     >>> spec.placement, spec.eviction
@@ -345,8 +348,8 @@ class SectionSpecs(tuple[SectionSpec, ...]):
     def replace(self, **changes: SectionSpec | Mapping[str, object]) -> SectionSpecs:
         """Return these specs with some changed by name: a whole spec, or the fields that change.
 
-        Raises NotFoundError for a name that no spec has, InvalidArgumentError for a field that no spec has, and
-        as SectionSpec.
+        Raises NotFoundError for a name that no spec has, InvalidArgumentError for a field that no
+        spec has, and as SectionSpec.
 
         >>> from kaosmem import DEFAULT_SECTIONS, SessionMemory
         >>> sections = DEFAULT_SECTIONS.replace(role={"budget": 64_000}, findings={"eviction": "refuse"})

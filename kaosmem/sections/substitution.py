@@ -23,7 +23,8 @@ _VERSION = 1
 class Replaced:
     """The items that an item replaced.
 
-    items, tokens: their number, and the tokens of their contents.
+    Attributes:
+        items, tokens: Their number, and the tokens of their contents.
     """
 
     items: int
@@ -47,8 +48,9 @@ def compacted_in(items: Iterable[Item]) -> list[Item]:
 class Substitution:
     """Items in the places of others.
 
-    replaced: ids of the items that leave, in stored order. items: the new items, each with the id
-        whose place it takes.
+    Attributes:
+        replaced: Ids of the items that leave, in stored order.
+        items: The new items, each with the id whose place it takes.
     """
 
     replaced: tuple[str, ...]
@@ -191,9 +193,10 @@ def _derived(own: Item, message: ChatMessage, sources: Sequence[Item | None]) ->
 def derived_from(item_ids: Iterable[str], items: Iterable[Item]) -> set[str]:
     """Return these ids and those of all that was derived from them, in any number of steps.
 
-    items: live and archived ones, all versions of each: an item is derived if one of its versions
-        was. A
-    relationship is derived from the entities at its ends, whose names it shows.
+    Args:
+        items: Live and archived ones, all versions of each: an item is derived if one of its
+            versions was. A relationship is derived from the entities at its ends, whose names it
+            shows.
     """
     children: dict[str, list[str]] = {}
     for item in items:

@@ -34,8 +34,10 @@ _SUBJECT_WORDS = 12
 class ShownVersions:
     """Puts the versions of keys into the order of want of one proposal, and labels its candidates.
 
-    question: None asks about now. ranked: scores of the units that match the question's words, by
-        first ordinal. If there are any, the question asks for the versions of these alone.
+    Args:
+        question: None asks about now.
+        ranked: Scores of the units that match the question's words, by first ordinal. If there are
+            any, the question asks for the versions of these alone.
     """
 
     def __init__(

@@ -156,7 +156,8 @@ class SessionAdmin:
 
         Raises:
             NotFoundError: If there is no such section.
-            KaosmemError: As `SessionMemory.save`, and as `SessionMemory.forget` if items are erased.
+            KaosmemError: As `SessionMemory.save`, and as `SessionMemory.forget` if items are
+                erased.
 
         >>> from datetime import timedelta
         >>> from kaosmem import SessionMemory

@@ -58,6 +58,8 @@ class SessionArchive:
             return await session.originals.of(item, session.fetch)
         items = [item]
         for _ in range(check_count(depth, "depth", least=1)):
-            sources = [source for each in items for source in each.sources or (each.id,)]
-            items = [await session.fetch(source) for source in dict.fromkeys(sources)]
+            sources: dict[str, None] = {}
+            for each in items:
+                sources |= dict.fromkeys(each.sources or (each.id,))
+            items = [await session.fetch(source) for source in sources]
         return items

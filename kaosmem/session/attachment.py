@@ -39,9 +39,11 @@ class Attachment:
     The session decides how long to wait and whether to go on without the source. A source may be
     required by one agent and optional for another, and a section of another session has no place to
     say so.
-    timeout_s: seconds to wait for an answer, or None for no limit. required: without the source
-        there is no context.
     An error or a late answer becomes a SourceError. Raises InvalidArgumentError for timeout_s.
+
+    Attributes:
+        timeout_s: Seconds to wait for an answer, or None for no limit.
+        required: Without the source there is no context.
     """
 
     source: Source
@@ -78,7 +80,7 @@ class Attachment:
         )
 
     async def newest_question(self) -> str:
-        """Return the text of the newest user message of a history, "" where there is none, or no answer."""
+        """Return the text of a history's newest user message, "" without a message or an answer."""
         if not isinstance(self.source, AskedSource):
             return ""
         try:

@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 
 
 class SectionCompaction:
-    """Keep one section within its budget, counted as the format of the context shows it, before its tail is cut.
+    """Keeps one section within its budget, counted as the format of the context shows it.
 
-    new_id: gives an id that no live item has, the one asked for if it can.
-    notice: the fault of the last attempt to compact the section, or None.
+    It runs before the tail of the section is cut.
+
+    Attributes:
+        new_id: Gives an id that no live item has, the one asked for if it can.
+        notice: The fault of the last attempt to compact the section, or None.
     """
 
     def __init__(
@@ -78,7 +81,7 @@ class SectionCompaction:
         return self._frame(is_marked=len(self._section.archive) > 0) + self._weight(self._section)
 
     def _frame(self, *, is_marked: bool) -> int:
-        """Return the tokens of the header of the section, and of a mark for the items that left it."""
+        """Return the tokens of the section's header, and of a mark for the items that left it."""
         header = self._format.history_header_tokens(self._section.spec.title, self._counter)
         mark = Mark(self._section.held.taken)
         return header + (self._format.entry_tokens(mark, self._counter) if is_marked else 0)
@@ -140,7 +143,7 @@ class SectionCompaction:
             )
 
     def _with_fitting_results(self, messages: list[ChatMessage]) -> list[ChatMessage]:
-        """Return messages with the newest results cut evenly if what never gives way is over the budget."""
+        """Return messages that fit the budget, with the newest results cut evenly if they must be."""
         from kaosmem.compaction.outline import MessageSizes, Outline
         from kaosmem.compaction.shortening import with_shorter_results
 
@@ -165,20 +168,23 @@ class SectionCompaction:
         """Return the ids of the items that stay after a compaction.
 
         These are the newest item of the user, which every context shows, and the newest item that
-        stands for
-        several: the next compaction can take it in, and its originals would leave all contexts with
-            it.
+        stands for several: the next compaction can take it in. Without it, no context would show
+        its originals.
         """
-        summaries = [
-            item for item in self._section if (replaced := Replaced.by(item)) and replaced.items > 1
-        ]
-        kept = (*summaries[-1:], self._section.proposer.newest_question)
-        return [item.id for item in kept if item is not None]
+        kept = []
+        question = self._section.proposer.newest_question
+        if question is not None:
+            kept.append(question.id)
+        for item in reversed(self._section):
+            replaced = Replaced.by(item)
+            if replaced is not None and replaced.items > 1:
+                return [item.id, *kept]
+        return kept
 
     def _shortened(
         self, before: Sequence[Item], after: Sequence[ChatMessage]
     ) -> Substitution | None:
-        """Return the substitution of items by the messages made of them, or None if the messages are not shorter."""
+        """Return the substitution of items by messages, None if the messages are not shorter."""
         change = substitution(
             before,
             after,
@@ -193,13 +199,11 @@ class SectionCompaction:
         """Return whether all that a compaction was made of is as it was."""
         told = {*change.replaced}.union(*(item.sources for _, item in change.items))
         known = [item for item in before if item.id in told]
-        if not all(
-            item.id in self._section and self._section.peek(item.id) == item for item in known
-        ):
-            return False
-        return not any(
-            map(self._originals.is_forgotten, told.difference(item.id for item in known))
-        )
+        for item in known:
+            if item.id not in self._section or self._section.peek(item.id) != item:
+                return False
+        archived = told.difference(item.id for item in known)
+        return not any(map(self._originals.is_forgotten, archived))
 
 
 def _failure(section: str, error: BaseException) -> str:

@@ -39,7 +39,9 @@ _EPISODES_SHARE = 0.5
 class ContextCall:
     """The checked arguments of a call, as `SessionMemory.assemble_context` describes them.
 
-    tokens: the budget without the reserve. wanted: the parsed filter, or None.
+    Attributes:
+        tokens: The budget without the reserve.
+        wanted: The parsed filter, or None.
 
     Raises:
         InvalidArgumentError: If an argument is not valid.
@@ -306,8 +308,9 @@ class Inquiry:
         Args:
             with_files: Read the archived items of the session's files, too.
         """
-        for version in self.stored() if with_files else ():
-            yield version.item
+        if with_files:
+            for version in self.stored():
+                yield version.item
         for section in self.roster.sections.values():
             for version in section.archive.in_memory():
                 yield version.item
@@ -429,7 +432,7 @@ class _KnownItems:
 def _with_room_for_episodes(
     specs: Iterable[SectionSpec], proposals: Mapping[str, Proposal], query: Query
 ) -> list[SectionSpec]:
-    """Return specs that reserve a part of the window for episodes if a question asks about a period.
+    """Return specs that reserve a part of the window for episodes of the period asked about.
 
     The coarsest level gets it whose first candidate lies in the period. Any other question leaves
     the episodes what the words leave them.

@@ -36,9 +36,11 @@ class Graph:
     Each entity and relationship is an item of one readable line. Its id is `entity:<id>` or
     `relationship:<id>`. An entity or relationship that is added again replaces the earlier one. A
     long id ends in a hash.
-    make: makes an item for a section, as `ItemFactory.make` does. writable: returns the section to
-        change it.
     Raises NotFoundError for a section with another ranker.
+
+    Args:
+        make: Makes an item for a section, as `ItemFactory.make` does.
+        writable: Returns the section to change it.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
@@ -71,9 +73,8 @@ class Graph:
         parts = list(self)
         entities = sum(isinstance(part, Entity) for part in parts)
         return (
-            f"<Graph {self._section.spec.name!r}: {entities} entities, {len(parts) - entities} "
-            "relationships, "
-            f"{self._section.used} tokens>"
+            f"<Graph {self._section.spec.name!r}: {entities} entities, "
+            f"{len(parts) - entities} relationships, {self._section.used} tokens>"
         )
 
     def __len__(self) -> int:
@@ -82,7 +83,10 @@ class Graph:
 
     def __iter__(self) -> Iterator[Part]:
         """Yield the entities and relationships in stored order."""
-        return (part for item in self._section if (part := part_of(item.metadata)))
+        for item in self._section:
+            part = part_of(item.metadata)
+            if part is not None:
+                yield part
 
     def __contains__(self, entity_id: object) -> bool:
         return isinstance(entity_id, str) and self.entity(entity_id) is not None
@@ -90,11 +94,13 @@ class Graph:
     def entity(self, entity_id: str) -> Entity | None:
         """Return an entity by its id."""
         item_id = entity_item_id(entity_id)
-        part = part_of(self._section.peek(item_id).metadata) if item_id in self._section else None
+        if item_id not in self._section:
+            return None
+        part = part_of(self._section.peek(item_id).metadata)
         return part if isinstance(part, Entity) and part.id == entity_id else None
 
     def neighbors(self, entity_id: str, *, depth: int = 1) -> SubGraph:
-        """Return the entities up to `depth` hops away, nearest first, and the relationships between them.
+        """Return the entities up to `depth` hops away, nearest first, and their relationships.
 
         Raises NotFoundError for an id without an entity or a relationship.
         """
@@ -119,14 +125,22 @@ class Graph:
         sources: Iterable[str] = (),
         trust: Trust | None = None,
     ) -> list[Item]:
-        """Add entities and relationships, or put them in the place of those with their identity; return their items.
+        """Add entities and relationships, and return their items.
 
-        An end of a relationship may be an entity that is added later or never: till then its id stands for its name.
-        The line of a relationship names its ends and so is derived from them: their items are among its sources, its
-        trust is no higher than theirs, and it is written anew when one of them gets another name.
-        priority, pinned, tags, sources, trust: of all the items, as in `SessionMemory.add`.
-        Raises InvalidNameError and InvalidArgumentError before anything has changed, and as `SessionMemory.add` for
-        an item that is refused; those before it stay.
+        Each takes the place of an earlier one with the same identity. An end of a relationship may
+        be an entity that is added later or never. Until then its id stands for its name. The line
+        of a relationship is derived from the names of its ends. So their items are among its
+        sources, its trust is no higher than theirs, and the line is written anew if one of them
+        gets another name.
+
+        Args:
+            priority, pinned, tags, sources, trust: Of all the items, as in `SessionMemory.add`.
+
+        Raises:
+            InvalidNameError: If an id is not valid. Nothing has changed then.
+            InvalidArgumentError: If another value is not valid. Nothing has changed then.
+            KaosmemError: As `SessionMemory.add`, for an item that is refused. The items before it
+                stay.
         """
         new_entities = [Entity.of(given) for given in entities]
         new_relationships = [Relationship.of(given) for given in relationships]
@@ -159,18 +173,24 @@ class Graph:
 
         Return their items.
 
-        entities, relationships: they or their ids.
         Raises NotFoundError if one is unknown; then nothing has changed.
+
+        Args:
+            entities, relationships: They or their ids.
         """
         section = self._writable()
-        doomed = dict[str, Item]()
-        for given in [entities] if isinstance(entities, str) else entities:
+        doomed: dict[str, Item] = {}
+        if isinstance(entities, str):
+            entities = [entities]
+        if isinstance(relationships, str):
+            relationships = [relationships]
+        for given in entities:
             entity_id = given.id if isinstance(given, Entity) else given
             found = [*self._around(entity_id, 0)[0], *self._around(entity_id, 1)[1]]
             if not found:
                 raise _unknown_entity(entity_id)
             doomed |= {item.id: item for item in found}
-        for related in [relationships] if isinstance(relationships, str) else relationships:
+        for related in relationships:
             relationship_id = related if isinstance(related, str) else Relationship.of(related).id
             item_id = relationship_item_id(relationship_id)
             if item_id not in section:
@@ -183,7 +203,7 @@ class Graph:
         return list(doomed.values())
 
     def _put(self, section: Section, part: Part, given: Mapping[str, Any]) -> Item:
-        """Add or replace the item of an entity or relationship; one that is there already as it is stays untouched."""
+        """Add or replace the item of an entity or relationship, unless it is there as it is."""
         live = section.peek(part.item_id) if part.item_id in section else None
         own = {"id": None if live else part.item_id, "metadata": part.metadata}
         if isinstance(part, Entity):
@@ -202,9 +222,10 @@ class Graph:
 
     def _relabel(self, section: Section, entity_ids: Iterable[str]) -> None:
         """Write the lines of the relationships of entities anew."""
-        stale = {
-            item.id: item for entity_id in entity_ids for item in self._around(entity_id, 1)[1]
-        }
+        stale: dict[str, Item] = {}
+        for entity_id in entity_ids:
+            _, related = self._around(entity_id, 1)
+            stale |= {item.id: item for item in related}
         for item in stale.values():
             if item.id in section:  # an update may evict others
                 line, ends = self._titled(Relationship.of(item.metadata["relationship"]))
@@ -223,12 +244,15 @@ class Graph:
 
     def _derived(self, item: Item, ends: Iterable[Item]) -> Item:
         """Return a relationship's item with those of its ends among its sources."""
-        item = replace(item, trust=min([item.trust, *(end.trust for end in ends)]))
+        sources = dict.fromkeys(item.sources)
+        trust = item.trust
+        for end in ends:
+            sources[end.id] = None
+            trust = min(trust, end.trust)
+        item = replace(item, trust=trust)
         if self._section.spec.placement == "static":  # where nothing may be derived
             return item
-        return replace(
-            item, sources=tuple(dict.fromkeys([*item.sources, *(end.id for end in ends)]))
-        )
+        return replace(item, sources=tuple(sources))
 
     def _label(self, entity_id: str) -> str:
         entity = self.entity(entity_id)

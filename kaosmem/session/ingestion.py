@@ -21,16 +21,23 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 _AT_ONCE = 16
-"""Passages that are added or looked at between two turns of the event loop: of 700 tokens each, in about 5 ms."""
+"""So many passages are added or looked at between two turns of the event loop.
+
+With 700 tokens each, this takes about 5 ms.
+"""
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with the source of the file that was read, the number of files read so far, and of those to read."""
+"""Called with the source of a file that was read, the number of files read so far, and of all."""
 
 
 class Ingestion:
-    """Brings a section up to date with a place, which is told from other places by a label in its items' metadata.
+    """Brings a section up to date with a place.
 
-    add: makes and adds an item, as SessionMemory.add does. has: whether any live item has an id.
+    The items of each place have its label in their metadata.
+
+    Args:
+        add: Makes and adds an item, as SessionMemory.add does.
+        has: Whether any live item has an id.
     """
 
     def __init__(
@@ -48,7 +55,9 @@ class Ingestion:
         self._counter = counter
         self._clock = clock
         self._label = ""
-        self._items_added = self._items_removed = self._steps = 0
+        self._items_added = 0
+        self._items_removed = 0
+        self._steps = 0
 
     async def run(
         self,
@@ -76,10 +85,14 @@ class Ingestion:
                 progress(source, done, len(files))
             skipped += reading.skipped
             has_changed = reading.is_read and await self._take(reading, held.get(source, []))
-            if reading.passages:
-                (new if source not in held else changed if has_changed else unchanged).append(
-                    source
-                )
+            if not reading.passages:
+                continue
+            if source not in held:
+                new.append(source)
+            elif has_changed:
+                changed.append(source)
+            else:
+                unchanged.append(source)
         if not (held or new):
             raise nothing_to_ingest(path_or_fs, sorted(skipped))
         return IngestReport(
@@ -97,10 +110,10 @@ class Ingestion:
         held: dict[str, list[Item]] = {}
         for stored in self._section.held.stored:
             await self._step()
-            if (
-                stored.id in self._section
-                and (item := decoded(stored)).metadata.get("corpus") == self._label
-            ):
+            if stored.id not in self._section:
+                continue
+            item = decoded(stored)
+            if item.metadata.get("corpus") == self._label:
                 held.setdefault(item.metadata["source"], []).append(item)
         return held
 

@@ -20,14 +20,19 @@ from kaosmem.types.items import Item
 from kaosmem.units import Link
 
 _SHOWN_SHARES = (8, 64, 512)
-"""A result that its section has no room for is shown in one of these fractions of the section's budget."""
+"""A result that its section has no room for is shown in one of these fractions of the section's
+budget.
+"""
 
 
 class ItemFactory:
     """Makes the items of one session.
 
-    sections: all of the session's, by name. clock: gives aware times. rng: where ids come from.
-    forgotten: ids that no new item may name as a source.
+    Args:
+        sections: All of the session's, by name.
+        clock: Gives aware times.
+        rng: Where ids come from.
+        forgotten: Ids that no new item may name as a source.
     """
 
     def __init__(
@@ -109,7 +114,7 @@ class ItemFactory:
         return sources
 
     def shortened(self, spec: SectionSpec, item: Item) -> Iterator[Item]:
-        """Yield ever shorter copies of a tool's result, each with a note, for a section that has no room for it."""
+        """Yield ever shorter copies of a result that its section has no room for, with a note."""
         if spec.placement != "history" or spec.budget is None or not Link.of(item).is_results:
             return
         for share in _SHOWN_SHARES:
@@ -124,22 +129,35 @@ class ItemFactory:
         """
         if not isinstance(item_id, str):
             check_item_id(item_id)
-        return next((section for section in self._sections.values() if item_id in section), None)
+        for section in self._sections.values():
+            if item_id in section:
+                return section
+        return None
 
     def free_id(self, wanted: str = "") -> str:
         """Return an id that no live item has: the wanted one, if that is free."""
         if wanted and self.section_of(check_item_id(wanted)) is None:
             return wanted
-        while self.section_of(item_id := f"{self._rng.getrandbits(64):016x}"):
-            pass
-        return item_id
+        while True:
+            item_id = f"{self._rng.getrandbits(64):016x}"
+            if self.section_of(item_id) is None:
+                return item_id
+
+    def _live(self, item_ids: Iterable[str]) -> list[Item]:
+        """Return the live items among some ids."""
+        found = []
+        for item_id in item_ids:
+            section = self.section_of(item_id)
+            if section is not None:
+                found.append(section.peek(item_id))
+        return found
 
     def _end(
         self, created_at: datetime, ttl_s: float | None, sources: Sequence[str]
     ) -> datetime | None:
         """Return when an item ends: no later than the first of its live sources."""
-        live = (section.peek(source) for source in sources if (section := self.section_of(source)))
-        ends = [source.expires_at for source in live if source.expires_at is not None]
+        live = self._live(sources)
+        ends = [item.expires_at for item in live if item.expires_at is not None]
         if ttl_s is not None:
             try:
                 ends.append(created_at + timedelta(seconds=check_ttl(ttl_s, "ttl_s")))
@@ -163,10 +181,9 @@ class ItemFactory:
         if spec.placement == "static":
             raise InvalidArgumentError(
                 f"section {spec.name!r} is static: a derived item may not stand in the system "
-                "message; "
-                "add it to another section, or without sources"
+                "message; add it to another section, or without sources"
             )
-        known = [section.peek(source) for source in sources if (section := self.section_of(source))]
+        known = self._live(sources)
         lowest = min((item.trust for item in known), default=Trust.EXTERNAL)
         if len(known) < len(sources):
             lowest = Trust.EXTERNAL

@@ -94,8 +94,8 @@ class SessionMemory:
 
     Create one with `open` (stored) or `test_mode` (in memory, for tests). `add`, `add_many`,
     `add_message`, `update`, `remove`, `get` and `search` do no I/O. `save`, `assemble_context`,
-    `sync_messages`, `attach`, `fetch`, `forget` and `ingest` are awaited. Rare things are in `windows`, `archive`
-    and `admin`. One instance belongs to one event loop at a time.
+    `sync_messages`, `attach`, `fetch`, `forget` and `ingest` are awaited. Rare things are in
+    `windows`, `archive` and `admin`. One instance belongs to one event loop at a time.
 
     >>> memory = SessionMemory.test_mode()
     >>> memory.add("findings", "Ann owns the deal.", key="owner")
@@ -777,9 +777,9 @@ class SessionMemory:
         the section is shown as it is, and `notices` says so.
 
         Args:
-            query: Ranks the items. The default is the text of the newest user message. If the session
-                has none, an attached history's is taken. "Yesterday" and the like follow the
-                session's clock.
+            query: Ranks the items. The default is the text of the newest user message. If the
+                session has none, an attached history's is taken. "Yesterday" and the like follow
+                the session's clock.
             budget: Tokens of the request, counted in its format.
             format: "text", "openai", "openai-responses", "anthropic", "gemini", "bedrock", "blocks"
                 for `context.chat_messages`, or a `kaosmem.formats.Format` of your own.
@@ -805,8 +805,8 @@ class SessionMemory:
                 sections, and are not stored. They may differ from call to call while a window goes
                 on. Thinking that the provider bound to others is then left out, as
                 `context.notices` says.
-            tools: The schemas of this call's tools in the format: dicts, or objects of the SDK. They
-                are counted, and not stored. `context.tools` has them.
+            tools: The schemas of this call's tools in the format: dicts, or objects of the SDK.
+                They are counted, and not stored. `context.tools` has them.
 
         Raises:
             InvalidArgumentError: If an argument is not valid.

@@ -1,8 +1,8 @@
 """A caller's whole list of messages, of which each message is stored once.
 
-Frameworks hand over the whole conversation at each call, often rebuilt and without ids. Messages are
-compared by their content. The newest live items of the section are looked for in the list, from the
-end, so that a call costs what is new, not the length of the list.
+Frameworks hand over the whole conversation at each call, often rebuilt and without ids. Messages
+are compared by their content. The newest live items of the section are looked for in the list, from
+the end, so that a call costs what is new, not the length of the list.
 """
 
 from __future__ import annotations

@@ -26,10 +26,13 @@ from kaosmem.tokens.counters import TokenCounter
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_HOW_TO_OPEN = "a session is opened by `async with SessionMemory.open(...) as memory:`, inside an async function"
+_HOW_TO_OPEN = (
+    "a session is opened by `async with SessionMemory.open(...) as memory:`, inside an async "
+    "function"
+)
 
 MAX_SHARED = 8
-"""How many sessions opened read-only a process keeps; the one asked for least recently goes first."""
+"""A process keeps so many sessions that were opened read-only, those asked for most recently."""
 
 
 @dataclass(frozen=True)

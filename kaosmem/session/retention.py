@@ -40,7 +40,9 @@ class RetentionReport:
     is_dry_run: bool = False
 
     def __str__(self) -> str:
-        verb = "would go" if self.is_dry_run else "erased" if self.receipt else "archived"
+        verb = "erased" if self.receipt else "archived"
+        if self.is_dry_run:
+            verb = "would go"
         text = f"{shown(self.section)}: {verb}: {len(self.items):,}"
         if self.kept:
             reasons = listed(sorted({*self.kept.values()}), 3)

@@ -1,4 +1,4 @@
-"""The sessions of a server by their ids: opened when they are asked for, closed when they are idle."""
+"""The sessions of a server by their ids: opened when asked for, and closed when idle."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Sessions:
     """The sessions of a server, middleware or plugin, which outlives each of them.
 
     `turn` gives the memory of a session to one turn at a time. The session is saved at the end of
-    each turn. It stays open for the next one, until more than `max_open` are open or it was idle for
-    `idle_s`. All turns are in one event loop.
+    each turn. It stays open for the next one, until more than `max_open` are open or it was idle
+    for `idle_s`. All turns are in one event loop.
 
     Args:
         location: A path, a URL that fsspec understands, or a filesystem.

@@ -1,4 +1,4 @@
-"""Sessions for programs without `async`: all of them run in one event loop, in a thread of its own."""
+"""Sessions for programs without `async`. They run in one event loop, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _LoopThread:
             raise
 
     def start(self, work: Callable[[], Coroutine[Any, Any, R]]) -> Future[R]:
-        """Return the future of a coroutine that the loop runs. Raises ConcurrentUseError as `run`."""
+        """Return the future of a coroutine that the loop runs. Raises as `run`."""
         loop = self._started()
         if threading.current_thread() is self._thread:
             raise ConcurrentUseError(
@@ -234,11 +234,11 @@ class SyncAdmin(_InLoop[SessionAdmin]):
 class SyncSessionMemory(_InLoop[SessionMemory]):
     """A SessionMemory for programs without `async`, and for notebooks.
 
-    The methods, their arguments and their results are those of `SessionMemory`; none is awaited. One
-    thread and one event loop serve all such memories of a process. So a memory may be used in any
-    thread, also where an event loop runs already. Callbacks run in the thread of the loop. Sections,
-    windows and the graph are read in the calling thread: read them while no other thread uses the
-    same memory.
+    The methods, their arguments and their results are those of `SessionMemory`; none is awaited.
+    One thread and one event loop serve all such memories of a process. So a memory may be used in
+    any thread, also where an event loop runs already. Callbacks run in the thread of the loop.
+    Sections, windows and the graph are read in the calling thread: read them while no other thread
+    uses the same memory.
 
     >>> from kaosmem import SyncSessionMemory
     >>> with SyncSessionMemory.test_mode() as memory:

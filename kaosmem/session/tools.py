@@ -83,7 +83,7 @@ class MemoryTools:
         return cut(result, self._memory.admin.counter, self._max_tokens)
 
     async def search_memory(self, query: _Query) -> str:
-        """Search everything that was said, found or stored, also long ago. Returns items with ids."""
+        """Search all that was said, found or stored, also long ago. Returns items with ids."""
         hits = self._memory.search(query, limit=30)
         lines = [item_line(hit.item, hit.is_archived) for hit in hits]
         names = [*self._memory.admin.sources]

@@ -155,7 +155,8 @@ class Windows:
 
         If the window shows items that no file may hold, its texts stay here.
 
-        specs: of all that may be shown.
+        Args:
+            specs: Of all that may be shown.
         """
         uses: Mapping[str, Any] = turn.get("uses", {})
         unstored = {spec.name for spec in specs if spec.persistence == "none"}
@@ -185,9 +186,11 @@ class Windows:
         A window that both continued ends: its next call packs it anew. So does one whose history
         others changed, and one that shows an item that they have forgotten: its unsaved turns hold
         the text, and must not reach the log.
-        stored: the windows as the log has them now, if they were read. has_replies: whether the
-            session has unsaved
-        replies, which may belong to a request that others went on from.
+
+        Args:
+            stored: The windows as the log has them now, if they were read.
+            has_replies: Whether the session has unsaved replies, which may belong to a request that
+                others went on from.
         """
         mine = {turn["window"]: dict(turn) for turn in ours}
         erased = self._showing(forgotten, ours)

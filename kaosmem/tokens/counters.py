@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 class TokenCounter(Protocol):
     """Counts the tokens of a text.
 
-    name: stored in the session's log. A session that is opened with another name is counted again.
-    additive: whether the counts of parts add up to the count of the whole, if a text is cut before
-        a line that begins with neither white space nor `/`, or before a space after a visible ASCII
-        character. If it is False, a context is counted as a whole.
+    Attributes:
+        name: Stored in the session's log. A session that is opened with another name is counted
+            again.
+        additive: Whether the counts of parts add up to the count of the whole, if a text is cut
+            before a line that begins with neither white space nor `/`, or before a space after a
+            visible ASCII character. If it is False, a context is counted as a whole.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode(counter=len)  # any function from str to int

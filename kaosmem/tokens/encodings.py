@@ -46,9 +46,11 @@ class Recipe:
 
     Source: tiktoken's openai_public, whose rank files the digests name.
 
-    pattern: splits text into pieces before merging. digest: SHA-256 of the rank file.
-    marks_in_words: whether the pattern takes a combining mark that follows a letter for part of the
-        word.
+    Attributes:
+        pattern: Splits text into pieces before merging.
+        digest: SHA-256 of the rank file.
+        marks_in_words: Whether the pattern takes a combining mark that follows a letter for part of
+            the word.
     """
 
     pattern: str

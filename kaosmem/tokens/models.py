@@ -14,7 +14,8 @@ from kaosmem.names import shown_name
 # platform.openai.com, platform.claude.com, ai.google.dev, docs.mistral.ai, api-docs.deepseek.com,
 # the model cards of Llama and Qwen. The lengths of gpt-5.5, claude-fable-5, gemini-3.1-pro,
 # gemini-3.5 and deepseek-v4 are from listings of others, and those of gpt-oss and the codex models
-# were not looked up again, nor those of Grok, Kimi, GLM and Qwen 3. A model without a good source is left out.
+# were not looked up again, nor those of Grok, Kimi, GLM and Qwen 3. A model without a good source
+# is left out.
 _NAMES = {
     8_192: "gpt-4 llama-3",
     16_385: "gpt-3.5-turbo gpt-35-turbo",
@@ -90,9 +91,11 @@ _MAKERS = re.compile(r".*/|(?:\w+\.)?(?:anthropic|meta)\.|meta-")
 def context_length(model: str) -> int:
     """Return the number of tokens that a model reads and writes at once.
 
-    model: its name, with or without maker, date and size; a version has a point or a hyphen.
     A new model whose length is not published counts as the newest known model of its family:
     claude-opus-5.5 as claude-opus-5. Raises InvalidArgumentError.
+
+    Args:
+        model: Its name, with or without maker, date and size; a version has a point or a hyphen.
 
     >>> context_length("gpt-4o-2024-08-06"), context_length("anthropic/claude-opus-4.5")
     (128000, 200000)

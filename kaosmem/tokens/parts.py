@@ -27,7 +27,9 @@ _AUDIO_BYTES_A_TOKEN = 1_600  # 100 ms of MP3 with 128 kbit/s
 _SEALED_CHARS_PER_TOKEN = 4
 
 _DATA = re.compile(r"(?:data:[^;,]*;base64,)?([A-Za-z0-9+/_=-]{400,})")
-_PDF, _IMAGES = "JVBERi", ("iVBOR", "/9j/", "R0lGOD")  # how their base64 begins
+# How their base64 begins:
+_PDF = "JVBERi"
+_IMAGES = ("iVBOR", "/9j/", "R0lGOD")
 _PAGE = re.compile(rb"/Type\s*/Page\b")
 
 

@@ -39,7 +39,9 @@ class _Block:
 class TextBlock(_Block):
     """Plain text.
 
-    extra: JSON text of further fields by which its provider knows the text, such as a signature.
+    Attributes:
+        extra: JSON text of further fields by which its provider knows the text, such as a
+            signature.
     """
 
     text: str
@@ -51,10 +53,11 @@ class TextBlock(_Block):
 class ThinkingBlock(_Block):
     """A model's reasoning. It is no text: only the provider that gave it is shown it, in its place.
 
-    signature: the provider's seal. Without a seal or data, the block may not be sent back.
-    data: encrypted reasoning.
-    provider: name of the format that takes it back.
-    extra: JSON text of further fields by which its provider knows the block, such as an id.
+    Attributes:
+        signature: The provider's seal. Without a seal or data, the block may not be sent back.
+        data: Encrypted reasoning.
+        provider: Name of the format that takes it back.
+        extra: JSON text of further fields by which its provider knows the block, such as an id.
     """
 
     thinking: str
@@ -85,8 +88,10 @@ class ToolUseBlock(_Block):
 
     A mapping is accepted and becomes JSON text. Raises InvalidArgumentError for values that JSON
     can't hold.
-    extra: JSON text of further fields by which its provider knows the call, such as that of a
-        custom tool.
+
+    Attributes:
+        extra: JSON text of further fields by which its provider knows the call, such as that of a
+            custom tool.
 
     >>> ToolUseBlock("call-1", "search", {"query": "notice period"}).arguments
     '{"query":"notice period"}'

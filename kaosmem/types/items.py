@@ -37,19 +37,21 @@ from kaosmem.types.versions import Interval, aware
 class ChatMessage:
     """One message of a conversation.
 
-    role: system, user, assistant or tool. Any other role is a user of that name.
-    id: the name by which summaries refer to the message; "" for none.
-    pinned: no strategy leaves the message out.
-    sources: ids of the messages that it was derived from.
-    trust: the default follows from the role (see `trust_of`).
-    metadata: JSON values of the caller.
-    created_at: when the message was said, aware. None: unknown; a HistoryProvider sets the time of
-        appending.
-    run_id: the run of its thread that the message belongs to; "" for none. A HistoryProvider sets
-        it.
     Messages with different times or runs are equal if all else is equal.
     Raises InvalidArgumentError if the role is no text, the content is neither a text nor blocks,
     the metadata are no JSON values, or the time is no datetime.
+
+    Attributes:
+        role: System, user, assistant or tool. Any other role is a user of that name.
+        id: The name by which summaries refer to the message; "" for none.
+        pinned: No strategy leaves the message out.
+        sources: Ids of the messages that it was derived from.
+        trust: The default follows from the role (see `trust_of`).
+        metadata: JSON values of the caller.
+        created_at: When the message was said, aware. None: unknown; a HistoryProvider sets the time
+            of appending.
+        run_id: The run of its thread that the message belongs to; "" for none. A HistoryProvider
+            sets it.
 
     >>> ChatMessage("user", "Who owns the deal?").text
     'Who owns the deal?'
@@ -281,8 +283,10 @@ class StoredItem(NamedTuple):
 
     A section of stored items is read as these: opening 100,000 of them takes a fraction of the time
     that making Items takes (`benchmarks/bench_cold_turn.py`). `item` decodes one.
-    position: number of items that its section had taken before it.
-    parse: returns the data of its kind of line, or raises CorruptionError.
+
+    Attributes:
+        position: Number of items that its section had taken before it.
+        parse: Returns the data of its kind of line, or raises CorruptionError.
     """
 
     id: str

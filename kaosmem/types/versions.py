@@ -49,9 +49,10 @@ class Interval(NamedTuple):
 class Version(Generic[T]):
     """One version of a fact: an item of a session, or a memory of a store.
 
-    valid_from: when it began to hold: its timestamp, else the time when it was added. Aware.
-    valid_until: when its successor began to hold, or when it was removed. None: it holds now.
-    known_from: when the session or the store was told. Aware.
+    Attributes:
+        valid_from: When it began to hold: its timestamp, else the time when it was added. Aware.
+        valid_until: When its successor began to hold, or when it was removed. None: it holds now.
+        known_from: When the session or the store was told. Aware.
 
     >>> may, june = datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 6, 1, tzinfo=UTC)
     >>> Version("1 Elm Street", may, june, known_from=may).holds_at(june)
