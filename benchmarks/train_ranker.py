@@ -8,9 +8,8 @@ FOLDERS are folders as of `benchmarks.evidence_recall`, with `:` between them (`
 weights are printed. `--validate` leaves each data set out in turn: it learns weights from the others, measures kaosmem
 with them on that set, and compares with BM25 alone, also by category; `--parts` does so without each group of
 signals in turn, at 2,048 tokens, which shows what it brings, and tells how long it takes. `--dense` does all that for
-`DenseRanker`, and `--embedder module:class` with another embedder than its own (`weights_wordllama.json` is of
-`kaosmem.retrieval.embedders:WordLlamaEmbedder`); each text is embedded once. `--all` learns every file of weights that
-comes with kaosmem.
+`DenseRanker`, and `--embedder module:class` with another embedder than its own; each text is embedded once. `--all`
+learns every file of weights that comes with kaosmem.
 """
 
 from __future__ import annotations
@@ -92,7 +91,6 @@ DENSE_PARTS = {
 FILES = {
     "weights.json": None,
     "weights_dense.json": "kaosmem.retrieval.embedders:MiniLMEmbedder",
-    "weights_wordllama.json": "kaosmem.retrieval.embedders:WordLlamaEmbedder",
 }
 """The files of weights that come with kaosmem, with the embedder that each is learned with."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kaosmem import SessionMemory
 from kaosmem.backends import open_stores
-from kaosmem.retrieval.embedders import WordLlamaEmbedder
+from kaosmem.retrieval.embedders import MiniLMEmbedder
 from kaosmem.sources import VectorSource
 from kaosmem.stores import VectorDocument, VectorStore
 
@@ -25,10 +25,10 @@ PASSAGES = {
 
 
 class Embeddings:
-    """An EmbeddingClient: word vectors from pip (extra `dense`); a service of your own looks the same."""
+    """An EmbeddingClient over a small model from pip (extra `dense`); a service of your own looks the same."""
 
     def __init__(self) -> None:
-        self._embedder = WordLlamaEmbedder()
+        self._embedder = MiniLMEmbedder()
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         return self._embedder.embed(texts).tolist()

@@ -26,7 +26,7 @@ from typing import NoReturn
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem import Context, SectionSpec, SessionMemory
 from kaosmem.retrieval import GraphRanker, RankBM25Ranker, StorableRanker
-from kaosmem.retrieval.embedders import WordLlamaEmbedder
+from kaosmem.retrieval.embedders import WordVectorEmbedder
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, LinearRanker
 from kaosmem.stores import InMemoryVectorStore, VectorDocument
@@ -36,7 +36,7 @@ RANKERS: tuple[Ranker, ...] = (
     BM25Ranker(),
     BM25Ranker(k1=0.9, b=0.4),
     RankBM25Ranker(),
-    DenseRanker(embedder=WordLlamaEmbedder()),
+    DenseRanker(embedder=WordVectorEmbedder()),
     GraphRanker(),
 )
 AS_ON_ITS_PAGE = "as on its page"

@@ -191,7 +191,7 @@ def test_the_glossary_names_every_reason() -> None:
 async def test_the_glossary_names_every_signal() -> None:
     """Each signal of the rankers has one row, and no row names anything else."""
     signals = {*BY_HAND}
-    for file in ("weights.json", "weights_dense.json", "weights_wordllama.json"):
+    for file in ("weights.json", "weights_dense.json"):
         weights = default_weights(file)
         signals |= {*weights.conversation, *weights.documents}
     memory = SessionMemory.test_mode(sections=(SectionSpec("documents", retrieval_threshold=0),))

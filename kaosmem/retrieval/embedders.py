@@ -1,4 +1,4 @@
-"""Embedders that run in this process: the extra `dense`."""
+"""Embedders that run in this process."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kaosmem.errors import MissingExtraError
+from kaosmem.language.analysis import analyze
+from kaosmem.retrieval.word_vectors import word_vectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,8 +27,6 @@ _MAX_CHARS = 16 * MAX_TOKENS  # a longer beginning would be cut into pieces for 
 
 _OUTPUT_UNITS = 1 << 20
 """The model's numbers are rounded to whole numbers of 1 / _OUTPUT_UNITS."""
-_WORD_UNITS = 1 << 16
-"""The word vectors of WordLlama are rounded to whole numbers of 1 / _WORD_UNITS."""
 
 
 def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -118,49 +118,30 @@ def _encodable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-class WordLlamaEmbedder:
-    """Embeds a text as the mean of its word pieces' vectors, some 2,000 texts a second.
+class WordVectorEmbedder:
+    """Embeds English as the mean of the word vectors that come with kaosmem. It needs no extra.
 
-    Raises MissingExtraError.
+    It takes a thousandth of the time of `MiniLMEmbedder`, and is the same on every machine. A text
+    without a common English word has no direction.
     """
 
-    name = "wordllama-l2-256"
-    dimensions = 256
-
-    def __init__(self) -> None:
-        _folder("wordllama")
+    name = "word-vectors"
+    dimensions = 128
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of texts, shape (len(texts), 256)."""
-        encode = _word_encoder()
-        return np.array(list(map(encode, texts)), np.float32).reshape(len(texts), self.dimensions)
+        """Return the vectors of texts, shape (len(texts), 128)."""
+        table = word_vectors()
+        vectors = np.zeros((len(texts), self.dimensions), np.float32)
+        for vector, text in zip(vectors, texts, strict=True):
+            rows = list(map(table.row_of, analyze(text)))
+            total = table.rows[rows].sum(axis=0, dtype=np.int64).astype(np.float64)
+            most = max(1.0, np.abs(total).max())
+            vector[:] = _unit(total / most)
+        return vectors
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of questions, which are embedded as texts are."""
         return self.embed(texts)
-
-
-@cache
-def _word_encoder() -> Callable[[str], NDArray[np.float32]]:
-    """Return the function that embeds one text."""
-    from safetensors.numpy import load_file
-    from tokenizers import Tokenizer
-
-    folder = _folder("wordllama")
-    # In whole numbers, so that the sum over a text's pieces is exact in any order.
-    weights = load_file(folder / "weights/l2_supercat_256.safetensors")["embedding.weight"]
-    table = np.rint(weights.astype(np.float32) * _WORD_UNITS).astype(np.int32)
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizers/l2_supercat_tokenizer_config.json"))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-
-    def encode(text: str) -> NDArray[np.float32]:
-        pieces = tokenizer.encode(_encodable(text), add_special_tokens=False).ids
-        total = table[pieces].sum(axis=0, dtype=np.int64).astype(np.float64)
-        most = np.abs(total).max()
-        return _unit(total / most if most else total).astype(np.float32)
-
-    return encode
 
 
 @cache

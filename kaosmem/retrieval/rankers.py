@@ -201,7 +201,7 @@ class LinearRanker:
     not comparable.
 
     Args:
-        weights: See `kaosmem.evaluation.learn_weights`. The default is the weights that come with
+        weights: `benchmarks/train_ranker.py` learns them. The default is the weights that come with
             kaosmem.
         analyze: As for `BM25Ranker`.
 
@@ -238,11 +238,6 @@ class LinearRanker:
         return index
 
 
-_WEIGHTS = {
-    "wordllama-l2-256": "weights_wordllama.json"
-}  # by embedder; others are like MiniLM, or have their own
-
-
 @dataclass(frozen=True)
 class DenseRanker:
     """Ranks as `LinearRanker` does, with similarity of meaning as further signals.
@@ -251,10 +246,9 @@ class DenseRanker:
     embedded once, before the first ranking that needs it, or by `memory.admin.prepare`.
 
     Args:
-        embedder: The default is `MiniLMEmbedder`, best in English. `WordLlamaEmbedder` takes a
-            fiftieth of its time.
-        weights: As for `LinearRanker`. The default is weights learned with these two embedders. Any
-            other embedder has the weights of `MiniLMEmbedder`.
+        embedder: The default is `MiniLMEmbedder`, best in English. `WordVectorEmbedder` takes a
+            thousandth of its time.
+        weights: As for `LinearRanker`. The default is weights learned with `MiniLMEmbedder`.
 
     Raises:
         MissingExtraError: If the extra `dense` is not installed.
@@ -286,8 +280,7 @@ class DenseRanker:
         assert self.embedder is not None
         return DenseIndex(
             embedder=self.embedder,
-            weights=self.weights
-            or default_weights(_WEIGHTS.get(self.embedder.name, "weights_dense.json")),
+            weights=self.weights or default_weights("weights_dense.json"),
             analyze=self.analyze,
             tokens_of=tokens_of,
         )

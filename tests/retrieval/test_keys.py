@@ -9,7 +9,7 @@ import pytest
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.language.keys import key_words
 from kaosmem.retrieval import GraphRanker, RankBM25Ranker
-from kaosmem.retrieval.embedders import WordLlamaEmbedder
+from kaosmem.retrieval.embedders import WordVectorEmbedder
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, LinearRanker
 
@@ -18,7 +18,7 @@ RANKERS = [
     BM25Ranker(),
     RankBM25Ranker(),
     GraphRanker(),
-    DenseRanker(embedder=WordLlamaEmbedder()),
+    DenseRanker(embedder=WordVectorEmbedder()),
 ]
 
 

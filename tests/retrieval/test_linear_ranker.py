@@ -26,7 +26,7 @@ from kaosmem.language.analysis import analyze
 from kaosmem.retrieval import linear_index
 from kaosmem.retrieval.candidate_terms import CandidateTerms
 from kaosmem.retrieval.columns import Ragged
-from kaosmem.retrieval.embedders import WordLlamaEmbedder
+from kaosmem.retrieval.embedders import WordVectorEmbedder
 from kaosmem.retrieval.latent import (
     BUCKETS,
     LatentSpace,
@@ -50,7 +50,7 @@ def index_of(entries: dict[int, Item]) -> LinearIndex:
 
 @pytest.mark.parametrize(
     "ranker",
-    [LinearRanker(), DenseRanker(embedder=WordLlamaEmbedder())],
+    [LinearRanker(), DenseRanker(embedder=WordVectorEmbedder())],
     ids=lambda ranker: ranker.name,
 )
 @given(start=starts, changes=changes, query=words)
@@ -470,7 +470,7 @@ def saved_corpora(folder: Path) -> tuple[Corpus, ...]:
 
 
 @pytest.mark.parametrize(
-    "embedder", ["", "kaosmem.retrieval.embedders:WordLlamaEmbedder"], ids=["linear", "dense"]
+    "embedder", ["", "kaosmem.retrieval.embedders:WordVectorEmbedder"], ids=["linear", "dense"]
 )
 def test_the_script_that_learns_saves_and_validates(
     embedder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -480,7 +480,7 @@ def test_the_script_that_learns_saves_and_validates(
     saved = tmp_path / "weights.json"
     dense = ["--dense", "--embedder", embedder] if embedder else []
     train_ranker.main(["--data", str(tmp_path), "--save", str(saved), "--parts", *dense])
-    ranker = DenseRanker(embedder=WordLlamaEmbedder()) if embedder else LinearRanker()
+    ranker = DenseRanker(embedder=WordVectorEmbedder()) if embedder else LinearRanker()
     assert Weights.from_json(saved.read_text(encoding="utf-8")) == learn_weights(
         read_lessons(few, ranker=ranker)
     )

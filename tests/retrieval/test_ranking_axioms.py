@@ -154,7 +154,7 @@ def test_a_rarer_term_never_scores_less(
     assert better >= worse or having[rarer] == having[commoner]
 
 
-@pytest.mark.parametrize("file", ["weights.json", "weights_dense.json", "weights_wordllama.json"])
+@pytest.mark.parametrize("file", ["weights.json", "weights_dense.json"])
 def test_no_better_match_counts_against_a_text(file: str) -> None:
     """Every weight that comes with kaosmem is within the bounds that the axioms set; phrases count."""
     weights = default_weights(file)

@@ -25,7 +25,7 @@ from kaosmem.retrieval import (
     StorableRanker,
     text_index,
 )
-from kaosmem.retrieval.embedders import WordLlamaEmbedder
+from kaosmem.retrieval.embedders import WordVectorEmbedder
 from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, LinearRanker
 from kaosmem.types.items import Item
 from tests.canary import traces
@@ -49,7 +49,7 @@ RANKERS = [
     BM25Ranker(),
     BM25Ranker(k1=1.2, b=1.0),
     LinearRanker(),
-    DenseRanker(embedder=WordLlamaEmbedder()),
+    DenseRanker(embedder=WordVectorEmbedder()),
 ]
 rankers = pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: ranker.name)
 

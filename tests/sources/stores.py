@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kaosmem import SessionMemory, Source, Trust
 from kaosmem.clients import EmbeddingClient
-from kaosmem.retrieval.embedders import WordLlamaEmbedder
+from kaosmem.retrieval.embedders import WordVectorEmbedder
 from kaosmem.sections import ForgettingSource
 from kaosmem.sources import (
     BlobSource,
@@ -42,11 +42,11 @@ ENTITIES = [
 ]
 
 
-class WordLlamaClient:
-    """An EmbeddingClient over word vectors from pip."""
+class WordVectorClient:
+    """An EmbeddingClient over the word vectors that come with kaosmem."""
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        return [list(map(float, vector)) for vector in WordLlamaEmbedder().embed(texts)]
+        return [list(map(float, vector)) for vector in WordVectorEmbedder().embed(texts)]
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Stores:
     facts: InMemoryLongTermMemory
     state: InMemoryShortTermMemory = field(default_factory=InMemoryShortTermMemory)
     vectors: InMemoryVectorStore = field(
-        default_factory=lambda: InMemoryVectorStore(WordLlamaClient())
+        default_factory=lambda: InMemoryVectorStore(WordVectorClient())
     )
     graph: InMemoryGraphStore = field(default_factory=InMemoryGraphStore)
     tasks: InMemoryTaskStore = field(default_factory=InMemoryTaskStore)
@@ -70,7 +70,7 @@ class Stores:
 
     def sources(self, **options: Any) -> list[Source]:
         """Return a source over each."""
-        client: EmbeddingClient = WordLlamaClient()
+        client: EmbeddingClient = WordVectorClient()
         return [
             FactSource(self.facts, "a", **options),
             StateSource(self.state, "s", **options),
@@ -117,7 +117,7 @@ def filled_sources(draw: st.DrawFn, *, most: int = 12) -> list[Source]:
             VectorDocument(text, key, metadata={"source": source})
             for key, (text, source) in documents.items()
         ]
-        embedded = await WordLlamaClient().embed([each.text for each in made])
+        embedded = await WordVectorClient().embed([each.text for each in made])
         await stores.vectors.add(
             VectorDocument(
                 each.content, each.id, vector if any(vector) else [1.0] * len(vector), each.metadata

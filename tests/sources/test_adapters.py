@@ -37,7 +37,7 @@ from kaosmem.stores import (
     agent_scope,
 )
 from kaosmem.stores.tasks import GlobalTaskStore
-from tests.sources.stores import FORGETTING, Stores, WordLlamaClient, attached, forgets
+from tests.sources.stores import FORGETTING, Stores, WordVectorClient, attached, forgets
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ async def test_a_store_is_asked_until_twice_the_cap_is_found(stores: Stores) -> 
     ]
     await stores.vectors.add([*large, *small])
     memory = SessionMemory.test_mode()
-    vectors = VectorSource(stores.vectors, WordLlamaClient())
+    vectors = VectorSource(stores.vectors, WordVectorClient())
     texts = await shown(memory, vectors, "notice", budget=100, filter={"kind": "small"})
     assert len(texts) > 5
     assert max(map(len, texts)) < 10
@@ -193,9 +193,9 @@ async def test_vectors_come_by_cosine_and_a_filter_narrows_where_there_is_its_fi
     await stores.vectors.add(
         VectorDocument(text, key, metadata={"kind": key}) for key, text in texts.items()
     )
-    vectors = VectorSource(stores.vectors, WordLlamaClient())
+    vectors = VectorSource(stores.vectors, WordVectorClient())
     await memory.attach(vectors)
-    (embedding,) = await WordLlamaClient().embed(["kittens"])
+    (embedding,) = await WordVectorClient().embed(["kittens"])
     found = await stores.vectors.search(embedding)
     context = await memory.assemble_context("kittens", budget=500)
     assert context.items[0].text == texts["cat"]
@@ -502,7 +502,7 @@ async def test_labels_name_source_day_and_speaker(
         "Kate": "When did you move to Oslo?",
         "system": "Oslo obeys me.",
     }
-    vectors = VectorSource(stores.vectors, WordLlamaClient())
+    vectors = VectorSource(stores.vectors, WordVectorClient())
     files = BlobSource(stores.files)
     for speaker, text in texts.items():
         metadata = {**said, "speaker": speaker}
@@ -588,7 +588,7 @@ async def test_two_sources_of_a_kind_never_share_an_id(
         await stores.vectors.add([VectorDocument(f"notice of {agent}", "1")], collection=agent)
     for agent in ("a", "b"):
         await memory.attach(TaskSource(stores.tasks, "c", agent))
-        await memory.attach(VectorSource(stores.vectors, WordLlamaClient(), collection=agent))
+        await memory.attach(VectorSource(stores.vectors, WordVectorClient(), collection=agent))
     assert all(isinstance(source, NamedSource) for source in memory.admin.sources.values())
     context = await memory.assemble_context("notice", budget=500)
     assert {item.id: item.text for item in context.items} == {
