@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
@@ -87,16 +87,14 @@ class MetadataFilter:
         >>> parse_filter({"tennant": "acme"}).unanswered([{"tenant": "acme"}], ["tenant"])
         "none has the field 'tennant'; the nearest is 'tenant'"
         """
-        given: dict[str, set[str]] = {}
-        for name, kind in _compared(self.given):
-            given.setdefault(name, set()).add(kind)
+        given = _kinds_by_field(self._leaves)
         reasons = []
         for name, held in self._held(entries).items():
             if not held:
                 close = get_close_matches(name, sorted({*known} - self.fields), n=1)
                 nearest = f"; the nearest is {shown(close[0])}" if close else ""
                 reasons.append(f"none has the field {shown(name)}{nearest}")
-            elif all(_is_other_kind(value, given.get(name, set())) for value in held):
+            elif all(_is_other_kind(value, given[name]) for value in held):
                 reasons.append(_other_kind(name, held[0], given[name]))
         return ", ".join(reasons)
 
@@ -109,12 +107,8 @@ class MetadataFilter:
         return values
 
     @cached_property
-    def _negated(self) -> dict[str, set[str]]:
-        """The kinds of the values that $ne and $not compare with each field."""
-        kinds: dict[str, set[str]] = {}
-        for name, kind in _negations(self.given, is_negated=False):
-            kinds.setdefault(name, set()).add(kind)
-        return kinds
+    def _leaves(self) -> list[_Leaf]:
+        return list(_leaves(self.given))
 
     def narrowed(self, entries: Callable[[], Iterable[Mapping[str, JSONValue]]]) -> MetadataFilter:
         """Return the filter for some entries.
@@ -128,11 +122,12 @@ class MetadataFilter:
         >>> wanted({}), wanted.narrowed(lambda: [{"tenant": "globex"}])({})
         (True, False)
         """
-        if not self._negated:
+        negated = [leaf for leaf in self._leaves if leaf.is_negated and leaf.kinds]
+        if not negated:
             return self
         held = self._held(entries())
-        on_purpose = set(_optional(self.given))
-        for name, kinds in self._negated.items():
+        on_purpose = {leaf.field for leaf in self._leaves if leaf.is_optional}
+        for name, kinds in _kinds_by_field(negated).items():
             values = held[name]
             if not values and name not in on_purpose:
                 return replace(self, matches=_refuse)
@@ -280,55 +275,63 @@ def _faults(given: Filter, metadata: Mapping[str, JSONValue]) -> Iterator[str]:
         elif name not in metadata:
             yield f"no field {shown(name)}"
         else:
-            kinds = {kind for _, kind in _compared({name: wanted})}
+            kinds = _kinds_by_field(_leaves({name: wanted}))[name]
             is_other = _is_other_kind(metadata[name], kinds)
             yield _other_kind(name, metadata[name], kinds) if is_other else f"by {shown(name)}"
 
 
-def _compared(given: Filter) -> Iterator[tuple[str, str]]:
-    """Yield the fields that a filter compares with values, each with the kind of a value."""
+def _kinds_by_field(leaves: Iterable[_Leaf]) -> dict[str, set[str]]:
+    """Return the kinds of the values that conditions compare with each field."""
+    kinds: dict[str, set[str]] = {}
+    for leaf in leaves:
+        kinds.setdefault(leaf.field, set()).update(leaf.kinds)
+    return kinds
+
+
+class _Leaf(NamedTuple):
+    """One condition of a filter.
+
+    Attributes:
+        kinds: The kinds of the values that the field is compared with.
+        is_negated: It is `$ne`, or stands in a `$not`.
+        is_optional: The field need not be there: the condition is `$exists` or in `$if_present`.
+    """
+
+    field: str
+    kinds: Collection[str]
+    is_negated: bool
+    is_optional: bool
+
+
+def _leaves(
+    given: Filter, *, is_negated: bool = False, is_optional: bool = False
+) -> Iterator[_Leaf]:
+    """Yield the conditions of a checked filter."""
     for name, wanted in given.items():
         if name in ("$and", "$or"):
             for part in wanted:
-                yield from _compared(part)
-        elif name in ("$not", "$if_present"):
-            yield from _compared(wanted)
-        else:
-            for condition, value in _conditions(wanted):
-                if condition == "$in" and isinstance(value, Iterable):
-                    yield from ((name, _json_kind(option)) for option in value)
-                elif condition != "$exists":
-                    yield name, _json_kind(value)
-
-
-def _negations(given: Filter, *, is_negated: bool) -> Iterator[tuple[str, str]]:
-    """Yield the fields that $ne and $not compare with values, each with the kind of a value."""
-    for name, wanted in given.items():
-        if name in ("$and", "$or"):
-            for part in wanted:
-                yield from _negations(part, is_negated=is_negated)
-        elif name in ("$not", "$if_present"):
-            yield from _negations(wanted, is_negated=is_negated or name == "$not")
-        else:
-            for condition, value in _conditions(wanted):
-                if is_negated or condition == "$ne":
-                    yield from _compared({name: {condition: value}})
-
-
-def _optional(given: Filter) -> Iterator[str]:
-    """Yield the fields that need not be there: those of $exists and $if_present."""
-    for name, wanted in given.items():
-        if name in ("$and", "$or"):
-            for part in wanted:
-                yield from _optional(part)
+                yield from _leaves(part, is_negated=is_negated, is_optional=is_optional)
         elif name == "$not":
-            yield from _optional(wanted)
+            yield from _leaves(wanted, is_negated=True, is_optional=is_optional)
         elif name == "$if_present":
-            fields: set[str] = set()
-            _all_of(wanted, fields, 0)
-            yield from fields
-        elif any(condition == "$exists" for condition, _ in _conditions(wanted)):
-            yield name
+            yield from _leaves(wanted, is_negated=is_negated, is_optional=True)
+        else:
+            for condition, value in _conditions(wanted):
+                yield _Leaf(
+                    name,
+                    _kinds_in(condition, value),
+                    is_negated or condition == "$ne",
+                    is_optional or condition == "$exists",
+                )
+
+
+def _kinds_in(condition: str, value: Any) -> set[str]:
+    """Return the kinds of the values that a condition compares with a field."""
+    if condition == "$exists":
+        return set()
+    if condition == "$in":
+        return set(map(_json_kind, value))
+    return {_json_kind(value)}
 
 
 def _refuse(_: Mapping[str, JSONValue]) -> bool:
@@ -341,7 +344,10 @@ def _json_kind(value: object) -> str:
         return "a boolean"
     if isinstance(value, list | tuple):
         return "a list"
-    return f"a {_kind(value)}" if _kind(value) else "null" if value is None else "an object"
+    if value is None:
+        return "null"
+    kind = _kind(value)
+    return "an object" if kind is None else f"a {kind}"
 
 
 def _is_other_kind(value: JSONValue, kinds: Collection[str]) -> bool:
@@ -367,9 +373,8 @@ class Grouping:
 
     def __init__(self, fields: Iterable[str]) -> None:
         self._fields = sorted(fields)
-        self._members: dict[
-            str, set[int]
-        ] = {}  # JSON text of the fields that an entry has -> ordinals
+        # Ordinals by the JSON text of the fields that an entry has.
+        self._members: dict[str, set[int]] = {}
         self._values: dict[str, dict[str, JSONValue]] = {}
         self._group_of: dict[int, str] = {}
 
