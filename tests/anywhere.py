@@ -30,6 +30,7 @@ from kaosmem.retrieval.embedders import WordVectorEmbedder
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, LinearRanker
 from kaosmem.stores import InMemoryVectorStore, VectorDocument
+from kaosmem.types.items import Item
 
 RANKERS: tuple[Ranker, ...] = (
     LinearRanker(),
@@ -91,17 +92,23 @@ async def told_session(seed: int) -> str:
     return "\n".join(parts)
 
 
-def told_rankings(ranker: Ranker, size: int, roles: Sequence[str]) -> str:
-    """Return the rankings of an index of `size` texts in turn by `roles`, with the bytes of its dump.
+def texts_said(size: int, roles: Sequence[str]) -> list[Item]:
+    """Return `size` items with texts, in turn by `roles`, which all rankers read."""
+    items = []
+    for number, text in enumerate(seeded_texts(size, words=40)):
+        source = {"source": f"contract-{number // 12}.pdf"}
+        role = roles[number % len(roles)]
+        items.append(replace(text_item(text), metadata=source, role=role))
+    return items
 
-    The texts are more than the default ranker's candidates.
-    """
+
+def told_rankings(ranker: Ranker, items: Sequence[Item]) -> str:
+    """Return the rankings of an index of items, with the bytes of its dump."""
     index = ranker.index()
-    texts = seeded_texts(size, words=40)
-    for number, text in enumerate(texts):
-        item = replace(text_item(text), metadata={"source": f"contract-{number // 12}.pdf"})
-        index.add([(number, replace(item, role=roles[number % len(roles)]))])
-    index.update(1, text_item(texts[0]))
+    entries = list(enumerate(items))
+    for start in range(0, len(entries), 50):
+        index.add(entries[start : start + 50])
+    index.update(1, text_item(items[0].text))
     index.remove(0)
     parts = [str(index.rank(query, 50)) for query in seeded_queries(8)]
     if isinstance(ranker, StorableRanker):
@@ -163,21 +170,30 @@ def refuse(*_: object, **__: object) -> NoReturn:
     raise AssertionError("no network")
 
 
-def main(sessions: int, *, parts: int) -> None:
-    """Print the digests of everything by name."""
-    socket.socket.connect = socket.getaddrinfo = refuse  # type: ignore[assignment, method-assign]
+def digests_here(sessions: int, *, parts: int) -> dict[str, str]:
+    """Return the digests of everything by name."""
     found = {f"session {seed}": asyncio.run(told_session(seed)) for seed in range(sessions)}
+    # More texts than the default ranker's candidates.
+    size = 400 + 8 * sessions
+    by_one = texts_said(size, ("",))
+    by_two = texts_said(size, ("Ann", "assistant"))
     for place, ranker in enumerate(RANKERS):
-        reads_roles = isinstance(ranker, LinearRanker | DenseRanker)
-        for roles in (("",), ("Ann", "assistant"))[: 1 + reads_roles]:
-            name = f"rankings by {place} {ranker.name} of {len(roles)}"
-            found[name] = told_rankings(ranker, 400 + 8 * sessions, roles)
+        name = f"rankings by {place} {ranker.name}"
+        found[f"{name} of 1"] = told_rankings(ranker, by_one)
+        if isinstance(ranker, LinearRanker | DenseRanker):
+            found[f"{name} of 2"] = told_rankings(ranker, by_two)
     found["vectors"] = asyncio.run(told_vectors(1))
     if parts >= 2:
         found |= results()
     if parts >= 3:
         found |= examples()
-    print(json.dumps({name: digest(text) for name, text in found.items()}))
+    return {name: digest(text) for name, text in found.items()}
+
+
+def main(sessions: int, *, parts: int) -> None:
+    """Print the digests of a process without a network."""
+    socket.socket.connect = socket.getaddrinfo = refuse  # type: ignore[assignment, method-assign]
+    print(json.dumps(digests_here(sessions, parts=parts)))
 
 
 if __name__ == "__main__":

@@ -389,7 +389,6 @@ async def test_a_strategy_of_ones_own_may_sum_up_too() -> None:
     assert texts(await history.get_messages("agent", session_id="s"))[4:] == ["three"]
 
 
-@settings(max_examples=25)
 @given(tool_conversations(most=24), st.integers(1, 6), st.sampled_from([None, 10_000]))
 def test_windows_of_growing_conversations_keep_what_strategies_promise(
     conversation: list[ChatMessage], step: int, budget: int | None

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -242,7 +242,6 @@ async def test_an_interrupted_call_is_repaired_when_a_window_is_rendered(format_
         check_taken(window, said)
 
 
-@settings(max_examples=40)
 @given(conversations(), st.integers(20, 2_000))
 def test_any_window_is_taken_within_its_budget(history: list[ChatMessage], budget: int) -> None:
     """Whatever was interrupted, the rendered window obeys both providers and its budget."""

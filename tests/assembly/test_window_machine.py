@@ -106,4 +106,4 @@ class WindowMachine(RuleBasedStateMachine):
 
 
 TestWindowMachine = WindowMachine.TestCase
-TestWindowMachine.settings = settings(max_examples=12, stateful_step_count=20, deadline=None)
+TestWindowMachine.settings = settings(max_examples=12, stateful_step_count=20)

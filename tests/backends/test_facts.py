@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem.backends.sqlite.database import SqliteDatabase
@@ -24,7 +24,6 @@ contents = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 keys = st.sampled_from([None, None, "a", "b"])
 
 
-@settings(max_examples=25)
 @given(
     st.lists(st.tuples(contents, keys, st.integers(0, 9)), min_size=1, max_size=30),
     contents,

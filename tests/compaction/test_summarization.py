@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -43,7 +43,6 @@ class AnyPipeline(AnyStrategy):
     settles = False  # what a later strategy leaves out may make room for another summary
 
 
-@settings(max_examples=25)
 @given(st.lists(strategies, max_size=1), st.lists(strategies, max_size=1), conversations())
 def test_it_keeps_its_promises_among_other_strategies(
     before: list[CompactionStrategy], after: list[CompactionStrategy], history: list[ChatMessage]

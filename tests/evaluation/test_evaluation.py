@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
@@ -491,7 +491,6 @@ def corpora(draw: st.DrawFn) -> Corpus:
 
 
 @pytest.mark.parametrize("format", sorted(FORMATS))
-@settings(max_examples=30)
 @given(corpora(), st.lists(st.integers(1, 400), min_size=1, max_size=3))
 async def test_nothing_that_comes_with_kaosmem_breaks_a_rule(
     format: str, corpus: Corpus, budgets: list[int]

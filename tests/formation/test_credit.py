@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import InvalidArgumentError, NotFoundError, SessionMemory, SyncSessionMemory
@@ -222,7 +222,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
 @given(steps=STEPS)
 async def test_counts_add_up_whatever_two_workers_do(steps: list[tuple[str, int, int]]) -> None:
     """Each credited turn counts once, and a forgotten item has no count, in any schedule."""

@@ -115,7 +115,7 @@ async def test_forgetting_a_message_erases_the_episodes_about_it() -> None:
     assert all(first.id not in item.sources for item in memory["episodes"])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.integers(1, 5), max_size=6))
 async def test_episodes_are_the_same_however_often_they_are_formed(parts: list[int]) -> None:
     """Messages that come in parts give the episodes of all at once: each message is in one of them."""

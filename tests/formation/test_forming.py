@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -384,7 +384,6 @@ _STEPS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(_STEPS)
 async def test_each_message_is_formed_exactly_once_whatever_happens(
     steps: list[tuple[str, int, int]],

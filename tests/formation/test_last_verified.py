@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import SectionSpec, SessionMemory
@@ -110,7 +110,6 @@ async def test_stored_text_cannot_forge_the_note() -> None:
     assert "\n\\[user, last verified" in await shown(memory)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     budget=st.integers(20, 120),
     format=st.sampled_from(["text", "openai", "anthropic"]),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import ChatMessage, InvalidArgumentError, SessionMemory, ToolUseBlock
@@ -239,7 +239,6 @@ _ENTRIES = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(_ENTRIES, max_size=8))
 async def test_no_answer_raises_and_all_that_is_formed_is_grounded(entries: list[Any]) -> None:
     memory = conversation()

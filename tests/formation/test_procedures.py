@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import InvalidArgumentError, NotFoundError, SessionMemory, Trust
@@ -237,7 +237,6 @@ async def test_bad_input_is_refused() -> None:
         ProcedureFormer(least=0)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 1), st.sampled_from("abcd"), st.booleans(), st.booleans()),

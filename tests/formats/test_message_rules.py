@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import cache
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
@@ -124,7 +124,6 @@ def all_assembled(
     return asyncio.run(assemble())
 
 
-@settings(max_examples=2 * settings().max_examples)
 @given(histories(), queries, budgets | st.just(50_000))
 def test_any_history_makes_messages_that_openai_takes(
     memory: SessionMemory, query: str | None, budget: int
@@ -138,7 +137,6 @@ def test_any_history_makes_messages_that_openai_takes(
         assert_the_block_is_the_only_one(context)
 
 
-@settings(max_examples=2 * settings().max_examples)
 @given(histories(), queries, budgets | st.just(50_000))
 def test_any_history_makes_messages_that_anthropic_takes(
     memory: SessionMemory, query: str | None, budget: int
@@ -576,7 +574,6 @@ def test_messages_that_obey_are_accepted() -> None:
     )
 
 
-@settings(max_examples=40)
 @given(st.lists(st.sampled_from(["user", "assistant", "system"]), max_size=6))
 @example(["assistant"])
 def test_a_history_of_anthropic_begins_with_the_user(roles_in_turn: list[str]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from kaosmem import (
     ChatMessage,
@@ -63,7 +63,6 @@ async def test_a_context_gives_the_stored_messages(window: str | None) -> None:
     assert any(BLOCK_BEGIN in said.text for said in shown) or window
 
 
-@settings(max_examples=60, deadline=None)
 @given(OPENAI_MESSAGES | ANTHROPIC_MESSAGES)
 def test_neutral_messages_go_out_and_in_unchanged(message: ChatMessage) -> None:
     """Whatever a provider's message can hold, its neutral form is read as the same message."""

@@ -322,7 +322,7 @@ def conversations(draw: st.DrawFn) -> list[Said]:
     return said
 
 
-@settings(max_examples=2 * settings().max_examples, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(
     conversations(), st.sampled_from([None, 60, 150, 400]), st.sampled_from([80, 200, 500, 100_000])
 )

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.responses import Response, ResponseReasoningItem
 
@@ -139,7 +139,6 @@ def test_messages_go_out_and_in_unchanged(name: str, data: st.DataObject) -> Non
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=40, deadline=None)
 @given(histories(), queries, budgets | st.just(50_000))
 def test_any_history_makes_a_request_that_the_provider_takes(
     name: str, memory: SessionMemory, query: str | None, budget: int

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import InvalidArgumentError, SessionMemory
@@ -28,7 +28,6 @@ lines = st.builds(
 paths = st.lists(names, min_size=1, max_size=3).map("/".join)
 
 
-@settings(max_examples=40)
 @given(
     st.lists(lines, max_size=4), st.lists(lines, max_size=3), st.sets(paths, min_size=1, max_size=8)
 )

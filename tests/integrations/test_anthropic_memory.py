@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -206,7 +206,6 @@ def answered(tool: Any, command: dict[str, Any]) -> str:
     return without_sizes(result)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(COMMANDS, max_size=12))
 def test_it_answers_as_the_sdks_own_files_do(
     tmp_path_factory: pytest.TempPathFactory, commands: list[dict[str, Any]]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
@@ -57,7 +57,6 @@ def shown(op: Op, result: Any) -> Any:
     return result
 
 
-@settings(max_examples=30)
 @given(batches=st.lists(st.lists(OPS, max_size=6), max_size=6))
 def test_batches_do_the_same_as_those_of_the_store_in_memory(
     batches: list[list[Op]], tmp_path_factory: pytest.TempPathFactory

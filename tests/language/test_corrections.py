@@ -292,7 +292,6 @@ def test_an_item_is_shown_with_its_corrections_where_they_fit(talk, query, budge
         assert labels == possibly_replaced or (labels < possibly_replaced and left < 40)
 
 
-@settings(max_examples=30)
 @given(talks, st.sampled_from(ASKED), st.integers(20, 400))
 @example(
     [
@@ -484,7 +483,6 @@ PREDICATES = (
 )
 
 
-@settings(max_examples=40)
 @given(
     st.sampled_from(SUBJECTS_OF_RECORDS),
     st.sampled_from(PREDICATES),

@@ -7,7 +7,7 @@ import re
 from itertools import chain
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.bench_rules import HALVES, sentences
@@ -118,7 +118,6 @@ answers = st.sampled_from(
 )
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.lists(
         st.sampled_from([rule for rules in RULES.values() for rule in rules]),

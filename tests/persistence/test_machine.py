@@ -112,14 +112,10 @@ MACHINES = (
 @pytest.mark.parametrize("machine", MACHINES)
 def test_every_place_keeps_sessions(machine: type[RuleBasedStateMachine]) -> None:
     """Whatever is stored, read and deleted in any order is there, and nothing else is."""
-    run_state_machine_as_test(
-        machine, settings=settings(max_examples=8, stateful_step_count=25, deadline=None)
-    )
+    run_state_machine_as_test(machine, settings=settings(max_examples=8, stateful_step_count=25))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("machine", MACHINES)
 def test_every_place_keeps_sessions_for_long(machine: type[RuleBasedStateMachine]) -> None:
-    run_state_machine_as_test(
-        machine, settings=settings(max_examples=500, stateful_step_count=50, deadline=None)
-    )
+    run_state_machine_as_test(machine, settings=settings(max_examples=500, stateful_step_count=50))

@@ -66,7 +66,7 @@ def test_a_bucket_does_what_a_session_asks_of_it(s3: S3) -> None:
         def place(self) -> DirFileSystem:
             return a_place(s3)
 
-    few = settings(max_examples=1, stateful_step_count=12, deadline=None)
+    few = settings(max_examples=1, stateful_step_count=12)
     run_state_machine_as_test(OnS3, settings=few)
 
 

@@ -256,7 +256,9 @@ class GraphMachine(RuleBasedStateMachine):
 
 
 TestGraphMachine = GraphMachine.TestCase
-TestGraphMachine.settings = settings(max_examples=30, stateful_step_count=20)
+TestGraphMachine.settings = settings(
+    max_examples=4 * settings().max_examples // 5, stateful_step_count=20
+)
 
 
 def test_a_line_is_what_a_person_would_write() -> None:

@@ -12,7 +12,7 @@ from string import ascii_lowercase
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -106,7 +106,6 @@ def test_only_what_is_asked_for_is_ranked(entries: list[Item], query: str, limit
         assert has_neighbours or asked & set(analyze(entries[ordinal].text))
 
 
-@settings(max_examples=60)
 @given(
     seed=st.integers(0, 1 << 32),
     sources=st.sampled_from([(), (None, None, None, "lease 2018"), (None, "w7", "notes")]),

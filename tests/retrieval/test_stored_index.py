@@ -159,7 +159,9 @@ class StoredIndexMachine(RuleBasedStateMachine):
 
 
 TestStoredIndexMachine = StoredIndexMachine.TestCase
-TestStoredIndexMachine.settings = settings(max_examples=30, stateful_step_count=30)
+TestStoredIndexMachine.settings = settings(
+    max_examples=4 * settings().max_examples // 5, stateful_step_count=30
+)
 
 
 @rankers

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -330,7 +330,6 @@ async def test_a_turn_beside_one_that_compacts_goes_on_without_it() -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=25)
 def test_what_happens_while_a_model_thinks_survives(seed: int) -> None:
     """Adds, updates, removals, saves and forgetting at any moment: nothing is lost, and nothing forgotten is left."""
     asyncio.run(_think_aloud(random.Random(seed)))

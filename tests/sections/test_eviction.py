@@ -122,7 +122,7 @@ CHANGES = st.lists(
 
 
 @given(st.sampled_from(EVICTING), CHANGES)
-@settings(max_examples=2 * settings().max_examples, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 def test_the_queue_chooses_what_sorting_all_units_would(
     policy: str, changes: list[tuple[str, int, Standing]]
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_queries, seeded_texts
@@ -495,7 +495,6 @@ def test_event_loops_of_several_threads_share_one_index(
     assert sorted(indexed) == list(range(600))
 
 
-@settings(max_examples=25)
 @given(
     ops=st.lists(
         st.tuples(st.sampled_from(["add", "update", "remove", "index"]), st.integers(0, 99)),

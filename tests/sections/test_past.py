@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
@@ -333,7 +333,6 @@ STEPS = st.lists(
 
 
 @pytest.mark.parametrize("placement", ["history", "query"])
-@settings(max_examples=25, deadline=None)
 @given(
     steps=STEPS,
     log_bytes=st.sampled_from([1_000, 10**6]),

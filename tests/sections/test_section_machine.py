@@ -672,6 +672,4 @@ class SectionMachine(RuleBasedStateMachine):
 def test_a_section_agrees_with_the_plain_account_under_every_policy(policy: str) -> None:
     """Nothing is lost, budgets hold, refusals move nothing, restarts and replays change nothing."""
     machine = type(f"SectionMachine_{policy}", (SectionMachine,), {"policy": policy})
-    run_state_machine_as_test(
-        machine, settings=settings(max_examples=25, stateful_step_count=30, deadline=None)
-    )
+    run_state_machine_as_test(machine, settings=settings(max_examples=25, stateful_step_count=30))

@@ -462,7 +462,7 @@ def filled(spec: SectionSpec, made: list[tuple[tuple[str, Content], int, bool]])
 
 
 @given(SPECS, ITEMS, st.sampled_from(["merger", "talk terms", "zebra", ""]), st.integers(0, 150))
-@settings(max_examples=2 * settings().max_examples, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 def test_a_proposal_is_whole_units_in_order_of_want(
     spec: SectionSpec, made: list[tuple[tuple[str, Content], int, bool]], query: str, cap: int
 ) -> None:
@@ -508,7 +508,7 @@ def test_a_proposal_is_whole_units_in_order_of_want(
     9,
     "merger",
 )
-@settings(max_examples=2 * settings().max_examples, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 def test_a_history_may_be_cut_where_units_allow_it(
     made: list[tuple[tuple[str, Content], int, bool]], cap: int, query: str
 ) -> None:

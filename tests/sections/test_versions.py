@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import Context, Reason, SectionSpec, SessionMemory, WindowTooSmallError
@@ -234,7 +234,6 @@ QUESTIONS = (
     st.integers(0, 400),
     st.sampled_from(["text", "openai", "anthropic"]),
 )
-@settings(max_examples=25)
 def test_a_replaced_fact_is_never_shown_as_if_current(
     steps: list[Any], query: str, budget: int, format: str
 ) -> None:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kaosmem.persistence.log as log_module
@@ -85,7 +85,6 @@ steps = st.tuples(
 
 
 @given(played=st.lists(steps, max_size=25))
-@settings(max_examples=25, deadline=None)
 def test_no_context_shows_an_item_after_its_end(played: list[Any]) -> None:
     """Live, evicted, summarized, stored, opened read-only or seen as of the past, by two writers, in windows or not."""
     asyncio.run(_play(played))

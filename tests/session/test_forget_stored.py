@@ -357,7 +357,7 @@ class FaultyDisk(Disk):
         self._change("unlink", path)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.dictionaries(st.integers(1, 80), st.booleans(), max_size=8),
     st.lists(st.sampled_from(["add", "save", "leave", "forget"]), max_size=8),
@@ -373,7 +373,7 @@ def test_a_disk_keeps_nothing_forgotten_after_faults(
         assert paths_holding(folder, CANARY) == []
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.dictionaries(st.integers(1, 40), st.booleans(), max_size=8),
     st.lists(st.sampled_from(["add", "save", "leave", "forget"]), max_size=8),

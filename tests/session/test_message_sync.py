@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import InvalidArgumentError, SectionSpec, SessionMemory
@@ -148,7 +148,6 @@ turns = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(turns, st.sampled_from([60, 2_000]))
 def test_each_message_is_stored_once(turns: list[tuple[str, str]], budget: int) -> None:
     """Each turn opens the session anew. Whatever was evicted, cut or edited, the view ends as the list does."""

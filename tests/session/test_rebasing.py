@@ -379,7 +379,6 @@ wishes = st.tuples(
 
 
 @given(steps=st.lists(wishes, max_size=30))
-@settings(max_examples=25, deadline=None)
 def test_every_order_of_two_writers_ends_in_one_session(
     steps: list[tuple[str, int, str, int]],
 ) -> None:
@@ -388,7 +387,7 @@ def test_every_order_of_two_writers_ends_in_one_session(
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_every_order_of_two_that_compact_ends_in_one_session(seed: int) -> None:
     """The same where each of them compacts what the other adds to, updates and removes."""
     rng = random.Random(seed)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -57,7 +57,6 @@ def held(memory: SessionMemory) -> dict[str, tuple[object, ...]]:
     }
 
 
-@settings(max_examples=40)
 @given(worlds(), st.booleans())
 def test_a_session_opened_again_is_the_session_that_was_saved(world: World, again: bool) -> None:
     """Items, archives, uses and order survive, and the next context is the same."""

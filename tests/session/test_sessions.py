@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import InvalidArgumentError, SessionMemory, Sessions
@@ -112,7 +112,6 @@ async def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         assert len(sessions) == 0
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=14),
     st.integers(1, 3),

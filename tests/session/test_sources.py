@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from kaosmem import (
     Context,
@@ -141,7 +141,6 @@ async def test_two_items_under_one_id_are_both_shown() -> None:
         assert context.decision(item.id).included
 
 
-@settings(max_examples=25)
 @given(worlds(), worlds(), queries, budgets, formats)
 def test_the_promises_hold_with_another_session_attached(
     world, other, query, budget, format

@@ -28,7 +28,6 @@ from tests.told import COMPACTED, NAMES, WHOLE, World, hour, moments, ops
 
 
 @given(ops, moments, moments)
-@settings(max_examples=25)
 def test_what_held_and_was_known_is_exact(
     steps: list[Any], as_of: int | None, known_at: int | None
 ) -> None:

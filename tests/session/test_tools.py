@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionToolParam
 from pydantic import TypeAdapter
@@ -111,7 +111,6 @@ async def test_an_unknown_tool_is_an_error_of_the_program() -> None:
         await memory.call_tool("search_memory", {"query": "x"}, max_tokens=0)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(st.text(max_size=300), max_size=12), st.integers(20, 400))
 def test_results_stay_within_their_budget(texts: list[str], max_tokens: int) -> None:
     memory = SessionMemory.test_mode()

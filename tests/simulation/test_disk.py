@@ -93,7 +93,7 @@ def answer(root: str, opened: list[int], disk: Any, call: tuple[Any, ...]) -> An
     return sorted(result) if name == "list" else result
 
 
-@settings(max_examples=2 * settings().max_examples, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(sequence=st.lists(calls, max_size=25))
 def test_it_answers_as_the_real_disk_does(sequence: list[tuple[Any, ...]]) -> None:
     """Any calls give the same answers, errors included, and leave the same files."""
@@ -115,7 +115,7 @@ def test_it_answers_as_the_real_disk_does(sequence: list[tuple[Any, ...]]) -> No
         assert simulated.image == {"/r": None, **found}
 
 
-@settings(max_examples=2 * settings().max_examples, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(data=st.data())
 def test_what_is_synced_survives_every_power_loss(data: st.DataObject) -> None:
     """A synced file under a synced name is in every state, whatever is done to others; and all there is is a state."""

@@ -212,7 +212,7 @@ def test_a_long_run_of_any_kind_is_estimated(run: str) -> None:
 @example(text="!/\u0301\n \n", shortest=1)
 @example(text="\u0301\n \n", shortest=1)
 @example(text=".\n/", shortest=1)
-@settings(max_examples=150)
+@settings(max_examples=3 * settings().max_examples)
 def test_blanks_are_cut_where_the_encoding_cuts(name: str, text: str, shortest: int) -> None:
     """Counting runs of blanks apart gives the encoding's own count, wherever the runs stand."""
     blank = counters._BLANK
@@ -225,7 +225,7 @@ def test_blanks_are_cut_where_the_encoding_cuts(name: str, text: str, shortest: 
 @needs_fast
 @pytest.mark.parametrize("name", ENCODINGS)
 @given(text=st.one_of(st.text(st.characters(exclude_categories=["Cs"])), tricky))
-@settings(max_examples=100)
+@settings(max_examples=2 * settings().max_examples)
 def test_fast_counts_are_the_default_s(name: str, text: str) -> None:
     """Both packages give the same number for any text, so a session may be opened with either."""
     assert ToktokCounter(name)(text) == TiktokenCounter(name)(text)

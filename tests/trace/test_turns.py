@@ -317,7 +317,7 @@ _STEPS = st.lists(
 
 
 @given(_STEPS, st.randoms(use_true_random=False))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_whatever_happens_turns_are_replayed(steps: list[str], chosen: random.Random) -> None:
     """After any changes, saves and erasures, each turn that showed no erased item has its bytes."""
     asyncio.run(_live(["add", "turn", *steps, "turn", "reopen"], chosen))
@@ -366,7 +366,6 @@ _TEXTS = st.text(st.sampled_from('ab \n<\0é"\\'), max_size=80)
 
 
 @given(st.lists(_TEXTS, max_size=4), st.lists(_TEXTS, max_size=4), st.data())
-@settings(max_examples=60)
 def test_a_request_is_joined_as_it_was_split(
     texts: list[str], others: list[str], data: st.DataObject
 ) -> None:

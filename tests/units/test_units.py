@@ -120,12 +120,11 @@ class UnitsMachine(RuleBasedStateMachine):
         assert self.units.asking == self.plain.asking
 
 
-UnitsMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+UnitsMachine.TestCase.settings = settings(stateful_step_count=25)
 TestUnitsMachine = UnitsMachine.TestCase
 
 
 @given(st.lists(LINKS, max_size=12))
-@settings(max_examples=75, deadline=None)
 def test_a_history_may_be_cut_exactly_where_no_unit_has_members_on_both_sides(
     links: list[Link],
 ) -> None:
@@ -198,7 +197,7 @@ def obeys(messages: list[ChatMessage]) -> bool:
 
 
 @given(HISTORIES)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 def test_repair_makes_any_history_valid_and_repairing_again_changes_nothing(
     history: list[ChatMessage],
 ) -> None:
@@ -209,7 +208,6 @@ def test_repair_makes_any_history_valid_and_repairing_again_changes_nothing(
 
 
 @given(HISTORIES)
-@settings(max_examples=80, deadline=None)
 def test_repair_loses_no_words_and_invents_no_results(history: list[ChatMessage]) -> None:
     """All blocks but results stay, in order; results are those of the history, or say that there is none."""
 
@@ -235,7 +233,6 @@ def test_repair_loses_no_words_and_invents_no_results(history: list[ChatMessage]
 
 
 @given(HISTORIES)
-@settings(max_examples=50, deadline=None)
 def test_repair_of_each_unit_alone_gives_the_messages_of_the_whole(
     history: list[ChatMessage],
 ) -> None:
