@@ -18,7 +18,7 @@ from kaosmem import SectionSpec, SessionMemory
 
 @cache
 def text() -> str:
-    return " ".join(seeded_texts(300)) + " "
+    return " ".join(seeded_texts(100)) + " "
 
 
 @pytest.fixture(autouse=True)

@@ -320,13 +320,3 @@ async def test_what_other_instances_change_is_found(tmp_path: Path) -> None:
         await mine.add([VectorDocument("c", "d3", (1, 0))], collection="other")
         assert [each.id for each in await mine.search((1, 0), collection="other")] == ["d3"]
         assert [each.id for each in await mine.search((1, 0, 0))] == ["d3"]
-
-
-def test_importing_kaosmem_loads_no_database() -> None:
-    """Neither the package nor its stores import sqlite3 or a backend."""
-    code = (
-        "import sys, kaosmem, kaosmem.stores, kaosmem.sources; "
-        "assert not [name for name in sys.modules if name.startswith(('sqlite3', "
-        "'kaosmem.backends'))]"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -888,20 +888,10 @@ def test_the_readme_uses_options_that_exist(command: Command) -> None:
 
 
 def test_the_help_of_bench_names_every_assembler(command: Command) -> None:
-    """Those that come with kaosmem, and the default; the other commands do not import them."""
+    """Those that come with kaosmem, and the default."""
     told = " ".join(command("bench", "--help").out.replace("│", "").split())
     assert f"{', '.join((*ASSEMBLERS, DENSE))}, or yours" in told
     assert f"[default: ({', '.join(ASSEMBLERS)})]" in told
-    code = (
-        "import sys, kaosmem.cli.app; "
-        "print(*(each for each in sys.modules if each.startswith('kaosmem.evaluation')))"
-    )
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout
-        == "\n"
-    )
 
 
 @pytest.mark.parametrize("ranker", RANKERS)

@@ -406,7 +406,7 @@ def test_every_cut_of_the_last_commit_can_be_gone_on_from(tmp_path: Path) -> Non
         log.commit([add("b"), add("c")])
         file = max(path.iterdir())
         whole = file.read_bytes()
-        for size in {*range(start, len(whole), 7), *range(len(whole) - 2, len(whole) + 1)}:
+        for size in {*range(start, len(whole), 13), *range(len(whole) - 2, len(whole) + 1)}:
             file.write_bytes(whole[:size])
             identity.write_bytes(
                 before

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import subprocess
-import sys
 import unicodedata
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -926,18 +924,6 @@ def test_looking_at_a_graph() -> None:
     with pytest.raises(NotFoundError, match="no entity 'z'"):
         graph.remove(["a", "z"])
     assert len(graph.remove("a")) == 2
-
-
-def test_networkx_is_imported_with_the_first_part_of_a_graph_alone() -> None:
-    """Neither importing kaosmem, nor searching a session without a graph, waits for it."""
-    script = (
-        "import sys; from kaosmem import SessionMemory; memory = "
-        "SessionMemory.test_mode(counter='estimate'); "
-        "memory.add('graph', 'a note'); memory.search('note'); assert 'networkx' not in "
-        "sys.modules; "
-        "memory.graph.add([{'id': 'a'}]); memory.search('note'); assert 'networkx' in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 async def test_as_of_shows_the_relationships_that_held_then(tmp_path: Path) -> None:

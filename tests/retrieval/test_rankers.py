@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
@@ -307,16 +305,3 @@ def test_any_analysis_can_be_used() -> None:
     index = BM25Ranker(analyze=lambda text: list(text)).index()
     index.add(entries_of([(0, "abc"), (1, "xyz"), (2, "uvw")]))
     assert [ordinal for ordinal, _ in index.rank("the z", 10)] == [1]
-
-
-def test_rankers_are_imported_without_numpy() -> None:
-    """Numpy, rank_bm25 and the stemmer are loaded by the first index or analysis, not by the import."""
-    code = (
-        "import sys; from kaosmem.retrieval.rankers import BM25Ranker, RankBM25Ranker\n"
-        "BM25Ranker(); RankBM25Ranker()\n"
-        "print({'numpy', 'rank_bm25', 'Stemmer'} & set(sys.modules))"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, check=True, text=True
-    )
-    assert result.stdout.strip() == "set()"

@@ -321,28 +321,6 @@ asyncio.run(main())
     assert list(tmp_path.iterdir()) == []
 
 
-def test_importing_is_light() -> None:
-    """Importing kaosmem loads none of what is only needed later."""
-    heavy = (
-        "numpy",
-        "pydantic",
-        "fsspec",
-        "tiktoken",
-        "rank_bm25",
-        "Stemmer",
-        "networkx",
-        "typer",
-        "rich",
-    )
-    code = f"import kaosmem, sys; print([name for name in {heavy!r} if name in sys.modules])"
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout
-        == "[]\n"
-    )
-
-
 async def test_a_text_is_counted_once() -> None:
     """An item is counted when it comes; assembling again, or once more after an answer, counts only what is new."""
     counted: list[str] = []

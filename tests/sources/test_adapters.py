@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -48,15 +46,6 @@ def stores() -> Stores:
 @pytest.fixture
 def memory() -> SessionMemory:
     return SessionMemory.test_mode()
-
-
-def test_sources_are_loaded_only_where_they_are_imported() -> None:
-    """A program without stores does not wait for the sources over them."""
-    code = "import sys, kaosmem; print([name for name in sys.modules if name.startswith('kaosmem.sources')])"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip()
-        == b"[]"
-    )
 
 
 async def shown(
