@@ -39,7 +39,7 @@ async def turn(context: AgentContext, model: LLMClient, question: ChatMessage, r
     """Run the agent until it answers; this is the code under test."""
     await context.append([question], "deal-42", run_id)
     while True:
-        window = await context.get_prompt_window("deal-42", budget=WINDOW, grows=True)
+        window = await context.get_prompt_window("deal-42", budget=WINDOW)
         reply = await model.chat(window, tools=TOOLS)
         await context.append([reply], "deal-42", run_id)
         calls = [block for block in reply.blocks if isinstance(block, ToolUseBlock)]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import takewhile
 from typing import TypeAlias
 
 from kaosmem.arguments import check_count, check_instance, check_several
@@ -22,10 +21,7 @@ from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.stores.history import check_message
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.tokens.models import preserves_thinking
-from kaosmem.types.content import ThinkingBlock
 from kaosmem.types.items import ChatMessage
-from kaosmem.units import Link, repair
 
 __all__ = ["AgentContext", "ContextConfig", "HistoryRetention"]
 
@@ -33,8 +29,6 @@ _Step: TypeAlias = tuple[ChatMessage, list[ChatMessage]]
 """A summary, and the history left by the strategy that made it."""
 
 _MAX_ATTEMPTS = 3
-_MAX_SESSIONS = 256
-"""An AgentContext remembers the last request of so many sessions."""
 _DEFAULT_PIPELINE = CompactionPipeline(SlidingWindowCompaction())
 
 
@@ -84,65 +78,22 @@ class ContextConfig:
         return cls(InMemoryHistoryProvider())
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """The last request of a session that grows.
-
-    Attributes:
-        taken, newest: Number of stored messages that it covers, and the newest of them.
-        budget, model: As it was asked for.
-        replies: Ids of messages that were appended here since.
-        sizes: Of its messages, each counted once.
-    """
-
-    messages: list[ChatMessage]
-    taken: int
-    newest: ChatMessage | None
-    budget: int
-    model: str | None
-    sizes: MessageSizes
-    replies: set[str] = field(default_factory=set)
-
-    def followed_by(self, stored: list[ChatMessage]) -> _Request | None:
-        """Return the request with the messages that were stored since; None if it cannot go on.
-
-        Only a reply to this request keeps its thinking: a message that was appended here, before
-        anybody else spoke.
-
-        Args:
-            stored: The messages from the newest known one on.
-        """
-        if stored[:1] != [self.newest]:
-            return None
-        new = [message for message in stored[1:] if not is_record(message)]
-        replies = [
-            *takewhile(lambda each: each.role == "assistant" and each.id in self.replies, new)
-        ]
-        messages = [*self.messages, *replies, *_without_thinking(new[len(replies) :])]
-        shown = repair(self.messages)
-        if repair(messages)[: len(shown)] != shown or self.sizes.total(messages) > self.budget:
-            return None
-        taken = self.taken + len(stored) - 1
-        return replace(self, messages=messages, taken=taken, newest=stored[-1], replies=set())
-
-
 class AgentContext:
     """The part of a conversation that one agent sees. The messages stay in a HistoryProvider.
 
     A model's summary is stored once, as one more message that names its sources. The window is
     computed from the history alone. So a message that is appended while the model answers is not
     lost. A summary whose sources were cleared or summarised meanwhile has no effect and is deleted.
-    With `grows=True` a request is the previous one plus the new messages, until it would exceed its
-    budget. The last request of a session is kept in this object, not in the history: a
-    HistoryProvider holds messages and no requests. So another process begins with a request of its
-    own. A session's `window=` goes on in any process.
-
-    Raises InvalidNameError, InvalidArgumentError if `config` is no ContextConfig.
+    For requests that begin with the previous one, use a session's `window=`.
 
     Args:
-        counter: The default is o200k_base.
-        format: Of the request that is sent, which decides the tokens of a message.
-        rng: Source of ids; the default is the system's.
+        counter: The counter of tokens. The default is o200k_base.
+        format: The format of the request that is sent. It decides the tokens of a message.
+        rng: The source of ids. The default is the system's.
+
+    Raises:
+        InvalidNameError: If the agent id is no valid id.
+        InvalidArgumentError: If `config` is no ContextConfig.
 
     >>> context = AgentContext(ContextConfig.default(), "analyst")
     >>> appended = await context.append([ChatMessage("user", "Who owns the deal?")], "room-7")
@@ -167,7 +118,6 @@ class AgentContext:
         self._counter = get_counter(counter)
         self._format = get_format(format)
         self._rng: random.Random = rng or random.SystemRandom()
-        self._requests: dict[str, _Request] = {}  # by session, of those that grow
 
     def __repr__(self) -> str:
         return (
@@ -200,8 +150,6 @@ class AgentContext:
             await self._history.append_many(
                 self._agent_id, new, session_id=session_id, run_id=run_id
             )
-            if request := self._requests.get(session_id):
-                request.replies.update(message.id for message in new)
         return new
 
     async def get_prompt_window(
@@ -209,77 +157,23 @@ class AgentContext:
         session_id: str,
         *,
         budget: int | None = None,
-        grows: bool = False,
-        model: str | None = None,
     ) -> list[ChatMessage]:
         """Return the messages that the strategies leave of a session, oldest first.
 
         If the window exceeds the budget, the results of its newest calls are cut to one length;
         `expand` returns the whole. If a model fails and its strategy has no fallback, a window that
-        fits the budget is shown without its summary. Raises WindowTooSmallError for more than the
-        budget, ConflictError if others clear or sum up the same messages again and again, and the
-        errors of the strategies. Then nothing has changed.
+        fits the budget is shown without its summary. After an error nothing has changed.
 
         Args:
             budget: Most tokens of the messages, as `count_messages` counts them in the context's
-                format.
-            grows: Return the previous window of the session and the messages appended since, if
-                they fit the budget. So prompt caches hit, thinking stays valid, and a turn costs
-                what was appended. If they do not fit, or earlier messages changed, the strategies
-                make a new window. It has no thinking.
-            model: With `grows`, the model that gets the window. A model without preserved thinking
-                keeps the thinking of the last message in a new window, if its calls were just
-                answered.
+                format. None is no limit.
+
+        Raises:
+            WindowTooSmallError: If more than the budget is left.
+            ConflictError: If others clear or summarise the same messages again and again.
         """
         if budget is not None:
             check_count(budget, "budget")
-        if not grows:
-            return (await self._packed(session_id, budget))[1]
-        if budget is None:
-            raise InvalidArgumentError(
-                "a window that grows has no budget; name one, or leave out grows"
-            )
-        request = await self._continued(session_id, budget, model)
-        if request is None:
-            request = await self._begun(session_id, budget, model)
-        return [*request.messages]
-
-    async def _continued(self, session_id: str, budget: int, model: str | None) -> _Request | None:
-        """Return the last request of a session with the messages since; None if it cannot go on."""
-        last = self._requests.pop(session_id, None)
-        if last is None or (last.budget, last.model) != (budget, model):
-            return None
-        stored = await self._history.get_messages(
-            self._agent_id, session_id=session_id, offset=last.taken - 1
-        )
-        request = last.followed_by(stored)
-        if request is not None:
-            self._keep(session_id, request)
-        return request
-
-    async def _begun(self, session_id: str, budget: int, model: str | None) -> _Request:
-        """Return a new request of a session. It has no thinking, but for an open loop of some models."""
-        transcript, window = await self._packed(session_id, budget)
-        keeps_open_loop = model is not None and not preserves_thinking(model)
-        messages = _without_thinking(window, keeps_open_loop=keeps_open_loop)
-        stored = transcript.stored
-        sizes = MessageSizes(self._counter, self._format)
-        newest = stored[-1] if stored else None
-        request = _Request(messages, len(stored), newest, budget, model, sizes)
-        if stored:
-            self._keep(session_id, request)
-        return request
-
-    def _keep(self, session_id: str, request: _Request) -> None:
-        """Keep the newest request of a session, and drop the oldest ones beyond the limit."""
-        self._requests[session_id] = request
-        while len(self._requests) > _MAX_SESSIONS:
-            del self._requests[next(iter(self._requests))]
-
-    async def _packed(
-        self, session_id: str, budget: int | None
-    ) -> tuple[Transcript, list[ChatMessage]]:
-        """Return a transcript as it was read, and the window that the strategies leave of it."""
         for _ in range(_MAX_ATTEMPTS):
             transcript = await self._transcript(session_id)
             window, steps = await self._compacted(transcript.view, budget)
@@ -288,7 +182,7 @@ class AgentContext:
                 if recorded is None:
                     continue
                 window = recorded
-            return transcript, window if budget is None else self._within(budget, window)
+            return window if budget is None else self._within(budget, window)
         raise ConflictError(
             f"the history was changed during each of {_MAX_ATTEMPTS} compactions; ask again, or "
             "compact in one place"
@@ -312,7 +206,6 @@ class AgentContext:
 
     async def clear(self, session_id: str) -> None:
         """Clear the session."""
-        self._requests.pop(session_id, None)
         await self._history.clear(self._agent_id, session_id=session_id)
 
     async def _stored(self, session_id: str) -> list[ChatMessage]:
@@ -398,29 +291,3 @@ class AgentContext:
 
     def _new_id(self) -> str:
         return f"{self._rng.getrandbits(128):032x}"
-
-
-def _without_thinking(
-    messages: Sequence[ChatMessage], *, keeps_open_loop: bool = False
-) -> list[ChatMessage]:
-    """Return messages without thinking.
-
-    Args:
-        keeps_open_loop: Keep that of the newest answer if its calls were answered.
-    """
-    answer = next(
-        (at for at in range(len(messages) - 1, -1, -1) if not Link.of(messages[at]).is_results), -1
-    )
-    kept = answer if keeps_open_loop and answer < len(messages) - 1 else -1
-    return [message if at == kept else _thoughtless(message) for at, message in enumerate(messages)]
-
-
-def _thoughtless(message: ChatMessage) -> ChatMessage:
-    if isinstance(message.content, str) or not any(
-        isinstance(block, ThinkingBlock) for block in message.content
-    ):
-        return message
-    return replace(
-        message,
-        content=tuple(each for each in message.content if not isinstance(each, ThinkingBlock)),
-    )

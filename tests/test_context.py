@@ -18,7 +18,6 @@ from kaosmem import (
     NotFoundError,
     SessionMemory,
     TextBlock,
-    ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     WindowTooSmallError,
@@ -36,10 +35,9 @@ from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.context import AgentContext, ContextConfig, HistoryRetention
 from kaosmem.errors import InvalidNameError, SummaryError
-from kaosmem.formats import parse_message
 from kaosmem.sources import HistorySource
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
-from kaosmem.testing import PrefixBinding, ScriptedLLM, check_openai_messages
+from kaosmem.testing import ScriptedLLM, check_openai_messages
 from kaosmem.testing.contracts.compaction import (
     PROMISES,
     it_leaves_answers_whole,
@@ -419,87 +417,6 @@ def test_windows_of_growing_conversations_keep_what_strategies_promise(
     asyncio.run(grow())
 
 
-SIGNED = st.lists(
-    st.sampled_from(
-        ["turn", "turn", "turn", "loop", "loop", "aside", "elsewhere", "restart", "clear"]
-    ),
-    min_size=1,
-    max_size=14,
-)
-
-
-def parsed(reply: object) -> ChatMessage:
-    message = parse_message({"role": "assistant", "content": reply}, "anthropic")
-    return ChatMessage("assistant", message.content)
-
-
-@settings(max_examples=settings().max_examples // 2)
-@given(
-    SIGNED,
-    st.sampled_from([800, 1_000, 2_000]),
-    st.sampled_from([None, "claude-opus-4-5"]),
-    st.randoms(),
-)
-async def test_a_window_that_grows_keeps_thinking_valid(steps, budget, model, rng) -> None:
-    """Against a provider that binds thinking: no request is refused or over the budget, and each extends the last one
-    or leaves its thinking out."""
-    context, history = context_of(summing_up())
-    provider = PrefixBinding()
-    last: list[ChatMessage] = []
-
-    async def reply(calls: int) -> ChatMessage:
-        nonlocal last
-        window = await context.get_prompt_window("s", budget=budget, grows=True, model=model)
-        assert MessageSizes().total(window) <= budget
-        if window[: len(last)] != last:
-            answers = [message for message in window if message.role == "assistant"]
-            thinking = [
-                m for m in answers if any(isinstance(block, ThinkingBlock) for block in m.blocks)
-            ]
-            assert model is not None or not thinking
-        last = window
-        rendered = render_messages(window, "anthropic")
-        check_openai_messages(render_messages(window, "openai").messages)
-        uses = [
-            {"type": "tool_use", "id": f"c{rng.random()}", "name": "f", "input": {}}
-            for _ in range(calls)
-        ]
-        if model is not None:
-            content = [{"type": "text", "text": "No thinking is bound here."}, *uses]
-        else:
-            content = provider.reply(
-                rendered.messages, rendered.system, content=[*uses, {"type": "text", "text": "."}]
-            )
-        answer = parsed(content)
-        await context.append([answer], "s", "r")
-        return answer
-
-    for number, step in enumerate(steps):
-        if step in ("turn", "loop"):
-            await context.append(said(f"question {number}"), "s", f"r{number}")
-            answer = await reply(2 if step == "loop" else 0)
-            calls = [block.id for block in answer.blocks if isinstance(block, ToolUseBlock)]
-            if calls:
-                await context.append(
-                    [ChatMessage("tool", (ToolResultBlock(call, "x"),)) for call in calls], "s"
-                )
-                await reply(0)
-        elif step == "aside":
-            await history.append_many("agent", said("by the way"), session_id="s")
-        elif step == "elsewhere":
-            other = AgentContext(ContextConfig(history, summing_up()), "agent")
-            await other.append(
-                [*said("elsewhere"), ChatMessage("assistant", (ThinkingBlock("hm", "seal"),))], "s"
-            )
-        elif step == "restart":
-            context = AgentContext(
-                ContextConfig(history, summing_up()), "agent", rng=random.Random(number + 99)
-            )
-            last = []
-        else:
-            await history.clear_run("agent", session_id="s", run_id=f"r{number - 1}")
-
-
 def brief(_: Sequence[ChatMessage]) -> str:
     return "They talked."
 
@@ -602,22 +519,3 @@ async def test_a_window_shows_nothing_that_was_cleared_while_the_model_thought()
     window = await thinking.get_prompt_window("s")
     assert "summary" in [message.role for message in window]
     assert window[-1].text.startswith("fact-19 ")
-
-
-async def test_a_window_that_grows_is_the_one_before_and_the_new_messages() -> None:
-    """The pipeline runs only when the next request would not fit."""
-    llm = ScriptedLLM(brief)
-    context, _ = context_of(summing_up(llm))
-    last: list[ChatMessage] = []
-    rebased = 0
-    for number in range(60):
-        await context.append(numbered(2, 2 * number), "s")
-        window = await context.get_prompt_window("s", budget=2_000, grows=True)
-        rebased += window[: len(last)] != last
-        last = window
-    assert 0 < rebased <= 6
-    assert len(llm.requests) <= rebased
-    with pytest.raises(InvalidArgumentError, match="name one"):
-        await context.get_prompt_window("s", grows=True)
-    await context.clear("s")
-    assert await context.get_prompt_window("s", budget=2_000, grows=True) == []

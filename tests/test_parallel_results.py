@@ -76,14 +76,13 @@ def is_even(texts: Sequence[str]) -> bool:
 @strategies
 @formats
 @pytest.mark.parametrize("is_one", [True, False])
-@pytest.mark.parametrize("grows", [True, False])
 async def test_an_agent_context_cuts_them(
-    strategy: CompactionStrategy, format: str, is_one: bool, grows: bool
+    strategy: CompactionStrategy, format: str, is_one: bool
 ) -> None:
     config = ContextConfig(InMemoryHistoryProvider(), strategy)
     context = AgentContext(config, "reader", format=format)
     await context.append(read_files(is_one=is_one), "room")
-    window = await context.get_prompt_window("room", budget=BUDGET, grows=grows)
+    window = await context.get_prompt_window("room", budget=BUDGET)
     assert count_messages(render_messages(window, format).messages, format) <= BUDGET
     texts = results_in(window)
     assert is_even(texts)
