@@ -8,7 +8,6 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileError
@@ -62,8 +61,7 @@ def find_files(
     """Return the files to ingest, and the skipped files, each in order of source. None is opened.
 
     Hidden files and folders, and folders of dependencies or build output, are skipped as a whole.
-    Links are followed only to files inside the folder. A file that is named itself is taken,
-    whatever the choice.
+    Links are skipped. A file that is named itself is taken, whatever the choice.
 
     Args:
         path_or_fs: A local file or folder, a URL that fsspec knows, or a filesystem, which is taken
@@ -181,14 +179,12 @@ class _Listing:
         """The patterns of the .gitignore of each folder that has one."""
         self.files: list[SourceFile] = []
         self.skipped: list[Skipped] = []
-        self._links: list[tuple[str, str]] = []
         self._packed = 0
 
     def walk(self) -> None:
         folders = [""]
         while folders:
             folders += self._subfolders(folders.pop())
-        self._take_links()
 
     def _subfolders(self, folder: str) -> Iterator[str]:
         """Take the files of a folder and yield its folders."""
@@ -218,7 +214,7 @@ class _Listing:
         return [entry for entry in listed if entry["name"].rstrip("/") != path.rstrip("/")]
 
     def _is_folder_to_enter(self, relative: str, entry: dict[str, Any]) -> bool:
-        """Take or skip a file or link, or skip a folder; return True for a folder to enter."""
+        """Take or skip a file, or skip a link or a folder; return True for a folder to enter."""
         is_folder: bool = entry["type"] == "directory"
         if posixpath.basename(relative).startswith("."):
             unwanted = "hidden"
@@ -227,7 +223,7 @@ class _Listing:
         if unwanted:
             self._skip(relative + "/" * is_folder, unwanted)
         elif entry.get("islink") or entry["type"] == "link":
-            self._links.append((relative, entry["name"]))
+            self._skip(relative, "a link")
         elif is_folder:
             return True
         else:
@@ -268,32 +264,6 @@ class _Listing:
                 return bool(decided)
             folder, name = posixpath.split(folder)
             rest = f"{name}/{rest}"
-
-    def _take_links(self) -> None:
-        from fsspec.implementations.local import LocalFileSystem
-
-        can_resolve = isinstance(self.fs, LocalFileSystem)
-        root = Path(self.root).resolve() if can_resolve else Path()
-        taken = (
-            {Path(file.path).resolve() for file in self.files}
-            if can_resolve and self._links
-            else set()
-        )
-        for relative, path in sorted(self._links):
-            target = Path(os.path.realpath(path)) if can_resolve else Path()
-            if not can_resolve:
-                self._skip(relative, "a link")
-            elif not target.exists():
-                self._skip(relative, "a broken link")
-            elif not target.is_relative_to(root):
-                self._skip(relative, "a link out of the folder")
-            elif target.is_dir():
-                self._skip(relative, "a link to a folder")
-            elif target in taken:
-                self._skip(relative, "a link to a file that is ingested itself")
-            else:
-                taken.add(target)
-                self.take_file(relative, self.fs.info(target.as_posix()))
 
     def take_file(self, relative: str, info: dict[str, Any]) -> None:
         """Keep the file that `info` describes, or say why it is skipped."""

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from kaosmem.ingest.files import UnreadableError, check_expansion, decoded_text, one_line, storable
 from kaosmem.ingest.pieces import TARGET_CHARS, Part, Piece, Syntax, cut
 from kaosmem.ingest.segments import MAX_CHARS
-from kaosmem.ingest.web import html_pieces
+from kaosmem.ingest.web import html_part
 from kaosmem.types import JSONValue
 
 _DELIMITERS = ",;\t|"
@@ -124,7 +124,7 @@ def read_docx(data: bytes) -> Iterator[Part]:
     import mammoth
 
     html = mammoth.convert_to_html(io.BytesIO(data), convert_image=lambda image: [])
-    yield Part(html_pieces(html.value), "text", headed=True)
+    yield html_part(html.value, "text")
 
 
 def read_pptx(data: bytes) -> Iterator[Part]:
@@ -222,7 +222,7 @@ def read_epub(data: bytes) -> Iterator[Part]:
         html = decoded_text(
             archive.read(posixpath.normpath(posixpath.join(posixpath.dirname(path), href)))
         )
-        yield Part(html_pieces(html), f"text{number + 1}", headed=True)
+        yield html_part(html, f"text{number + 1}")
 
 
 _READERS: dict[str, Callable[[bytes], Iterable[Part]]] = {

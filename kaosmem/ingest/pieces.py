@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -212,25 +211,6 @@ Reader: TypeAlias = Callable[[bytes], Iterable[Part | Lost]]
 
 Raises UnreadableError; any other error means that the file is damaged.
 """
-
-
-def renumbered(pieces: Iterable[Piece], lines: Sequence[tuple[int, int]]) -> list[Piece]:
-    """Return the pieces of a text that was made of a file, with the numbers of the file's lines.
-
-    lines: of each line of the text, the first and last line of the file that it was made of.
-    """
-    moved = [
-        piece._replace(first=lines[piece.first - 1][0], last=lines[piece.last - 1][1])
-        for piece in pieces
-    ]
-    spans = Counter((piece.first, piece.last) for piece in moved)
-    parts = Counter[tuple[int, int]]()
-    for at, piece in enumerate(moved):
-        span = piece.first, piece.last
-        if spans[span] > 1:
-            parts[span] += 1
-            moved[at] = piece._replace(part=parts[span])
-    return moved
 
 
 def text_part(text: str, syntax: Syntax) -> Part:

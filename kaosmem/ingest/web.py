@@ -8,7 +8,7 @@ from html import unescape
 from typing import NamedTuple
 
 from kaosmem.ingest.files import decoded_text, storable
-from kaosmem.ingest.pieces import Part, Piece, Syntax, cut, renumbered
+from kaosmem.ingest.pieces import Part, Syntax, cut
 
 # Elements that begin a line, and those that begin a paragraph. All others are within a line.
 _LINE_NAMES = "br li dt dd tr option summary figcaption caption"
@@ -28,54 +28,35 @@ _HIDDEN = frozenset(("script", "style"))
 _MAX_TITLE_CHARS = 120
 
 
-class _Line(NamedTuple):
-    text: str
-    first: int
-    last: int
-
-
 def read_html(data: bytes) -> Iterator[Part]:
-    """Yield the text of a page.
-
-    Its passages have the numbers of the lines that they are made of.
-    """
-    lines = _lines(decoded_text(data))
-    pieces = cut("\n".join(line.text for line in lines), Syntax.MARKDOWN)
-    yield Part(renumbered(pieces, [(line.first, line.last) for line in lines]), numbered=True)
+    """Yield the text of a page."""
+    yield html_part(decoded_text(data), "text")
 
 
-def html_pieces(html: str) -> Iterator[Piece]:
-    """Yield the pieces of a text that is given as HTML."""
-    return cut("\n".join(line.text for line in _lines(html)), Syntax.MARKDOWN)
+def html_part(html: str, place: str) -> Part:
+    """Return HTML as a part whose passages show the heading that they are under."""
+    return Part(cut(html_text(html), Syntax.MARKDOWN), place, headed=True)
 
 
 def html_text(html: str) -> str:
     """Return the text of HTML."""
-    return storable("\n".join(line.text for line in _lines(html)))
-
-
-def _lines(html: str) -> list[_Line]:
     page = _Page()
-    line = counted_to = 0
     for token in _tokens(html):
-        line += html.count("\n", counted_to, token.start)
-        counted_to = token.start
         if not token.tag:
-            page.text(token.text, line + 1)
+            page.text(token.text)
         elif token.text:
-            page.end(token.tag, line + 1)
+            page.end(token.tag)
         else:
-            page.begin(token.tag, line + 1)
-    page.end_line(line + 1)
+            page.begin(token.tag)
+    page.end_line()
     if page.title and not page.has_main_heading:
-        page.lines.insert(0, _Line(f"# {page.title}", 1, 1))
-    return page.lines
+        page.lines.insert(0, f"# {page.title}")
+    return storable("\n".join(page.lines))
 
 
 class _Token(NamedTuple):
     """A text, the beginning of an element, or, with text `/`, its end; tag: "" for a text."""
 
-    start: int
     tag: str
     text: str
 
@@ -86,7 +67,8 @@ def _tokens(html: str) -> Iterator[_Token]:
     HTMLParser of the standard library takes quadratic time for unclosed tags and comments before
     Python 3.11.14.
     """
-    at = start = 0
+    at = 0
+    start = 0
     ends = _Ends(html)
     while (at := html.find("<", at)) >= 0:
         tag = _TAG.match(html, at)
@@ -94,15 +76,16 @@ def _tokens(html: str) -> Iterator[_Token]:
             at += 1
             continue
         if at > start:
-            yield _Token(start, "", unescape(html[start:at]))
+            yield _Token("", unescape(html[start:at]))
         name = (tag[2] or "").lower()
         if name:
-            yield _Token(at, name, tag[1])
-        start = at = ends.of_comment(tag.end()) if tag[0] == "<!--" else ends.of_tag(tag.end())
+            yield _Token(name, tag[1])
+        at = ends.of_comment(tag.end()) if tag[0] == "<!--" else ends.of_tag(tag.end())
         if name in _HIDDEN and not tag[1]:
-            start = at = ends.find(f"</{name}", at, otherwise=at)
+            at = ends.find(f"</{name}", at, otherwise=at)
+        start = at
     if start < len(html):
-        yield _Token(start, "", unescape(html[start:]))
+        yield _Token("", unescape(html[start:]))
 
 
 class _Ends:
@@ -142,18 +125,21 @@ class _Page:
     """Gathers the lines of a page."""
 
     def __init__(self) -> None:
-        self.lines: list[_Line] = []
+        self.lines: list[str] = []
         self.title = ""
         self.has_main_heading = False
         self._words: list[str] = []
-        self._first = 0  # the line in the file of the first word, 0 before that
         self._mark = ""
-        self._is_title = self._is_preformatted = self._is_cell = self._has_ended_in_cell = False
+        self._is_title = False
+        self._is_preformatted = False
+        self._is_cell = False
+        self._has_ended_in_cell = False
 
-    def begin(self, tag: str, line: int) -> None:
+    def begin(self, tag: str) -> None:
         """Begin an element."""
-        self._break(tag, line)
-        if heading := _HEADING.fullmatch(tag):
+        self._break(tag)
+        heading = _HEADING.fullmatch(tag)
+        if heading:
             self._mark = "#" * int(heading[1]) + " "
             self.has_main_heading = self.has_main_heading or tag == "h1"
         elif tag in ("li", "tr"):
@@ -161,23 +147,24 @@ class _Page:
         elif tag in ("td", "th"):
             self._is_cell = True
             self._has_ended_in_cell = False
-            self._words += [" | "] if self._words else []
+            if self._words:
+                self._words.append(" | ")
         elif tag == "pre" and not self._is_preformatted:
             self._is_preformatted = True
-            self.lines.append(_Line("```", line, line))
+            self.lines.append("```")
         self._is_title = self._is_title or (tag == "title" and not self.title)
 
-    def end(self, tag: str, line: int) -> None:
+    def end(self, tag: str) -> None:
         """End an element."""
         self._is_cell = self._is_cell and tag not in ("td", "th", "tr", "table")
-        if self._break(tag, line):
+        if self._break(tag):
             self._mark = ""
         if tag == "pre" and self._is_preformatted:
             self._is_preformatted = False
-            self.lines.append(_Line("```", line, line))
+            self.lines.append("```")
         self._is_title = self._is_title and tag != "title"
 
-    def _break(self, tag: str, line: int) -> bool:
+    def _break(self, tag: str) -> bool:
         """End the line at an element that is not within a line, and return whether it has ended.
 
         In a cell of a table, only a second paragraph begins a line.
@@ -186,38 +173,33 @@ class _Page:
             self._has_ended_in_cell = bool(self._words) and self._words[-1] != " | "
             return False
         if tag in _PARAGRAPHS or tag in _LINES:
-            self.end_line(line, paragraph=tag in _PARAGRAPHS)
+            self.end_line(paragraph=tag in _PARAGRAPHS)
             return True
         return False
 
-    def text(self, text: str, line: int) -> None:
-        """Take a text that begins in a line of the file."""
+    def text(self, text: str) -> None:
+        """Take a text."""
         if self._is_title:
-            self.title = " ".join(f"{self.title} {storable(text[:_MAX_TITLE_CHARS])}".split())[
-                :_MAX_TITLE_CHARS
-            ]
+            title = f"{self.title} {storable(text[:_MAX_TITLE_CHARS])}"
+            self.title = " ".join(title.split())[:_MAX_TITLE_CHARS]
         elif self._is_preformatted:
-            for number, each in enumerate(storable(text).split("\n"), line):
-                self.lines.append(_Line(each, number, number))
+            self.lines += storable(text).split("\n")
         elif text.strip():
             if self._is_cell and self._has_ended_in_cell:
-                self.end_line(line)
-            blank = len(text) - len(text.lstrip())
-            self._first = self._first or line + text.count("\n", 0, blank)
+                self.end_line()
             self._words.append(_BLANKS.sub(" ", text))
-        elif self._words and text:
+        elif self._words:
             self._words.append(" ")
 
-    def end_line(self, line: int, *, paragraph: bool = True) -> None:
+    def end_line(self, *, paragraph: bool = True) -> None:
         """End the line, and the paragraph too unless only a line ends."""
         text = storable(_BLANKS.sub(" ", "".join(self._words)).strip())
         if text:
             # A text that looks like a heading or a fence of Markdown is none.
             mark = self._mark or ("    " if text.startswith(("#", "```", "~~~")) else "")
-            self.lines.append(_Line(mark + text, self._first, max(self._first, line)))
+            self.lines.append(mark + text)
             self._mark = ""
-        if paragraph and self.lines and self.lines[-1].text and not self._is_preformatted:
-            self.lines.append(_Line("", line, line))
+        if paragraph and self.lines and self.lines[-1] and not self._is_preformatted:
+            self.lines.append("")
         self._words = []
-        self._first = 0
         self._has_ended_in_cell = False

@@ -235,7 +235,7 @@ def test_mail_says_who_wrote_when_and_what_about(tmp_path: Path) -> None:
 
 
 def test_html_is_read_without_tags_scripts_and_styles(tmp_path: Path) -> None:
-    """Headings become titles, and lines are those of the file."""
+    """Headings become titles, and labels show the last of them."""
     page = """<!DOCTYPE html><html><head><title>Guide</title><style>p {}</style>
 <script>if (a < b) { "</p>" }</script></head>
 <body><h2 title="a > b">Fees &amp; more</h2>
@@ -247,8 +247,8 @@ code</pre><ul><li>one<li>two</ul><table><tr><td>a<td>b</table></body></html>"""
         "# Guide\n## Fees & more\n\nIt's five euros.\n\n```\n# no heading\ncode\n```\n\n- one\n- "
         "two\n\n| a | b"
     )
-    assert passage.metadata["lines"] == [1, 6]
     assert passage.metadata["title"] == "Guide > Fees & more"
+    assert passage.metadata["heading"] == "Fees & more"
 
 
 TAGS = [
