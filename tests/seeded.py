@@ -109,7 +109,7 @@ async def contexts_by_meaning() -> str:
 async def summaries() -> str:
     llm = ScriptedLLM(gist)
     said = [ChatMessage("user", " ".join(f"id-{n} /a/{n} {n * 37}" for n in range(99)), id="a")]
-    made = await Summarizer(llm, max_request_tokens=1_500).summarize(said, open_tasks=["T-1"])
+    made = await Summarizer(llm, max_request_tokens=1_500).summarize(said)
     return f"{made.id} {made.text} {llm.requests[-1][1].text}"
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, zip_longest
+from operator import itemgetter
 from typing import NamedTuple
 
 from kaosmem.compaction.facts import Fact, facts_in, facts_of
 from kaosmem.language.credentials import without_credentials
 from kaosmem.language.rules import NO_PATTERNS, Patterns, rules_of
 from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types import ContentBlock
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
 
@@ -24,7 +25,7 @@ _BULLET = "- "
 _SEPARATOR = "; "
 _LEAST_ROOM = 3  # tokens; no fact takes less
 _SHARE = 4
-"""If there is no room for all, one token in four is for new facts, one for facts of tools, and three for rules."""
+"""If there is no room for all rules, one token in four is left for facts."""
 
 
 _ORDER = (
@@ -79,61 +80,45 @@ def _parts(summary: str) -> _Parts:
     return _Parts("\n".join(prose).strip(), bullets, "\n".join(said), "\n".join(of_tools))
 
 
-class _Facts(NamedTuple):
-    """Facts of messages, and facts of earlier summaries."""
-
-    new: Sequence[Fact]
-    earlier: Sequence[Fact]
-
-    @property
-    def all(self) -> list[Fact]:
-        return [*self.new, *self.earlier]
-
-    def of(self, *, addresses: bool) -> _Facts:
-        """Return the addresses and paths, or all others."""
-        return _Facts(
-            *([fact for fact in facts if (fact.rank == 0) == addresses] for facts in self)
-        )
-
-
 class KeptFacts:
     """The facts and the standing rules of messages that a summary replaces.
 
-    Facts of calls and their results have a list of their own, so that they do not crowd out the
-    facts of conversation.
+    Facts of calls and their results have a list of their own. They get the room that the facts of
+    conversation leave.
     """
 
     def __init__(
         self,
         messages: Sequence[ChatMessage],
-        open_tasks: Collection[str] = (),
         *,
         counter: TokenCounter,
         rule_cues: Patterns = NO_PATTERNS,
     ) -> None:
         self._counter = counter
-        self._tasks = [Fact(task) for task in dict.fromkeys(open_tasks)]
         parts = [_parts(message.text) for message in messages if message.role == SUMMARY_ROLE]
+        earlier_rules = chain.from_iterable(part.rules for part in parts)
         new_rules = (rule for message in messages for rule in rules_of(message, rule_cues))
-        self._rules = _newest_of_each(
-            (*chain.from_iterable(part.rules for part in parts), *new_rules)
-        )
-        self._said = _Facts(
-            _newest_first(messages, of_tools=False),
-            [fact for part in parts for fact in facts_in(f"{part.prose}\n{part.said}")],
-        )
-        self._of_tools = _Facts(
-            _newest_first(messages, of_tools=True),
-            [fact for part in parts for fact in facts_in(part.of_tools)],
-        )
+        self._rules = _newest_of_each((*earlier_rules, *new_rules))
+        earlier = {
+            SAID_HEADING: [f"{part.prose}\n{part.said}" for part in parts],
+            TOOLS_HEADING: [part.of_tools for part in parts],
+        }
+        self._new: dict[str, list[Fact]] = {
+            SAID_HEADING: _newest_first(messages, of_tools=False),
+            TOOLS_HEADING: _newest_first(messages, of_tools=True),
+        }
+        self._earlier: dict[str, list[Fact]] = {
+            heading: list(chain.from_iterable(map(facts_in, texts)))
+            for heading, texts in earlier.items()
+        }
 
     def listed(self, text: str, room: int) -> str:
         """Return the lists that a text needs, in at most `room` tokens, or "" for none.
 
-        All rules are listed, oldest first. Of facts, those that the text does not have: first the
-        ids of open tasks, then addresses and paths, then others. In each kind, facts of
-        conversation come before those of tools, and new facts before those of earlier summaries. If
-        a list is full, its oldest entries are left out.
+        All rules are listed, oldest first. Of facts, those that the text does not have: first
+        addresses and paths, then others. In each kind, facts of conversation come before those of
+        tools. New facts and facts of earlier summaries take turns, so that neither fill a list for
+        good. What has no room is left out.
         """
         if room <= 0:
             return ""
@@ -160,30 +145,38 @@ class KeptFacts:
         return RULES_HEADING + "\n".join(reversed(shown)) if shown else ""
 
     def _facts(self, text: str, room: int) -> str:
-        headings = (
-            (SAID_HEADING, [*self._tasks, *self._said.all]),
-            (TOOLS_HEADING, self._of_tools.all),
-        )
-        room -= sum(self._counter(heading) for heading, facts in headings if facts)
-        if room < 0:
-            return ""
-        choice = _Choice(text, room, self._counter)
-        said = choice.take(
-            [fact for fact in self._tasks if not _names(text, fact.text)], choice.left
-        )
-        tools: list[str] = []
-        others = [*self._said.of(addresses=False).all, *self._of_tools.of(addresses=False).all]
-        for addresses, after in ((True, others), (False, ())):
-            of_said = self._said.of(addresses=addresses)
-            of_tools = self._of_tools.of(addresses=addresses)
-            kept = choice.cost(after, choice.left // _SHARE)
-            for_tools = choice.cost(of_tools.all, (choice.left - kept) // _SHARE)
-            said += choice.take_both(of_said, choice.left - kept - for_tools)
-            tools += choice.take_both(of_tools, choice.left - kept)
-        said += choice.take(self._said.all, choice.left)  # no room stays unused
-        tools += choice.take(self._of_tools.all, choice.left)
-        parts = ((SAID_HEADING, said), (TOOLS_HEADING, tools))
-        return "\n".join(heading + _SEPARATOR.join(shown) for heading, shown in parts if shown)
+        """Return the lists of the facts that a text does not have."""
+        taken: dict[str, list[str]] = {SAID_HEADING: [], TOOLS_HEADING: []}
+        for heading in taken:
+            if self._new[heading] or self._earlier[heading]:
+                room -= self._counter(heading)
+        known = {fact.text for fact in facts_in(text)}
+        for heading, fact in self._in_order():
+            if room < _LEAST_ROOM:
+                break
+            if fact.text in known:
+                continue
+            shown = fact.shown
+            cost = self._counter(f" {shown};")
+            if cost <= room:
+                room -= cost
+                taken[heading].append(shown)
+                known.add(fact.text)
+                known.update(each.text for each in facts_in(shown))
+        lists = [heading + _SEPARATOR.join(facts) for heading, facts in taken.items() if facts]
+        return "\n".join(lists)
+
+    def _in_order(self) -> Iterator[tuple[str, Fact]]:
+        """Yield all facts in the order in which they get room, each with the heading of its list."""
+        for is_address in (True, False):
+            for heading, new in self._new.items():
+                both = zip_longest(
+                    [fact for fact in new if (fact.rank == 0) == is_address],
+                    [fact for fact in self._earlier[heading] if (fact.rank == 0) == is_address],
+                )
+                for fact in chain.from_iterable(both):
+                    if fact is not None:
+                        yield heading, fact
 
 
 def _newest_of_each(rules: Iterable[str]) -> list[str]:
@@ -192,77 +185,26 @@ def _newest_of_each(rules: Iterable[str]) -> list[str]:
     return sorted(last, key=last.__getitem__)
 
 
-class _Choice:
-    """Chooses facts that a text does not have, while there is room."""
-
-    def __init__(self, text: str, room: int, counter: TokenCounter) -> None:
-        self.left = room
-        self._counter = counter
-        self._known = {fact.text for fact in facts_in(text)}
-        self._tokens: dict[str, int] = {}
-
-    def cost(self, facts: Iterable[Fact], most: int) -> int:
-        """Return the tokens of a list of all these facts, at most `most`."""
-        tokens = 0
-        counted = set(self._known)
-        for fact in facts:
-            if tokens >= most:
-                return most
-            if fact.text not in counted:
-                counted.add(fact.text)
-                tokens += self._cost(fact)
-        return min(tokens, most)
-
-    def take(self, facts: Iterable[Fact], room: int) -> list[str]:
-        """Take each fact that fits the rest of `room` tokens, and return them as they are shown."""
-        taken: list[str] = []
-        for fact in facts:
-            if fact.text in self._known:
-                continue
-            cost = self._cost(fact)
-            if room < _LEAST_ROOM:
-                break
-            if cost > room:
-                continue
-            room -= cost
-            self.left -= cost
-            taken.append(shown := fact.shown)
-            self._known |= {fact.text, *(each.text for each in facts_in(shown))}
-        return taken
-
-    def take_both(self, facts: _Facts, room: int) -> list[str]:
-        """Take new and earlier facts, and return the new ones first."""
-        before = self.left
-        taken = self.take(facts.new, max(room // _SHARE, room - self.cost(facts.earlier, room)))
-        return taken + self.take(facts.earlier, room - (before - self.left))
-
-    def _cost(self, fact: Fact) -> int:
-        shown = fact.shown
-        if shown not in self._tokens:
-            self._tokens[shown] = self._counter(f" {shown};")
-        return self._tokens[shown]
-
-
 def _newest_first(messages: Sequence[ChatMessage], *, of_tools: bool) -> list[Fact]:
     """Return the facts of messages but summaries, those of tools or all others.
 
-    Addresses and paths come first, of both users' first, then users' other facts, then all others,
-    of equals the newest first. A date or number without words about it is left out unless a user
-    said it.
+    They are in the order of `_ORDER`, of equals the newest first. A date or number without words
+    about it is left out unless a user said it.
     """
-    found: dict[tuple[bool, int], list[Fact]] = {order: [] for order in _ORDER}
+    found: list[tuple[int, Fact]] = []
     for message in reversed(messages):
-        if message.role != SUMMARY_ROLE:
-            for block in message.blocks:
-                if of_tools == (
-                    message.role == "tool" or isinstance(block, ToolUseBlock | ToolResultBlock)
-                ):
-                    for fact in facts_of(block):
-                        order = (message.role == "user", fact.rank)
-                        if order in found:
-                            found[order].append(fact)
-    return list(chain.from_iterable(found.values()))
+        if message.role == SUMMARY_ROLE:
+            continue
+        for block in message.blocks:
+            if _is_of_tool(message, block) != of_tools:
+                continue
+            for fact in facts_of(block):
+                order = (message.role == "user", fact.rank)
+                if order in _ORDER:
+                    found.append((_ORDER.index(order), fact))
+    found.sort(key=itemgetter(0))
+    return [fact for _, fact in found]
 
 
-def _names(text: str, task: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(task)}(?!\w)", text) is not None
+def _is_of_tool(message: ChatMessage, block: ContentBlock) -> bool:
+    return message.role == "tool" or isinstance(block, ToolUseBlock | ToolResultBlock)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -423,7 +423,6 @@ class SummarizationCompaction:
         summaries.
     max_summary_tokens: None is the most of 64, half of recent_token_budget and, up to 4,000, half
         of the messages that the summary replaces or all of an earlier summary among them.
-    open_tasks: gives the ids of tasks that every summary has to name.
     counter, format: of the sizes, as in a TokenBudgetCompaction.
     Raises InvalidArgumentError. `compact` raises SummaryError if its Summarizer has no fallback;
     the history stays.
@@ -436,7 +435,6 @@ class SummarizationCompaction:
         min_old_tokens: int,
         *,
         max_summary_tokens: int | None = None,
-        open_tasks: Callable[[], Collection[str]] = tuple,
         counter: TokenCounter | Callable[[str], int] | str | None = None,
         format: str | Format = "openai",
     ) -> None:
@@ -448,7 +446,6 @@ class SummarizationCompaction:
         if max_summary_tokens is not None:
             check_count(max_summary_tokens, "max_summary_tokens", least=1)
         self.max_summary_tokens = max_summary_tokens
-        self._open_tasks = open_tasks
         self._counter = get_counter(counter)
         self._format = get_format(format)
         self._room: int | None = None  # of a summary and the messages beside it
@@ -479,9 +476,7 @@ class SummarizationCompaction:
             beside = sum(outline.sizes) - earlier - new + self.min_old_tokens
             most = min(most, max(self._room - beside, self._room // _LEAST_SHARE, 1))
         try:
-            summary = await self._summarizer.summarize(
-                outline.at(old), open_tasks=self._open_tasks(), most=most
-            )
+            summary = await self._summarizer.summarize(outline.at(old), most=most)
         except SummaryError as error:
             if error.reason != NO_ROOM:
                 raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -135,15 +135,14 @@ class Summarizer:
         messages: Sequence[ChatMessage],
         *,
         earlier: ChatMessage | None = None,
-        open_tasks: Collection[str] = (),
         most: int | None = None,
         fallback: bool = True,
     ) -> ChatMessage:
         """Return the summary of an earlier summary and the messages after it.
 
         It is no longer than these together, nor than `most` tokens, as a rendered message. Users'
-        standing rules, and identifiers, paths, URLs, numbers and ids of open tasks that the text
-        lacks, stand in lists at its end, as many as fit. Its sources are the ids of the messages,
+        standing rules, and identifiers, paths, URLs and numbers that the text lacks, stand in lists
+        at its end, as many as fit. Its sources are the ids of the messages,
         its trust the lowest among them, its id made of these and its text.
         fallback: False raises SummaryError where the model fails, whatever the Summarizer allows.
         Raises SummaryError if `most` is too small for any text, and InvalidArgumentError for no
@@ -156,12 +155,12 @@ class Summarizer:
         bound = (
             sum(sizes) if most is None else _sum_up_to(check_count(most, "most", least=1), sizes)
         )
-        kept = KeptFacts(replaced, open_tasks, counter=self._counter, rule_cues=self._rule_cues)
+        kept = KeptFacts(replaced, counter=self._counter, rule_cues=self._rule_cues)
         for_facts = min(self._counter(kept.listed("", self._max_kept_tokens)), bound // 2)
         limit = bound - for_facts
         prose = ""
         if limit > self._size(""):
-            prose = await self._prose(replaced, open_tasks, limit, fallback)
+            prose = await self._prose(replaced, limit, fallback)
         if not prose:
             raise SummaryError(
                 f"a summary may take {bound} tokens, too few to say anything; summarise more at "
@@ -192,7 +191,6 @@ class Summarizer:
     async def _prose(
         self,
         messages: Sequence[ChatMessage],
-        open_tasks: Collection[str],
         limit: int,
         fallback: bool,
     ) -> str:
@@ -200,7 +198,7 @@ class Summarizer:
         reason = NO_MODEL
         if self._model is not None:
             try:
-                return await self._folded(self._model, messages, open_tasks, limit)
+                return await self._folded(self._model, messages, limit)
             except SummaryError as error:
                 if not (self._fallback and fallback):
                     raise
@@ -211,40 +209,32 @@ class Summarizer:
         self,
         model: ModelRequests,
         messages: Sequence[ChatMessage],
-        open_tasks: Collection[str],
         limit: int,
     ) -> str:
         """Return a model's summary of messages, in as many requests as it takes."""
-        tasks = (
-            f"Tasks with these ids are open: {json_text(list(open_tasks))}. Name each.\n"
-            if open_tasks
-            else ""
-        )
-        room = self._room - self._counter(tasks)
-        if room < _MIN_ROOM:
-            raise InvalidArgumentError(
-                f"the ids of open tasks leave {room} tokens of a request; raise max_request_tokens"
-            )
-        limit = min(limit, room // 4)
+        limit = min(limit, self._room // 4)
         so_far = ""
-        for part in transcript_parts(messages, room - limit, counter=self._counter):
+        for part in transcript_parts(messages, self._room - limit, counter=self._counter):
             earlier = entry_piece(ChatMessage(SUMMARY_ROLE, so_far)) if so_far else ""
             source = f"{earlier}{part}"
-            so_far = await self._answer(model, source, f"{header_piece('task')}{tasks}", limit)
+            so_far = await self._answer(model, source, limit)
         return so_far
 
-    async def _answer(self, model: ModelRequests, material: str, task: str, limit: int) -> str:
+    async def _answer(self, model: ModelRequests, material: str, limit: int) -> str:
         """Return a model's answer in at most `limit` tokens.
 
         One that is too long to the last is cut at a sentence.
         """
-        ask = f"Write the summary of all entries above. It may take {limit} tokens, about {limit * 3 // 4} words.\n"
+        task = (
+            f"{header_piece('task')}Write the summary of all entries above. It may take {limit} "
+            f"tokens, about {limit * 3 // 4} words.\n"
+        )
         shortened = ""
 
         def request(fault: str) -> Sequence[ChatMessage]:
             told = f"An earlier answer could not be taken: {fault}.\n" if fault else ""
             return ChatMessage("system", self._template), ChatMessage(
-                "user", f"{material}{task}{ask}{told}"
+                "user", f"{material}{task}{told}"
             )
 
         def read(reply: ChatMessage) -> str:

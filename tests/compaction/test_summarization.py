@@ -128,15 +128,6 @@ async def test_a_summary_never_stands_inside_of_a_loop() -> None:
     assert left[4].role == "summary"
 
 
-async def test_open_tasks_are_named_each_time() -> None:
-    tasks = ["T-1"]
-    strategy = summing_up(open_tasks=lambda: tasks)
-    left = await strategy.compact(TALK)
-    assert "T-1" in left[1].text
-    tasks[:] = ["T-2"]
-    assert "T-2" in (await strategy.compact([*left, *TALK]))[1].text
-
-
 async def test_a_summarizer_of_ones_own_is_asked() -> None:
     """It has its template.
 

@@ -55,14 +55,13 @@ async def test_the_model_reads_everything() -> None:
         ),
         ChatMessage("tool", (ToolResultBlock("c1", NOISE + "the last line", is_error=True),)),
     ]
-    await Summarizer(llm).summarize(messages, earlier=earlier, open_tasks=["T-1"])
+    await Summarizer(llm).summarize(messages, earlier=earlier)
     ((system, request),) = llm.requests
     assert (system.role, request.role) == ("system", "user")
     for part in (
         "the end of before",
         'search({"q": "the fee"})',
         f"[tool] error: {NOISE}the last line",
-        "T-1",
     ):
         assert part in request.text
     assert request.text.index("[summary] Before") < request.text.index("[assistant] I look.")
@@ -94,24 +93,13 @@ async def test_its_id_is_made_of_its_sources_and_text() -> None:
 async def test_what_the_model_dropped_is_kept_verbatim() -> None:
     """And what it says is not said twice."""
     text = f"Deploy /srv/app on port 8443 by 2026-12-01, see https://ex.com/t?id=9 and TASK-17. {NOISE}"
-    made = await summary_of(
-        said(text),
-        answer="They deploy /srv/app: nothing much happened.",
-        open_tasks=["TASK-17", "call the bank"],
-    )
-    named = await summary_of(
-        said(NOISE),
-        answer="Nothing much happened. They call the bank.",
-        open_tasks=["call the bank"],
-    )
-    assert named.text == "Nothing much happened. They call the bank."
+    made = await summary_of(said(text), answer="They deploy /srv/app: nothing much happened.")
     prose, kept = made.text.split("\n\nKept verbatim:\n")
     assert prose == "They deploy /srv/app: nothing much happened."
     assert kept.split("; ") == [
-        "TASK-17",
-        "call the bank",
         "https://ex.com/t?id=9",
-        "app on port 8443".removeprefix("app "),
+        "TASK-17",
+        "on port 8443",
         "by 2026-12-01",
     ]
 
@@ -137,10 +125,7 @@ async def test_what_users_said_is_kept_first() -> None:
     short = await Summarizer(
         ScriptedLLM(lambda _: "Nothing much happened."), max_kept_tokens=24
     ).summarize(messages)
-    assert (
-        short.text
-        == "Nothing much happened.\n\nKept verbatim:\nuser-2; user-1\nKept verbatim of tools:\ntool-1"
-    )
+    assert short.text == "Nothing much happened.\n\nKept verbatim:\nuser-2; user-1; assistant-1"
     none = await Summarizer(
         ScriptedLLM(lambda _: "Nothing much happened."), max_kept_tokens=0
     ).summarize(messages)
@@ -179,13 +164,13 @@ async def test_tools_do_not_crowd_out_what_was_said() -> None:
 
 
 async def test_the_oldest_goes_first_where_a_list_is_full() -> None:
-    """A quarter of it is for what is new, so that no round fills it for good, and none empties it."""
+    """New and earlier facts take turns, so that no round fills it for good, and none empties it."""
     rounds = await kept_in_rounds(30, tools=0)
     assert {"user29-0", "user28-0", "user27-0"} <= rounds[-1]
     assert not {"user0-0", "user5-0"} & rounds[-1]
     assert len(rounds[-1]) > 100
     *_, before, flooded = await kept_in_rounds(30, tools=0, last=500)
-    assert 0.7 < len(before & flooded) / len(before) < 0.8
+    assert 0.45 < len(before & flooded) / len(before) < 0.55
     assert "user29-0" in flooded
 
 
@@ -413,8 +398,6 @@ async def test_what_cannot_be_done_is_said() -> None:
         Summarizer(llm, max_request_tokens=700)
     with pytest.raises(InvalidArgumentError, match="attempts"):
         Summarizer(llm, attempts=0)
-    with pytest.raises(InvalidArgumentError, match="open tasks"):
-        await Summarizer(llm, max_request_tokens=1_000).summarize([said(NOISE)], open_tasks=[NOISE])
     assert llm.requests == []
 
 
@@ -440,14 +423,12 @@ def squared(text: str) -> int:
     histories,
     texts,
     st.none() | st.integers(1, 200),
-    st.sampled_from([(), ("T-1", "call the bank")]),
     st.sampled_from([None, squared]),
 )
 def test_a_summary_is_no_longer_than_what_it_replaces(
     messages: Sequence[ChatMessage],
     answer: str,
     most: int | None,
-    tasks: tuple[str, ...],
     counter: Any,
 ) -> None:
     """Nor than what it may take, whatever the model says, or there is none; what there is room for is in it."""
@@ -456,7 +437,7 @@ def test_a_summary_is_no_longer_than_what_it_replaces(
     )
     size = MessageSizes(counter)
     try:
-        made = asyncio.run(summarizer.summarize(messages, most=most, open_tasks=tasks))
+        made = asyncio.run(summarizer.summarize(messages, most=most))
     except SummaryError:
         return
     bound = min(sum(map(size, messages)), most or math.inf)
