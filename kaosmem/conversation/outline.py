@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from functools import cached_property
 from typing import TypeAlias
 
@@ -95,24 +95,25 @@ class ViewOutline:
         pairs = [tuple(pair) for pair in (first, last_answered) if pair]
         return [*pairs, *others]
 
-    def stages(self) -> list[list[Unit]]:
-        """Return lists of units that may go. A list is tried if those before it free too little.
-
-        What the agent did goes first, without its answers. Then users' requests go with their
-        answers, and then the other messages of users.
-        """
+    @cached_property
+    def steps(self) -> list[Unit]:
+        """The units of what the agent did that may go, without its answers, oldest first."""
         answers = frozenset(self.exchanges.answers)
-        steps = []
-        users = []
+        return [
+            unit
+            for unit in self._forgettable
+            if not self._is_users(unit) and answers.isdisjoint(unit)
+        ]
+
+    @cached_property
+    def users(self) -> list[Unit]:
+        """Users' requests with their answers, then the other messages of users that may go."""
         exchanges = self._whole_exchanges()
         gone = set(places_in(exchanges))
-        for unit in self._forgettable():
-            if self._is_users(unit):
-                if gone.isdisjoint(unit):
-                    users.append(unit)
-            elif answers.isdisjoint(unit):
-                steps.append(unit)
-        return [steps, [*steps, *exchanges], [*steps, *exchanges, *users]]
+        others = [
+            unit for unit in self._forgettable if self._is_users(unit) and gone.isdisjoint(unit)
+        ]
+        return [*exchanges, *others]
 
     def _whole_exchanges(self) -> list[Unit]:
         """Return the questions and the answer of each exchange as one unit, oldest first.
@@ -120,7 +121,7 @@ class ViewOutline:
         A request without its answer would make the agent do the work again. Exchanges of which
         something stays are left out.
         """
-        free = set(places_in(self._forgettable()))
+        free = set(places_in(self._forgettable))
         exchanges = self.exchanges
         units = []
         for start, answer in exchanges.answered:
@@ -135,23 +136,11 @@ class ViewOutline:
         cut = self._cuts[bisect_right(self._cuts, max(forgotten, default=-1) + 1) - 1]
         return cut - sum(place < cut for place in forgotten)
 
-    def fewest(self, units: Sequence[Unit], entries: int, tokens: int) -> list[Unit]:
-        """Return the fewest first units with at least so many entries and tokens, or all."""
-        count = 0
-        for unit in units:
-            if entries <= 0 and tokens <= 0:
-                break
-            entries -= len(unit)
-            tokens -= self.tokens_of(unit)
-            count += 1
-        return list(units[:count])
-
-    def _forgettable(self) -> Iterator[Unit]:
-        """Yield the units that may go, without that of the newest entry."""
+    @cached_property
+    def _forgettable(self) -> list[Unit]:
+        """The units that may go, without that of the newest entry."""
         newest = len(self.events) - 1
-        for unit in self.units:
-            if unit[-1] != newest and unit[0] not in self.kept:
-                yield unit
+        return [unit for unit in self.units if unit[-1] != newest and unit[0] not in self.kept]
 
     def _is_users(self, unit: Unit) -> bool:
         return any(_is_of_user(self.events[place]) for place in unit)

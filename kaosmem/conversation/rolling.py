@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from kaosmem.arguments import check_count
@@ -19,18 +20,19 @@ from kaosmem.tokens.counters import TokenCounter
 
 _LEAST_PROGRESS = 10
 """A condensation frees at least this part of a view, a tenth. Less is not worth a record."""
+_WITH_RESERVE = 0.9
+"""A view is brought below its limit by a tenth. Else the next entry would exceed the limit again."""
 
 
-class Excess(NamedTuple):
-    """What a view has beyond its limits: entries, and tokens. A number below 1 is none."""
+class Size(NamedTuple):
+    """The size of a view, or a limit of it: entries, and tokens."""
 
-    entries: int
-    tokens: int
+    entries: float
+    tokens: float
 
-    @property
-    def is_some(self) -> bool:
-        """Return whether the view exceeds a limit."""
-        return self.entries > 0 or self.tokens > 0
+    def fits(self, limit: Size) -> bool:
+        """Return whether neither number is above a limit's."""
+        return self.entries <= limit.entries and self.tokens <= limit.tokens
 
 
 class RollingCondenser(Condenser):
@@ -87,10 +89,11 @@ class RollingCondenser(Condenser):
         >>> [event.text for event in await ForgetsNotes().condensed_view(log)]
         ['note 2', 'note 3']
         """
+        limits = self.limits(limit)
         tokens = 0
-        if self._most_tokens(limit) is not None:
+        if limits.tokens < math.inf:
             tokens = sum(event.tokens(self._counter, self._format) for event in view)
-        return self._excess(len(view), tokens, limit).is_some
+        return not Size(len(view), tokens).fits(limits)
 
     async def condense(
         self, view: ConversationView, *, limit: int | None = None
@@ -105,14 +108,14 @@ class RollingCondenser(Condenser):
         if not self.should_condense(view, limit=limit):
             return view
         outline = ViewOutline(view, counter=self._counter, format=self._format)
-        excess = self._excess(len(outline.events), sum(outline.sizes), limit)
-        most = self._most_tokens(limit)
-        if most is not None and excess.tokens > 0:
+        most = self.limits(limit).tokens
+        has_too_many_tokens = sum(outline.sizes) > most
+        if has_too_many_tokens:
             self._check_protected(outline, most)
         try:
             return await self.get_condensation(outline, limit)
         except NoCondensationError:
-            if excess.tokens > 0:
+            if has_too_many_tokens:
                 raise
             return view
 
@@ -123,9 +126,9 @@ class RollingCondenser(Condenser):
     def choice(self, outline: ViewOutline, limit: int | None, *, replaced: int = 0) -> list[Unit]:
         """Return the units to forget so that about half of the view's limit is left, oldest first.
 
-        What the agent did goes first. Then users' requests go with their answers, then the other
-        messages of users. If these free too little, protected units that give way go too, no more
-        of them than the limit asks for.
+        What the agent did goes first. If that frees too little, users' requests go with their
+        answers, then the other messages of users. If these free too little, protected units that
+        give way go too, no more of them than the limit asks for.
 
         Args:
             replaced: Number of entries that come in the place of the units.
@@ -133,35 +136,32 @@ class RollingCondenser(Condenser):
         Raises:
             NoCondensationError: If they free too little.
         """
-        entries = len(outline.events)
-        tokens = sum(outline.sizes)
-        excess = self._excess(entries, tokens, limit)
-        surplus = self._excess(entries + replaced, tokens, limit, half=True)
-        if not excess.is_some:
-            # Half of a view of two or three would be one entry: too little for a record.
-            surplus = Excess(entries // 2 + replaced if entries >= 4 else 0, 0)
+        whole = Size(len(outline.events), sum(outline.sizes))
+        limits = self.limits(limit)
+        within = Size(*(most * _WITH_RESERVE for most in limits))
+        half = self._half(whole, limits)
+        left = whole._replace(entries=whole.entries + replaced)
         chosen: list[Unit] = []
-        for units in outline.stages():
-            chosen = outline.fewest(units, *surplus)
-            if self._is_enough(outline, chosen, excess, replaced) and self._fits(
-                outline, chosen, replaced, limit
-            ):
-                return chosen
-        if excess.is_some:
-            # With a reserve: else the next entry would exceed the limit again.
-            reserve = (self._most_tokens(limit) or 0) // _LEAST_PROGRESS
-            wanted = excess.tokens + reserve if excess.tokens > 0 else 0
-            most = [*chosen, *outline.giving_way]
-            more = outline.fewest(most, excess.entries + replaced, wanted)
-            if self._is_enough(outline, more, excess, replaced):
-                return more
-        if not self._is_enough(outline, chosen, excess, replaced):
-            raise NoCondensationError(
-                f"of {entries} entries {sum(map(len, chosen))} may be left out, which is too "
-                f"little; raise the limits of {type(self).__name__}, or shorten the protected "
-                "entries"
-            )
-        return chosen
+        for units, goal in (
+            (outline.steps, half),
+            (outline.users, half),
+            (outline.giving_way, within),
+        ):
+            if chosen and left.fits(within):
+                break
+            for unit in units:
+                if left.fits(goal):
+                    break
+                chosen.append(unit)
+                left = Size(left.entries - len(unit), left.tokens - outline.tokens_of(unit))
+        freed = Size(whole.entries - left.entries, whole.tokens - left.tokens)
+        if self._is_enough(whole, freed, limits, replaced):
+            return chosen
+        raise NoCondensationError(
+            f"of {whole.entries} entries {sum(map(len, chosen))} may be left out, which is too "
+            f"little; raise the limits of {type(self).__name__}, or shorten the protected "
+            "entries"
+        )
 
     def record(
         self,
@@ -198,51 +198,35 @@ class RollingCondenser(Condenser):
             },
         )
 
-    def _most_tokens(self, limit: int | None) -> int | None:
-        given = [tokens for tokens in (self.max_tokens, limit) if tokens is not None]
-        return min(given, default=None)
-
-    def _excess(
-        self, entries: int, tokens: int, limit: int | None, *, half: bool = False
-    ) -> Excess:
-        """Return what a view has beyond its limits.
-
-        Args:
-            half: Count from half of each limit that is exceeded.
-        """
-        share = 2 if half else 1
-        excess = [0, 0]
-        for place, has, most in (
-            (0, entries, self.max_size),
-            (1, tokens, self._most_tokens(limit)),
-        ):
-            if most is not None and has > most:
-                excess[place] = has - most // share
-        return Excess(*excess)
+    def limits(self, limit: int | None) -> Size:
+        """Return the most entries and tokens of a view."""
+        entries = math.inf if self.max_size is None else self.max_size
+        tokens = [most for most in (self.max_tokens, limit) if most is not None]
+        return Size(entries, min(tokens, default=math.inf))
 
     @staticmethod
-    def _is_enough(
-        outline: ViewOutline, units: Sequence[Unit], excess: Excess, replaced: int
-    ) -> bool:
-        """Return whether some units free enough to be worth a record.
+    def _half(whole: Size, limits: Size) -> Size:
+        """Return the size to which a view is brought: half of each limit that it exceeds."""
+        if whole.fits(limits):
+            # Half of a view of two or three would be one entry: too little for a record.
+            entries = whole.entries - whole.entries // 2 if whole.entries >= 4 else math.inf
+            return Size(entries, math.inf)
+        halves = []
+        for has, most in zip(whole, limits, strict=True):
+            halves.append(most // 2 if has > most else math.inf)
+        return Size(*halves)
 
-        A summary in their place is at most half as long.
+    @staticmethod
+    def _is_enough(whole: Size, freed: Size, limits: Size, replaced: int) -> bool:
+        """Return whether so much is worth a record.
+
+        A summary in its place is at most half as long.
         """
-        freed = sum(map(len, units)) - replaced
-        if excess.tokens <= 0 or excess.entries > 0:
-            return freed > 0 and freed * _LEAST_PROGRESS >= len(outline.events)
-        tokens = sum(map(outline.tokens_of, units))
-        return tokens * _LEAST_PROGRESS >= sum(outline.sizes) * (1 + replaced)
+        if whole.tokens <= limits.tokens or whole.entries > limits.entries:
+            return freed.entries > 0 and freed.entries * _LEAST_PROGRESS >= whole.entries
+        return freed.tokens * _LEAST_PROGRESS >= whole.tokens * (1 + replaced)
 
-    def _fits(
-        self, outline: ViewOutline, units: Sequence[Unit], replaced: int, limit: int | None
-    ) -> bool:
-        """Return whether a view is within its limits without some units."""
-        entries = len(outline.events) - sum(map(len, units)) + replaced
-        tokens = sum(outline.sizes) - sum(map(outline.tokens_of, units))
-        return not self._excess(entries, tokens, limit).is_some
-
-    def _check_protected(self, outline: ViewOutline, most: int) -> None:
+    def _check_protected(self, outline: ViewOutline, most: float) -> None:
         kept = outline.kept.difference(places_in(outline.giving_way))
         needed = sum(outline.sizes[place] for place in kept)
         if needed > most:

@@ -54,12 +54,11 @@ class LLMSummarizingCondenser(RollingCondenser):
         messages = [outline.events[place].message for place in places_in(units)]
         earlier = messages.pop(0) if messages[0].role == "summary" else None
         # At most half as long as what it stands for, and half of the limit, with a least size.
-        room = sum(map(outline.tokens_of, units))
-        room = min(room, self._most_tokens(limit) or room)
-        most = max(_MIN_SUMMARY_TOKENS, room // 2)
-        count = len(outline.events)
-        is_over = self._excess(count, sum(outline.sizes), limit)
-        waits = is_over.tokens <= 0 and (self.max_size is None or count <= 2 * self.max_size)
+        limits = self.limits(limit)
+        room = min(sum(map(outline.tokens_of, units)), limits.tokens)
+        most = max(_MIN_SUMMARY_TOKENS, int(room // 2))
+        is_small = len(outline.events) <= 2 * limits.entries
+        waits = is_small and sum(outline.sizes) <= limits.tokens
         try:
             made = await self._summarizer.summarize(
                 messages, earlier=earlier, most=most, fallback=not waits
