@@ -38,7 +38,6 @@ from kaosmem.compaction import (
     SummarizationCompaction,
     TokenBudgetCompaction,
     ToolResultCompaction,
-    TruncationCompaction,
 )
 from kaosmem.compaction.facts import facts_in
 from kaosmem.compaction.outline import MessageSizes
@@ -62,7 +61,6 @@ STRATEGIES: dict[str, CompactionStrategy] = {
     "sliding window": SlidingWindowCompaction(),
     "tool results": ToolResultCompaction(),
     "tool calls": SelectiveToolCallCompaction(),
-    "truncation": TruncationCompaction(max_messages=500, max_chars=100_000),
     "token budget, none": TokenBudgetCompaction([], BUDGET),
     "token budget, two": TokenBudgetCompaction(
         [ToolResultCompaction(), SelectiveToolCallCompaction()], BUDGET

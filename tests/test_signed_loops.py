@@ -25,7 +25,6 @@ from kaosmem.compaction import (
     SlidingWindowCompaction,
     SummarizationCompaction,
     TokenBudgetCompaction,
-    TruncationCompaction,
 )
 from kaosmem.context import AgentContext, ContextConfig
 from kaosmem.conversation import (
@@ -82,11 +81,10 @@ def check_taken(messages: Sequence[ChatMessage], said: Sequence[ChatMessage]) ->
     ("strategy", "least"),
     [
         (SlidingWindowCompaction(40), 39),
-        (TruncationCompaction(max_messages=40), 39),
         (TokenBudgetCompaction([], 3_000), 40),
         (SelectiveToolCallCompaction(20), 40),
     ],
-    ids=["window", "truncation", "budget", "calls"],
+    ids=["window", "budget", "calls"],
 )
 def test_a_strategy_keeps_the_newest_rounds(
     strategy: CompactionStrategy, least: int, rounds: int
@@ -207,12 +205,12 @@ async def test_the_newest_round_is_never_dropped_without_a_word() -> None:
     """A result that does not fit is cut, and says so. If the answer does not fit, the error gives the sums."""
     said = loop(3)
     said[-1] = ChatMessage("tool", (ToolResultBlock("c2", RESULT * 100),))
-    for strategy in (TokenBudgetCompaction([], 3_000), TruncationCompaction(max_chars=9_000)):
-        left = await strategy.compact(said)
-        assert left[-2] == said[-2]
-        assert "characters left out" in left[-1].text
-        with pytest.raises(WindowTooSmallError, match="protected messages alone") as raised:
-            await strategy.compact([*said[:-1], ChatMessage("assistant", RESULT * 100)])
+    strategy = TokenBudgetCompaction([], 3_000)
+    left = await strategy.compact(said)
+    assert left[-2] == said[-2]
+    assert "characters left out" in left[-1].text
+    with pytest.raises(WindowTooSmallError, match="protected messages alone") as raised:
+        await strategy.compact([*said[:-1], ChatMessage("assistant", RESULT * 100)])
         assert max(raised.value.need.values()) > 3_000
     memory = SessionMemory.test_mode()
     for message in said:

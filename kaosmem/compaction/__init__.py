@@ -8,7 +8,6 @@ from kaosmem.compaction.strategies import (
     SummarizationCompaction,
     TokenBudgetCompaction,
     ToolResultCompaction,
-    TruncationCompaction,
 )
 from kaosmem.compaction.summarizer import Summarizer
 
@@ -21,5 +20,4 @@ __all__ = [
     "Summarizer",
     "TokenBudgetCompaction",
     "ToolResultCompaction",
-    "TruncationCompaction",
 ]

@@ -113,54 +113,6 @@ class SlidingWindowCompaction:
 
 
 @dataclass(frozen=True)
-class TruncationCompaction:
-    """Keeps the longest tail that is within all given limits, with the protected messages before it.
-
-    Args:
-        max_messages: The most messages, None for no limit.
-        max_chars: The most characters of all texts, None for no limit.
-
-    Raises:
-        InvalidArgumentError: If no limit is given, or a limit is no number from 0 up.
-        WindowTooSmallError: By `compact`, with the sums, if the messages that do not give way
-            exceed a limit alone, also with the results of the newest calls cut.
-
-    >>> from kaosmem import ChatMessage
-    >>> history = [ChatMessage("user", f"Question {number}") for number in range(10)]
-    >>> [message.text for message in await TruncationCompaction(max_chars=30).compact(history)]
-    ['Question 7', 'Question 8', 'Question 9']
-    """
-
-    max_messages: int | None = None
-    max_chars: int | None = None
-
-    def __post_init__(self) -> None:
-        limits = {name: most for name, most in vars(self).items() if most is not None}
-        if not limits:
-            raise InvalidArgumentError(
-                "nothing limits a truncation; give max_messages, max_chars or both"
-            )
-        for name, most in limits.items():
-            check_count(most, name)
-
-    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return the protected messages and the tail. Raises WindowTooSmallError."""
-        left = check_listed(history, ChatMessage, "messages")
-        if self.max_messages is not None:
-            left = within_limit(
-                Outline(left), [1] * len(left), self.max_messages, len, limit="max_messages"
-            )
-        if self.max_chars is not None:
-            chars = [len(message.text) for message in left]
-            left = within_limit(Outline(left), chars, self.max_chars, _chars_of, limit="max_chars")
-        return left
-
-
-def _chars_of(messages: Sequence[ChatMessage]) -> int:
-    return sum(len(message.text) for message in messages)
-
-
-@dataclass(frozen=True)
 class SelectiveToolCallCompaction:
     """Leaves out tool calls with their results and their thinking, except the newest groups of them.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from kaosmem.display import fitted, table
+from kaosmem.display import fitted
 from kaosmem.ingest.files import (
     HEAD_BYTES,
     Skipped,
@@ -22,7 +22,6 @@ from kaosmem.ingest.kinds import check_beginning, has_known_suffix, kind_of
 from kaosmem.ingest.pieces import Lost, Part
 from kaosmem.types import JSONValue
 
-_SHOWN = 10
 _SHOWN_SOURCES = 3
 _COUNTED = ("new", "changed", "unchanged", "vanished", "skipped")
 
@@ -121,17 +120,6 @@ class IngestReport:
 
     def __str__(self) -> str:
         return "\n  ".join((f"files: {self.counts()}", *self.reason_lines()))
-
-    def _repr_html_(self) -> str:
-        counts = [(name, len(getattr(self, name))) for name in _COUNTED[:-1]]
-        rows = [(name, f"{count:,}", "") for name, count in counts if count]
-        for reason, group in self.reasons.items():
-            shown = ", ".join(skipped.source for skipped in group[:_SHOWN])
-            rows.append((f"skipped: {reason}", f"{len(group):,}", shown))
-        after = [f"items: {self.items_added:,} added, {self.items_removed:,} removed"]
-        return table(
-            "ingested", ("files", "count", "sources"), rows, numbers=("count",), after=after
-        )
 
 
 _MAX_SOURCE_CHARS = 200

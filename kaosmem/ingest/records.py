@@ -99,13 +99,8 @@ _SYNTAXES = {"markdown": Syntax.MARKDOWN, "raw": Syntax.TEXT}
 def read_notebook(data: bytes) -> Iterator[Part]:
     """Yield the cells of a notebook that hold something."""
     notebook = json.loads(decoded_text(data))
-    # Before version 4, the cells were in worksheets, and their code was called input.
-    cells = notebook.get("cells") or []
-    if not cells:
-        for sheet in notebook.get("worksheets", ()):
-            cells += sheet["cells"]
-    for number, cell in enumerate(cells, 1):
-        source = storable(_joined(cell.get("source", cell.get("input", ""))))
+    for number, cell in enumerate(notebook["cells"], 1):
+        source = storable(_joined(cell["source"]))
         syntax = _SYNTAXES.get(cell["cell_type"], Syntax.CODE)
         metadata = {"cell": number}
         if source:

@@ -12,7 +12,6 @@ from kaosmem.compaction import (
     SlidingWindowCompaction,
     TokenBudgetCompaction,
     ToolResultCompaction,
-    TruncationCompaction,
 )
 from kaosmem.testing import CompactionContract
 
@@ -20,7 +19,6 @@ _alone = st.one_of(
     st.builds(SlidingWindowCompaction, st.integers(1, 20)),
     st.builds(ToolResultCompaction, st.sampled_from([1, 20, 60, 500])),
     st.builds(SelectiveToolCallCompaction, st.integers(0, 3)),
-    st.builds(TruncationCompaction, st.integers(0, 30), st.none() | st.integers(0, 8_000)),
 )
 
 

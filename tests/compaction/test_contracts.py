@@ -8,7 +8,6 @@ from kaosmem.compaction import (
     SlidingWindowCompaction,
     TokenBudgetCompaction,
     ToolResultCompaction,
-    TruncationCompaction,
 )
 from kaosmem.testing import CompactionContract
 
@@ -29,13 +28,6 @@ class TestToolResults(CompactionContract):
 class TestToolCalls(CompactionContract):
     def make(self) -> SelectiveToolCallCompaction:
         return SelectiveToolCallCompaction(1)
-
-
-class TestTruncation(CompactionContract):
-    refusals = (WindowTooSmallError,)
-
-    def make(self) -> TruncationCompaction:
-        return TruncationCompaction(max_messages=12, max_chars=4_000)
 
 
 class TestTokenBudget(CompactionContract):

@@ -27,9 +27,9 @@ from kaosmem.compaction import (
     SlidingWindowCompaction,
     TokenBudgetCompaction,
     ToolResultCompaction,
-    TruncationCompaction,
 )
 from kaosmem.compaction.outline import MessageSizes, Outline
+from kaosmem.compaction.shortening import within_limit
 from kaosmem.formats import FORMATS, count_messages, render_messages
 from kaosmem.testing.contracts.compaction import tokens_of
 from kaosmem.testing.contracts.conversations import conversations
@@ -144,18 +144,18 @@ def test_a_window_may_begin_inside_what_is_kept_anyway() -> None:
     assert compacted(SlidingWindowCompaction(10), history) == [*history[:3], *history[-7:]]
 
 
-def test_a_truncation_is_within_all_its_limits() -> None:
-    history = talk(20)
-    left = [*history[:2], *history[-2:]]
-    assert compacted(TruncationCompaction(max_messages=5), history) == left
-    by_chars = compacted(TruncationCompaction(max_chars=100), history)
-    assert sum(len(message.text) for message in by_chars) <= 100
-    assert len(by_chars) > 5
-    assert compacted(TruncationCompaction(max_messages=5, max_chars=100), history) == left
-    assert compacted(TruncationCompaction(max_messages=100, max_chars=100), history) == by_chars
+def within(history: Sequence[ChatMessage], most: int, *, by_chars: bool) -> list[ChatMessage]:
+    """Return the tail of a history with so many characters, or so many messages."""
+
+    def total(messages: Sequence[ChatMessage]) -> int:
+        return sum(len(message.text) if by_chars else 1 for message in messages)
+
+    weights = [total([message]) for message in history]
+    limit = "max_chars" if by_chars else "max_messages"
+    return within_limit(Outline(history), weights, most, total, limit=limit)
 
 
-def test_a_truncation_says_what_is_protected_and_too_much() -> None:
+def test_a_tail_says_what_is_protected_and_too_much() -> None:
     """By what protects it, with the limit, and what it takes."""
     open_call = ChatMessage("assistant", (ToolUseBlock("c", "search"),))
     pinned = ChatMessage("critic", "x" * 20, pinned=True)
@@ -163,7 +163,7 @@ def test_a_truncation_says_what_is_protected_and_too_much() -> None:
     with pytest.raises(
         WindowTooSmallError, match=r"max_chars is 20, .* take 46 .*system messages 10.* by 26"
     ) as raised:
-        compacted(TruncationCompaction(max_chars=20), history)
+        within(history, 20, by_chars=True)
     assert raised.value.need == {
         "system messages": 10,
         "the newest user message": 6,
@@ -171,25 +171,25 @@ def test_a_truncation_says_what_is_protected_and_too_much() -> None:
         "pinned messages": 20,
     }
     with pytest.raises(WindowTooSmallError, match="max_messages is 3"):
-        compacted(TruncationCompaction(max_messages=3), history)
+        within(history, 3, by_chars=False)
 
 
 @given(conversations(), st.integers(0, 20), st.integers(0, 5_000), st.booleans())
-def test_a_truncation_keeps_the_longest_tail_there_is_room_for(
+def test_the_tail_is_the_longest_that_there_is_room_for(
     history, max_messages, max_chars, by_chars
 ) -> None:
     """No legal cut before it would do; and it refuses only where messages that never give way are too much."""
-    limits = (None, max_chars) if by_chars else (max_messages, None)
+    most = max_chars if by_chars else max_messages
 
     def weight(message: ChatMessage) -> int:
         return len(message.text) if by_chars else 1
 
     def fits(messages: Sequence[ChatMessage]) -> bool:
-        return sum(map(weight, messages)) <= (max_chars if by_chars else max_messages)
+        return sum(map(weight, messages)) <= most
 
     outline = Outline(history)
     try:
-        left = compacted(TruncationCompaction(*limits), history)
+        left = within(history, most, by_chars=by_chars)
     except WindowTooSmallError:
         weights = [weight(message) for message in history]
         assert not fits(outline.at(outline.kept_within(weights, 0)))
@@ -206,8 +206,6 @@ def test_a_truncation_keeps_the_longest_tail_there_is_room_for(
 STRATEGIES_WITH_LIMITS = [
     SlidingWindowCompaction(6),
     SlidingWindowCompaction(7),
-    TruncationCompaction(max_messages=6),
-    TruncationCompaction(max_chars=200),
     TokenBudgetCompaction([SlidingWindowCompaction(8)], 120),
     TokenBudgetCompaction([], 120),
 ]
@@ -241,7 +239,6 @@ def test_a_long_loop_of_one_request_is_cut_inside() -> None:
     "strategy",
     [
         SlidingWindowCompaction(4),
-        TruncationCompaction(max_messages=4),
         TokenBudgetCompaction([SlidingWindowCompaction(4)], 100),
     ],
     ids=repr,
@@ -495,9 +492,6 @@ def test_a_counter_of_ones_own_counts() -> None:
         lambda: SlidingWindowCompaction(1.5),
         lambda: ToolResultCompaction(0),
         lambda: SelectiveToolCallCompaction(-1),
-        lambda: TruncationCompaction(),
-        lambda: TruncationCompaction(max_messages=-1),
-        lambda: TruncationCompaction(max_chars="5"),
         lambda: TokenBudgetCompaction([], -1),
         lambda: TokenBudgetCompaction.from_model("gpt-4o", [], 0),
         lambda: TokenBudgetCompaction.from_model("gpt-4o", [], 1.1),

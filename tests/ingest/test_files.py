@@ -393,12 +393,8 @@ SKIPPED = (
 )
 
 
-def test_a_report_of_many_files_is_one_line_and_a_short_table() -> None:
-    """Its repr has no names of files; in a notebook, each reason is a row."""
+def test_a_report_of_many_files_is_one_line() -> None:
+    """Its repr has no names of files."""
     many = tuple(f"folder/file {number}.md" for number in range(10_000))
     report = IngestReport(new=many, skipped=SKIPPED, items_added=10_000)
     assert repr(report) == "IngestReport(10,000 new, 13 skipped; items: 10,000 added, 0 removed)"
-    html = report._repr_html_()
-    assert len(html) < 2_000
-    assert "skipped: an image" in html
-    assert "<script" not in IngestReport(skipped=(Skipped("<script>", "<script>"),))._repr_html_()
