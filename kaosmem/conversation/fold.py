@@ -34,12 +34,17 @@ class Fold:
     A result joins the newest call of its id that has none; otherwise it is left out. Events that no
     model sees are left out too.
 
-    entries: the events. places: places by the ids of events. pinned: the places of pinned entries.
+    Attributes:
+        entries: The events.
+        places: Their places by their ids.
+        callers: The places of answered calls by the places of their results.
+        pinned: The places of pinned entries.
     """
 
     def __init__(self, events: Iterable[ConversationEvent] = ()) -> None:
         self.entries: list[ConversationEvent] = []
         self.places: dict[int, int] = {}
+        self.callers: dict[int, int] = {}
         self.pinned: list[int] = []
         self._rounds: dict[int, Round] = {}
         self._by_response: dict[str, Round] = {}
@@ -134,6 +139,7 @@ class Fold:
         caller = callers.pop()
         if not callers:
             del self._open[call_id]
+        self.callers[place] = caller
         its = self._rounds[caller]
         its.open.discard(caller)
         its.members.append(place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -10,10 +10,9 @@ from kaosmem.arguments import check_text
 from kaosmem.conversation.events import (
     ActionEvent,
     ConversationEvent,
-    EventSource,
-    ObservationEvent,
 )
 from kaosmem.conversation.log import view_of
+from kaosmem.conversation.view import ConversationView
 from kaosmem.types import ContentBlock
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
@@ -26,80 +25,51 @@ SYSTEM_PROMPT = (
 """The system prompt of a conversation without one."""
 
 
-class _Answer:
-    """The calls of an answer, and their results, by the position of the call."""
+def _answer(view: ConversationView, unit: Sequence[int]) -> Iterator[ChatMessage]:
+    """Yield the calls of an answer as one message, then their results in the order of the calls.
 
-    __slots__ = ("calls", "results")
+    A result that never came is stated.
+    """
+    calls: dict[int, tuple[ChatMessage, ToolUseBlock]] = {}
+    results: dict[int | None, ChatMessage] = {}
+    for place in unit:
+        event = view[place]
+        if isinstance(event, ActionEvent) and event.call is not None:
+            calls[place] = (event.message, event.call)
+        else:
+            results[view.caller(place)] = event.message
+    ids = _distinct([call.id for _, call in calls.values()])
+    yield _together(list(calls.values()), ids)
+    for (place, (_, call)), call_id in zip(calls.items(), ids, strict=True):
+        result = results.get(place)
+        if result is None:
+            missing = ToolResultBlock(call_id, NO_RESULT, is_error=True)
+            yield ChatMessage("tool", (missing,))
+        elif call_id == call.id:
+            yield result
+        else:
+            yield _with_call_id(result, call_id)
 
-    def __init__(self) -> None:
-        self.calls: list[tuple[ChatMessage, ToolUseBlock]] = []
-        self.results: dict[int, ChatMessage] = {}
 
-    def messages(self) -> Iterator[ChatMessage]:
-        """Yield the calls as one message, then their results in the order of the calls.
-
-        A result that never came is stated.
-        """
-        ids = _distinct([call.id for _, call in self.calls])
-        yield self.calls[0][0] if len(ids) == 1 else self._together(ids)
-        for place, call_id in enumerate(ids):
-            result = self.results.get(place)
-            if result is None:
-                missing = ToolResultBlock(call_id, NO_RESULT, is_error=True)
-                yield ChatMessage("tool", (missing,))
-            elif call_id == self.calls[place][1].id:
-                yield result
-            else:
-                yield _with_call_id(result, call_id)
-
-    def _together(self, ids: list[str]) -> ChatMessage:
-        blocks: list[ContentBlock] = []
-        for (message, call), call_id in zip(self.calls, ids, strict=True):
-            blocks += message.blocks[:-1]
-            blocks.append(call if call_id == call.id else replace(call, id=call_id))
-        messages = [message for message, _ in self.calls]
-        return ChatMessage(
-            "assistant",
-            tuple(blocks),
-            sources=tuple(message.id for message in messages if message.id),
-            pinned=any(message.pinned for message in messages),
-        )
+def _together(calls: Sequence[tuple[ChatMessage, ToolUseBlock]], ids: list[str]) -> ChatMessage:
+    if len(calls) == 1:
+        return calls[0][0]
+    blocks: list[ContentBlock] = []
+    for (message, call), call_id in zip(calls, ids, strict=True):
+        blocks += message.blocks[:-1]
+        blocks.append(call if call_id == call.id else replace(call, id=call_id))
+    messages = [message for message, _ in calls]
+    return ChatMessage(
+        "assistant",
+        tuple(blocks),
+        sources=tuple(message.id for message in messages if message.id),
+        pinned=any(message.pinned for message in messages),
+    )
 
 
 def _with_call_id(result: ChatMessage, call_id: str) -> ChatMessage:
     results = [block for block in result.blocks if isinstance(block, ToolResultBlock)]
     return replace(result, content=tuple(replace(each, tool_use_id=call_id) for each in results))
-
-
-def answered(events: Iterable[ConversationEvent]) -> Iterator[ChatMessage]:
-    """Yield the events of a view as messages, an answer at the place of its first call.
-
-    A result is that of the latest call with its id that waits for one. An event that says nothing
-    is left out.
-    """
-    messages: list[ChatMessage | _Answer] = []
-    answers: dict[str, _Answer] = {}
-    waiting: dict[str, list[tuple[_Answer, int]]] = {}
-    for event in events:
-        if isinstance(event, ActionEvent) and event.call is not None:
-            answer = answers.get(event.response)
-            if answer is None:
-                answer = _Answer()
-                messages.append(answer)
-                if event.response:
-                    answers[event.response] = answer
-            waiting.setdefault(event.call.id, []).append((answer, len(answer.calls)))
-            answer.calls.append((event.message, event.call))
-        elif isinstance(event, ObservationEvent) and event.call_id:
-            answer, place = waiting[event.call_id].pop()
-            answer.results[place] = event.message
-        elif _says_something(event):
-            messages.append(event.message)
-    for each in messages:
-        if isinstance(each, _Answer):
-            yield from each.messages()
-        else:
-            yield each
 
 
 def _says_something(event: ConversationEvent) -> bool:
@@ -146,16 +116,22 @@ class ConversationMemory:
         >>> [message.role for message in ConversationMemory().process_events(log)]
         ['system', 'user']
         """
-        rest: list[ConversationEvent] = []
-        system: ConversationEvent | None = None
-        for event in view_of(history):
-            if system is None and _is_prompt(event):
-                system = event
-            else:
-                rest.append(event)
-        if system is None:
-            system = ActionEvent("system_message", self._system, source=EventSource.ENVIRONMENT)
-        return list(answered([system, *rest]))
+        view = view_of(history)
+        prompt = next((place for place, event in enumerate(view) if _is_prompt(event)), None)
+        messages: list[ChatMessage] = []
+        if prompt is not None:
+            messages.append(view[prompt].message)
+        elif self._system.strip():
+            messages.append(ChatMessage("system", self._system))
+        for place, event in enumerate(view):
+            unit = view.unit(place)
+            if place == prompt or place != unit[0]:
+                continue  # an answer is told whole at the place of its first call
+            if isinstance(event, ActionEvent) and event.call is not None:
+                messages += _answer(view, unit)
+            elif _says_something(event):
+                messages.append(event.message)
+        return messages
 
 
 def _is_prompt(event: ConversationEvent) -> bool:

@@ -103,6 +103,10 @@ class ConversationView(Sequence[ConversationEvent]):
         """Return the positions of the entries that stay together with one, ascending: a round, or the entry alone."""
         return self._fold.unit(position)
 
+    def caller(self, position: int) -> int | None:
+        """Return the position of the call that a result answers, None for any other entry."""
+        return self._fold.callers.get(position)
+
     def with_ids(self, ids: Collection[int]) -> list[ConversationEvent]:
         """Return the entries that have one of these ids."""
         return [self._fold.entries[place] for place in self._found(ids)]
