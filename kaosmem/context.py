@@ -225,7 +225,9 @@ class AgentContext:
     async def _compacted(
         self, window: list[ChatMessage], budget: int | None
     ) -> tuple[list[ChatMessage], list[_Step]]:
-        """Return the history that the strategies leave, and each new summary with the history left by its strategy.
+        """Return the history that the strategies leave, and each new summary.
+
+        A summary comes with the history that its strategy left.
 
         Args:
             budget: The tokens of the window. With one, a strategy that raises SummaryError is
@@ -251,7 +253,9 @@ class AgentContext:
     async def _recorded(
         self, session_id: str, before: Transcript, window: list[ChatMessage], steps: list[_Step]
     ) -> list[ChatMessage] | None:
-        """Store new summaries; return the window with their records, None if some of it is gone meanwhile.
+        """Store new summaries, and return the window with their records.
+
+        If some of the window is gone meanwhile, return None.
 
         Each record is a run of its own, which can be cleared alone.
         """

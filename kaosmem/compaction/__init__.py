@@ -1,4 +1,4 @@
-"""Ways to shorten a list of messages: strategies, summaries, and the parts of a history that they keep."""
+"""Strategies that shorten a list of messages, summaries, and the parts of a history that stay."""
 
 from kaosmem.compaction.strategies import (
     CompactionPipeline,

@@ -1,4 +1,4 @@
-"""The facts and the standing rules that a summary keeps verbatim, in a bounded list that later summaries take on."""
+"""The facts and the standing rules that a summary keeps verbatim, and later summaries take on."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def prose_of(summary: str) -> str:
 
 
 def without_headings(text: str) -> str:
-    """Return a model's text without the lines that begin a list, so that the text cannot add to one."""
+    """Return a model's text without the headings of lists, so that it cannot add to a list."""
     if not any(heading in text for heading in _HEADINGS):
         return text
     return "\n".join(line for line in text.split("\n") if line.strip() not in _HEADINGS).strip()

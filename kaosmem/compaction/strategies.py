@@ -46,9 +46,9 @@ class CompactionStrategy(Protocol):
 
     The result never takes more tokens than the history. Only whole units are left out: an
     assistant's answer with its thinking, its calls and their results. The messages of
-    `Outline.protected` stay: system and pinned messages, the first user message with its answer, the
-    newest user message and earlier ones without an answer, the newest unit, and calls whose results
-    are awaited. Where a limit has no room, the first user message gives way with its answer, and
+    `Outline.protected` stay: system and pinned messages, the first user message with its answer,
+    the newest user message and earlier ones without an answer, the newest unit, and calls whose
+    results are awaited. Where a limit has no room, the first user message gives way with its answer, and
     then older messages without an answer. The same history gives the same list. A strategy leaves
     its own result as it is, unless it says otherwise.
 
@@ -63,13 +63,16 @@ class CompactionStrategy(Protocol):
 
 
 def strategy_within(strategy: CompactionStrategy, tokens: int) -> CompactionStrategy:
-    """Return a strategy for histories that are shown in so many tokens: itself if it makes no difference to it."""
+    """Return a strategy for histories that are shown in so many tokens.
+
+    A strategy without a method `within` is returned as it is.
+    """
     within: Callable[[int], CompactionStrategy] | None = getattr(strategy, "within", None)
     return strategy if within is None else within(tokens)
 
 
 _IN_A_WINDOW = (SYSTEM_MESSAGES, NEWEST_QUESTION, *GIVING_WAY)
-"""Reasons for which a message is in a sliding window only where it has room, as in `kept_within`."""
+"""Reasons for which a message needs room in a sliding window, as in `kept_within`."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +117,16 @@ class SlidingWindowCompaction:
 
 @dataclass(frozen=True)
 class SelectiveToolCallCompaction:
-    """Leaves out tool calls with their results and their thinking, except the newest groups of them.
+    """Leaves out tool calls with their results and thinking, except the newest groups of them.
 
-    A group is a unit with a call: a call and its results, or a parallel batch. Protected groups stay. The assistant's
-    texts beside the calls stay too.
-    Raises InvalidArgumentError.
+    A group is a unit with a call: a call and its results, or a parallel batch. Protected groups
+    stay. The assistant's texts beside the calls stay too.
+
+    Args:
+        keep_recent_groups: Number of newest groups that stay.
+
+    Raises:
+        InvalidArgumentError: If the number is no whole number from 0 up.
     """
 
     keep_recent_groups: int = 5
@@ -212,8 +220,13 @@ def _has_results(message: ChatMessage) -> bool:
 class CompactionPipeline:
     """Gives a history to each strategy in turn. Without strategies, it returns the whole history.
 
-    strategies: several, one, or another pipeline. Pipelines of the same strategies are equal.
-    Raises InvalidArgumentError.
+    Pipelines of the same strategies are equal.
+
+    Args:
+        strategies: Several strategies, one, or another pipeline.
+
+    Raises:
+        InvalidArgumentError: If one of them is no CompactionStrategy.
     """
 
     def __init__(self, strategies: Iterable[CompactionStrategy] | CompactionStrategy = ()) -> None:
@@ -263,11 +276,16 @@ class TokenBudgetCompaction:
     A strategy that raises is passed over, and the next one gets the history as it was. The tail is
     the longest that is within the budget with the protected messages before it. If the messages
     that never give way exceed the budget, the results of the newest calls are cut to one length.
-    strategies: several, one, or a pipeline, whose strategies are run one by one. counter: None is
-        the default one.
-    format: of the request; the history is measured as `count_messages` counts it in this format.
-    Raises InvalidArgumentError; `compact` raises WindowTooSmallError, with the sums, where the
-    protected messages alone are beyond the budget.
+
+    Args:
+        strategies: Several strategies, one, or a pipeline, whose strategies are run one by one.
+        counter: The counter of tokens. None is the default one.
+        format: The format of the request, in which `count_messages` counts the history.
+
+    Raises:
+        InvalidArgumentError: If an argument is not valid.
+        WindowTooSmallError: By `compact`, with the sums, if the protected messages alone exceed the
+            budget.
     """
 
     def __init__(
@@ -356,7 +374,7 @@ class TokenBudgetCompaction:
 
 _LEAST_SUMMARY_TOKENS, _MOST_SUMMARY_TOKENS = 64, 4_000
 _LEAST_KEPT_TOKENS = 64
-"""Users' messages without an answer may take so many tokens beside a summary, however small the tail is."""
+"""Users' messages without an answer may take so many tokens beside a summary at least."""
 _LEAST_SHARE = 4
 """A summary may take this part of a room at least, a quarter, whatever messages stay beside it."""
 
@@ -369,15 +387,19 @@ class SummarizationCompaction:
     the model fails, the summary is an outline of the messages (`fallback_reason`); the next summary
     by a model takes it in.
 
-    llm: a model, a Summarizer with a template or limits of its own, or None for outlines alone.
-    recent_token_budget: size of the tail that stays. The newest unit stays in any case.
-    min_old_tokens: least size of the messages before the tail, without protected ones and
-        summaries.
-    max_summary_tokens: None is the most of 64, half of recent_token_budget and, up to 4,000, half
-        of the messages that the summary replaces or all of an earlier summary among them.
-    counter, format: of the sizes, as in a TokenBudgetCompaction.
-    Raises InvalidArgumentError. `compact` raises SummaryError if its Summarizer has no fallback;
-    the history stays.
+    Args:
+        llm: A model, a Summarizer with a template or limits of its own, or None for outlines alone.
+        recent_token_budget: Size of the tail that stays. The newest unit stays in any case.
+        min_old_tokens: Least size of the messages before the tail, without protected ones and
+            summaries.
+        max_summary_tokens: None is the most of 64, half of recent_token_budget and, up to 4,000,
+            half of the messages that the summary replaces or all of an earlier summary among them.
+        counter: The counter of tokens. None is the default one.
+        format: The format of the request, in which the sizes are counted.
+
+    Raises:
+        InvalidArgumentError: If an argument is not valid.
+        SummaryError: By `compact`, if its Summarizer has no fallback. The history stays.
     """
 
     def __init__(
@@ -403,7 +425,7 @@ class SummarizationCompaction:
         self._room: int | None = None  # of a summary and the messages beside it
 
     def within(self, tokens: int) -> SummarizationCompaction:
-        """Return the strategy with summaries that fit so many tokens together with the messages beside them."""
+        """Return the strategy with summaries that fit so many tokens beside the other messages."""
         fitted = copy(self)
         fitted._room = check_count(tokens, "tokens")
         return fitted
@@ -412,7 +434,10 @@ class SummarizationCompaction:
         return f"SummarizationCompaction(<llm>, {self.recent_token_budget}, {self.min_old_tokens})"
 
     async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return the history with one summary for its old part; the history itself if no summary is shorter."""
+        """Return the history with one summary for its old part.
+
+        It is returned as it is if no summary is shorter.
+        """
         sizes = MessageSizes(self._counter, self._format)
         outline = Outline(check_listed(history, ChatMessage, "messages"), sizes=sizes)
         old = self._old(outline)
@@ -441,7 +466,7 @@ class SummarizationCompaction:
         ]
 
     def _most(self, earlier: int, new: int) -> int:
-        """Return the most tokens of a summary that is made of an earlier summary and of new messages."""
+        """Return the most tokens of a summary of an earlier summary and of new messages."""
         if self.max_summary_tokens is not None:
             return self.max_summary_tokens
         least = max(self.recent_token_budget // 2, _LEAST_SUMMARY_TOKENS)

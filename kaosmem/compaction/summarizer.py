@@ -1,4 +1,4 @@
-"""Summaries: a model's answer, checked, with the facts and rules that it dropped; an outline if the model fails."""
+"""Summaries: a model's checked answer with the facts and rules that it dropped, or an outline."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class Summarizer:
         return ChatMessage(SUMMARY_ROLE, text, id=f"summary-{digest}", sources=sources, trust=trust)
 
     def _with_lists(self, prose: str, kept: KeptFacts, bound: int) -> str:
-        """Return a text with the lists of the facts and rules that it lacks, in at most `bound` tokens."""
+        """Return a text with the lists that it lacks, in at most `bound` tokens."""
         # A list takes a token or two less than its parts: tried with that, it does not get shorter
         # each round.
         text = prose
@@ -194,7 +194,7 @@ class Summarizer:
         limit: int,
         fallback: bool,
     ) -> str:
-        """Return a model's summary of messages, or the outline that takes its place, "" if not even that fits."""
+        """Return a model's summary of messages, or an outline, "" if not even that fits."""
         reason = NO_MODEL
         if self._model is not None:
             try:
@@ -276,7 +276,7 @@ def _room_of(max_request_tokens: int, overhead: int) -> int:
 
 
 def _sum_up_to(most: int, sizes: Iterable[int]) -> int:
-    """Return the sum of sizes, `most` if it is more: no more of them are counted than it takes to know."""
+    """Return the sum of sizes, at most `most`. No more sizes are counted than that takes."""
     tokens = 0
     for tokens in accumulate(sizes):
         if tokens >= most:
@@ -326,7 +326,7 @@ def _pieces(
 
 
 def _halves(message: ChatMessage) -> tuple[ChatMessage, ChatMessage]:
-    """Return a message as two, parted at the line or word end that is last before its middle, if one is near."""
+    """Return a message as two, cut at a line or a word that ends near its middle."""
     text = message.text
     middle = len(text) // 2
     nearest = max(text.rfind(end, middle - middle // 2, middle) for end in ("\n", " "))

@@ -1,4 +1,4 @@
-"""The entries of a view since its newest condensation: whole rounds of calls, and entries by their role."""
+"""The entries of a view since its newest condensation: rounds of calls, and entries by role."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Fold:
         return gives_way.difference(self._newest_lists.values(), self._awaited())
 
     def _add_result(self, place: int, call_id: str) -> bool:
-        """Add a result to the round of the newest open call of an id, and say whether there is one."""
+        """Add a result to the round of the newest open call of an id. Return whether there is one."""
         callers = self._open.get(call_id)
         if callers is None:
             return False

@@ -1,4 +1,4 @@
-"""The entries of a view at one time: their units, those that stay, and the order in which others go."""
+"""The entries of a view at one time: their units, and the order in which they go."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ViewOutline:
 
     @cached_property
     def kept(self) -> frozenset[int]:
-        """The positions that no condenser forgets: whole units with an entry that the view keeps by its role."""
+        """The positions that no condenser forgets: units with an entry that the view keeps."""
         return frozenset(places_in(self.unit_of[place] for place in self._kept))
 
     @cached_property
@@ -132,7 +132,10 @@ class ViewOutline:
         return units
 
     def place(self, forgotten: Collection[int]) -> int:
-        """Return where a summary of entries goes, counted without them: where the last of them was."""
+        """Return the position of a summary, counted without the entries that it stands for.
+
+        It goes where the last of them was.
+        """
         cut = self._cuts[bisect_right(self._cuts, max(forgotten, default=-1) + 1) - 1]
         return cut - sum(place < cut for place in forgotten)
 

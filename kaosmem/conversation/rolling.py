@@ -21,7 +21,7 @@ from kaosmem.tokens.counters import TokenCounter
 _LEAST_PROGRESS = 10
 """A condensation frees at least this part of a view, a tenth. Less is not worth a record."""
 _WITH_RESERVE = 0.9
-"""A view is brought below its limit by a tenth. Else the next entry would exceed the limit again."""
+"""The share of a limit that a view may take. With more, the next entry would exceed it again."""
 
 
 class Size(NamedTuple):
@@ -36,7 +36,9 @@ class Size(NamedTuple):
 
 
 class RollingCondenser(Condenser):
-    """Forgets half of the view when it is too large: the agent's oldest actions first, users' messages last.
+    """Forgets half of the view when it is too large.
+
+    The agent's oldest actions go first, and users' messages last.
 
     Args:
         max_size: Number of entries above which the view is halved. None: no limit.
@@ -120,7 +122,7 @@ class RollingCondenser(Condenser):
             return view
 
     async def get_condensation(self, outline: ViewOutline, limit: int | None) -> Condensation:
-        """Return the record that condenses a view. Raises NoCondensationError where there is none."""
+        """Return the record that condenses a view. Raises NoCondensationError if there is none."""
         return self.record(outline, self.choice(outline, limit))
 
     def choice(self, outline: ViewOutline, limit: int | None, *, replaced: int = 0) -> list[Unit]:

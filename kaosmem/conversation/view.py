@@ -67,11 +67,15 @@ class ConversationView(Sequence[ConversationEvent]):
 
     @property
     def cut_points(self) -> list[int]:
-        """The positions, 0 to n, where it may be cut: nothing that belongs together is on both sides."""
+        """The positions, 0 to n, where it may be cut: no unit is on both sides."""
         return self._fold.cuts(0)
 
     def cuts_from(self, start: int, shown: Collection[int] = ()) -> list[int]:
-        """Return the positions from a cut point on where it may be cut, beside entries that are shown in any case."""
+        """Return the positions from a cut point on where it may be cut.
+
+        Args:
+            shown: Positions of entries that are shown in any case, so that their units may be cut.
+        """
         return self._fold.cuts(start, shown)
 
     @property
@@ -100,7 +104,7 @@ class ConversationView(Sequence[ConversationEvent]):
         return {place for position in self._fold.kept() for place in self.unit(position)}
 
     def unit(self, position: int) -> Sequence[int]:
-        """Return the positions of the entries that stay together with one, ascending: a round, or the entry alone."""
+        """Return the positions of an entry's unit, ascending: a round, or the entry alone."""
         return self._fold.unit(position)
 
     def caller(self, position: int) -> int | None:
@@ -173,7 +177,7 @@ class ConversationView(Sequence[ConversationEvent]):
         return lost
 
     def _covered(self, forgotten: Collection[int]) -> list[int]:
-        """Return the ids of the summaries in place of nothing but forgotten events, or summaries of such."""
+        """Return the ids of the summaries of forgotten events alone, or of such summaries."""
         shown = self._replaced.keys() & self._fold.places.keys()
         return [each for each in shown if self._is_covered(each, forgotten)]
 
