@@ -57,31 +57,41 @@ def parsed(line: str) -> TextRecord:
     """
     try:
         value = json.loads(line)
-        if isinstance(value, str):
-            return TextRecord(storable(value), "", {})
-        if not isinstance(value, dict):
-            return TextRecord(storable(_compact(value)), "", {})
-        text = next((value[name] for name in _TEXTS if isinstance(value.get(name), str)), None)
-        text = _compact(value) if text is None else text
+        text = _text_of(value)
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg.lower()} at column {error.colno}") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    fields = {name: _scalar(value.get(name)) for name in ("title", "timestamp")}
-    fields["record"] = _scalar(value.get("id"))
-    documents = (_scalar(value[name]) for name in _DOCUMENTS if name in value)
-    fields["document"] = next((document for document in documents if document), None)
-    kept: dict[str, JSONValue] = {
-        name: field for name, field in fields.items() if field not in (None, "")
-    }
+    if not isinstance(value, dict):
+        return TextRecord(storable(text), "", {})
     role = value.get("role")
     if not isinstance(role, str) or len(role) > _MAX_ROLE_CHARS or not role.isprintable():
         role = ""
-    return TextRecord(storable(text), role, kept)
+    return TextRecord(storable(text), role, _fields_of(value))
 
 
-def _compact(value: JSONValue) -> str:
+def _text_of(value: JSONValue) -> str:
+    """Return the text of a record, or the record as compact JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        for name in _TEXTS:
+            text = value.get(name)
+            if isinstance(text, str):
+                return text
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _fields_of(record: dict[str, JSONValue]) -> dict[str, JSONValue]:
+    """Return the fields of a record that ranking and filters may use, without empty ones."""
+    documents = [_scalar(record.get(name)) for name in _DOCUMENTS]
+    fields = {
+        "title": _scalar(record.get("title")),
+        "timestamp": _scalar(record.get("timestamp")),
+        "record": _scalar(record.get("id")),
+        "document": next(filter(None, documents), None),
+    }
+    return {name: field for name, field in fields.items() if field not in (None, "")}
 
 
 def _scalar(value: JSONValue) -> str | int | float | None:
