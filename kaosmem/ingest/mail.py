@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC
 from email.header import decode_header, make_header
 from email.message import Message
@@ -39,25 +39,24 @@ def _message(data: bytes, place: str) -> Iterator[Part | Lost]:
     message = BytesParser().parsebytes(data)
     headers = {name: _header(message, name) for name in _SHOWN_HEADERS}
     shown = "\n".join(f"{name}: {header}" for name, header in headers.items() if header)
-    metadata: dict[str, JSONValue] = {}
-    if subject := headers.get("Subject"):
-        metadata["title"] = subject
-        metadata["heading"] = subject
-    if timestamp := _timestamp(headers.get("Date", "")):
-        metadata["timestamp"] = timestamp
     parts = [part for part in message.walk() if not part.is_multipart()]
-    body = max(
-        filter(_is_body, parts),
-        key=lambda part: part.get_content_subtype() == "plain",
-        default=None,
-    )
-    text = storable(f"{shown}\n\n{_text(body) if body else ''}")
-    untitled = (piece._replace(title="") for piece in cut(text, Syntax.TEXT))
-    yield Part(untitled, place, metadata=metadata, role=_sender(headers.get("From", "")))
+    bodies = [part for part in parts if _is_body(part)]
+    bodies.sort(key=lambda part: part.get_content_subtype() != "plain")
+    body = _text(bodies[0]) if bodies else ""
+    pieces = cut(storable(f"{shown}\n\n{body}"), Syntax.TEXT)
+    untitled = (piece._replace(title="") for piece in pieces)
+    yield Part(untitled, place, metadata=_metadata(headers), role=_sender(headers["From"]))
     for part in parts:
         if not _is_body(part):
             name = one_line(part.get_filename() or part.get_content_type(), 100)
             yield Lost(f"{place}/{name}", "an attachment", "save it as a file of its own")
+
+
+def _metadata(headers: Mapping[str, str]) -> dict[str, JSONValue]:
+    """Return the title and the time of a message, as far as its headers state them."""
+    subject = headers["Subject"]
+    stated = {"title": subject, "heading": subject, "timestamp": _timestamp(headers["Date"])}
+    return {name: value for name, value in stated.items() if value}
 
 
 def _is_body(part: Message) -> bool:
