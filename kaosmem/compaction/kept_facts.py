@@ -115,10 +115,10 @@ class KeptFacts:
     def listed(self, text: str, room: int) -> str:
         """Return the lists that a text needs, in at most `room` tokens, or "" for none.
 
-        All rules are listed, oldest first. Of facts, those that the text does not have: first
-        addresses and paths, then others. In each kind, facts of conversation come before those of
-        tools. New facts and facts of earlier summaries take turns, so that neither fill a list for
-        good. What has no room is left out.
+        All rules are listed, oldest first. Of facts, those that the text does not have: first the
+        facts of conversation, then those of tools. In each list, addresses and paths come before
+        other facts. New facts and facts of earlier summaries take turns, so that neither fill a
+        list for good. What has no room is left out.
         """
         if room <= 0:
             return ""
@@ -168,8 +168,8 @@ class KeptFacts:
 
     def _in_order(self) -> Iterator[tuple[str, Fact]]:
         """Yield all facts in the order in which they get room, each with the heading of its list."""
-        for is_address in (True, False):
-            for heading, new in self._new.items():
+        for heading, new in self._new.items():
+            for is_address in (True, False):
                 both = zip_longest(
                     [fact for fact in new if (fact.rank == 0) == is_address],
                     [fact for fact in self._earlier[heading] if (fact.rank == 0) == is_address],
@@ -180,7 +180,7 @@ class KeptFacts:
 
 
 def _newest_of_each(rules: Iterable[str]) -> list[str]:
-    """Return each rule once, on one line and without credentials, at the place where it was last said."""
+    """Return each rule once, on one line and without credentials, in the order of their last use."""
     last = {" ".join(without_credentials(rule).split()): place for place, rule in enumerate(rules)}
     return sorted(last, key=last.__getitem__)
 
