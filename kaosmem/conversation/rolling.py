@@ -21,7 +21,7 @@ from kaosmem.tokens.counters import TokenCounter
 _LEAST_PROGRESS = 10
 """A condensation frees at least this part of a view, a tenth. Less is not worth a record."""
 _WITH_RESERVE = 0.9
-"""The share of a limit that a view may take. With more, the next entry would exceed it again."""
+"""The share of its tokens that a view may take. With more, the next entry would exceed them again."""
 
 
 class Size(NamedTuple):
@@ -140,7 +140,7 @@ class RollingCondenser(Condenser):
         """
         whole = Size(len(outline.events), sum(outline.sizes))
         limits = self.limits(limit)
-        within = Size(*(most * _WITH_RESERVE for most in limits))
+        within = limits._replace(tokens=limits.tokens * _WITH_RESERVE)
         half = self._half(whole, limits)
         left = whole._replace(entries=whole.entries + replaced)
         chosen: list[Unit] = []
@@ -149,15 +149,14 @@ class RollingCondenser(Condenser):
             (outline.users, half),
             (outline.giving_way, within),
         ):
-            if chosen and left.fits(within):
+            if left.fits(within) and self._is_enough(whole, left, limits, replaced):
                 break
             for unit in units:
                 if left.fits(goal):
                     break
                 chosen.append(unit)
                 left = Size(left.entries - len(unit), left.tokens - outline.tokens_of(unit))
-        freed = Size(whole.entries - left.entries, whole.tokens - left.tokens)
-        if self._is_enough(whole, freed, limits, replaced):
+        if self._is_enough(whole, left, limits, replaced):
             return chosen
         raise NoCondensationError(
             f"of {whole.entries} entries {sum(map(len, chosen))} may be left out, which is too "
@@ -219,14 +218,16 @@ class RollingCondenser(Condenser):
         return Size(*halves)
 
     @staticmethod
-    def _is_enough(whole: Size, freed: Size, limits: Size, replaced: int) -> bool:
-        """Return whether so much is worth a record.
+    def _is_enough(whole: Size, left: Size, limits: Size, replaced: int) -> bool:
+        """Return whether a view that is brought to a size is worth a record.
 
-        A summary in its place is at most half as long.
+        A summary is at most half as long as what it stands for.
         """
         if whole.tokens <= limits.tokens or whole.entries > limits.entries:
-            return freed.entries > 0 and freed.entries * _LEAST_PROGRESS >= whole.entries
-        return freed.tokens * _LEAST_PROGRESS >= whole.tokens * (1 + replaced)
+            freed = whole.entries - left.entries
+            return freed > 0 and freed * _LEAST_PROGRESS >= whole.entries
+        freed = whole.tokens - left.tokens
+        return freed * _LEAST_PROGRESS >= whole.tokens * (1 + replaced)
 
     def _check_protected(self, outline: ViewOutline, most: float) -> None:
         kept = outline.kept.difference(places_in(outline.giving_way))
