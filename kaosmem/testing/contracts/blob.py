@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 
-from kaosmem.errors import InvalidArgumentError, MissingFileError
+from kaosmem.errors import MissingFileError
 from kaosmem.stores.blob import BlobStore, InMemoryFileStore
-from kaosmem.testing.contracts.store import IDS, Step, StoreContract, refuses, steps
+from kaosmem.testing.contracts.store import (
+    IDS,
+    WRONG_ID,
+    WRONG_SECONDS,
+    WRONG_TEXT,
+    Step,
+    StoreContract,
+    Wrong,
+    refuses,
+    steps,
+    wrong,
+)
 
 _TEXT = "text/plain"
 _KEYS = ("a", "a/b", "A")
@@ -26,6 +37,12 @@ class BlobContract(StoreContract[BlobStore]):
     expires = True
     reads = tuple(Step(method, (key,)) for method, key in product(("download", "describe"), _KEYS))
     keys = IDS
+    wrong: ClassVar[Mapping[str, Wrong]] = {
+        "key": WRONG_ID,
+        "data": wrong("text", None, 5, [1]),
+        "content_type": WRONG_TEXT,
+        **dict.fromkeys(("ttl", "expires_s"), WRONG_SECONDS),
+    }
 
     def operations(self) -> Iterator[st.SearchStrategy[Step]]:
         lives = st.sampled_from([None, None, self.ttl_s, 2 * self.ttl_s])
@@ -49,23 +66,8 @@ class BlobContract(StoreContract[BlobStore]):
     async def listed(self, store: BlobStore) -> list[str]:
         return await store.list_keys()
 
-    def calls_with(self, store: BlobStore, bad: Any) -> Iterator[Coroutine[Any, Any, object]]:
-        yield store.upload(bad, b"", content_type=_TEXT)
-        yield store.download(bad)
-        yield store.delete(bad)
-        yield store.presign_url(bad)
-
-    def refused(
-        self, store: BlobStore, key: str
-    ) -> Iterator[tuple[type[Exception], Coroutine[Any, Any, object]]]:
-        bad: Any
-        for bad in ("text", None, 5, [1]):
-            yield InvalidArgumentError, store.upload(key, bad, content_type=_TEXT)
-        yield InvalidArgumentError, store.upload(key, b"", content_type=None)  # type: ignore[arg-type]
-        for bad in (0, -1, float("nan"), float("inf"), "60", True):
-            yield InvalidArgumentError, store.upload(key, b"", content_type=_TEXT, ttl=bad)
-        for bad in (0, -1, float("nan"), "60", None):
-            yield InvalidArgumentError, store.presign_url(key, expires_s=bad)
+    async def arguments(self, store: BlobStore, key: str, method: str) -> Mapping[str, Any]:
+        return {"key": key, "data": b"", "content_type": _TEXT}
 
     async def test_each_key_has_a_url_of_its_own(self, store: BlobStore) -> None:
         """Keys that resemble each other have different URLs."""

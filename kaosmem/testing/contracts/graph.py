@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Coroutine, Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 
@@ -15,13 +15,19 @@ from kaosmem.stores.graph import GraphStore, InMemoryGraphStore
 from kaosmem.testing.contracts.store import (
     IDS,
     LARGE,
+    NO_IDS,
     TEXTS,
+    WRONG_COUNT,
+    WRONG_ID,
+    WRONG_IDS,
     Step,
     StoreContract,
+    Wrong,
     refuses,
     steps,
     texts,
     values,
+    wrong,
 )
 
 _ENDS = ("a", "b", "c", "d", "e", "A")
@@ -32,6 +38,19 @@ _relationships = st.builds(
     Relationship, _ends, _ends, _types, texts, _properties, st.sampled_from(["", "", "r", "R"])
 )
 _entities = st.builds(Entity, _ends, texts, texts, texts, st.lists(texts, max_size=2), _properties)
+
+
+_LINK = {"source": "a", "target": "c", "type": "owns"}
+_WRONG_PROPERTIES: tuple[Any, ...] = ({"a": float("nan")}, {1: "a"}, {"a": {1}}, "text")
+_WRONG_ENTITIES: tuple[Any, ...] = (
+    *("b", {"name": "b"}, {"id": "b", "size": 1}, Relationship("a", "b", "owns")),
+    *({"id": "c", "properties": each} for each in _WRONG_PROPERTIES),
+)
+_WRONG_RELATIONSHIPS: tuple[Any, ...] = (
+    *("b", {"source": "a"}, Entity("b")),
+    *({**_LINK, "properties": each} for each in _WRONG_PROPERTIES),
+)
+_WRONG_NAMES = [each for each in NO_IDS if isinstance(each, str)]
 
 
 def _id(relationship: Relationship) -> str:
@@ -45,6 +64,23 @@ class GraphContract(StoreContract[GraphStore]):
     model = InMemoryGraphStore
     reads = (Step("get_entities", (_ENDS,)),)
     keys = IDS
+    wrong: ClassVar[Mapping[str, Wrong]] = {
+        "entity_id": WRONG_ID,
+        "ids": WRONG_IDS,
+        "depth": (*WRONG_COUNT, *wrong(0)),
+        **dict.fromkeys(("relationship_types", "types"), wrong("owns")),
+        "entities": (
+            *wrong(*([Entity("c"), each] for each in _WRONG_ENTITIES)),
+            *wrong([Entity("c"), {"id": ""}], error=InvalidNameError),
+        ),
+        "relationships": wrong(
+            *([Relationship("a", "b", "owns"), each] for each in _WRONG_RELATIONSHIPS)
+        ),
+        "relationship": (
+            *wrong({"source": "a"}, None, 5),
+            *wrong(*_WRONG_NAMES, error=InvalidNameError),
+        ),
+    }
 
     def operations(self) -> Iterator[st.SearchStrategy[Step]]:
         types = st.none() | st.lists(_types, max_size=2)
@@ -70,12 +106,8 @@ class GraphContract(StoreContract[GraphStore]):
     async def listed(self, store: GraphStore) -> list[str]:
         return await store.list_entities()
 
-    def calls_with(self, store: GraphStore, bad: Any) -> Iterator[Coroutine[Any, Any, object]]:
-        yield store.get_neighbors(bad)
-        yield store.delete_entity(bad)
-        yield store.get_entities(["a", bad])
-        if isinstance(bad, str):
-            yield store.delete_relationship(bad)
+    async def arguments(self, store: GraphStore, key: str, method: str) -> Mapping[str, Any]:
+        return {"entity_id": key}
 
     async def linked(self, store: GraphStore, *links: str) -> None:
         """Add relationships, each written `a owns b`."""
@@ -83,29 +115,6 @@ class GraphContract(StoreContract[GraphStore]):
         await store.add_relationships(
             [Relationship(source, target, kind) for source, kind, target in parts]
         )
-
-    def refused(
-        self, store: GraphStore, key: str
-    ) -> Iterator[tuple[type[Exception], Coroutine[Any, Any, object]]]:
-        bad: Any
-        for bad in ("b", {"name": "b"}, {"id": "b", "size": 1}, Relationship("a", "b", "owns")):
-            yield InvalidArgumentError, store.add_entities([Entity("c"), bad])
-        yield InvalidNameError, store.add_entities([Entity("c"), {"id": ""}])
-        for bad in ("b", {"source": "a"}, Entity("b")):
-            related = [Relationship(key, "b", "owns"), bad]
-            yield InvalidArgumentError, store.add_relationships(related)
-        for bad in ({"a": float("nan")}, {1: "a"}, {"a": {1}}, "text"):
-            yield InvalidArgumentError, store.add_entities([{"id": "c", "properties": bad}])
-            relationship = {"source": key, "target": "c", "type": "owns", "properties": bad}
-            yield InvalidArgumentError, store.add_relationships([relationship])
-        for bad in ({"source": key}, None, 5):
-            yield InvalidArgumentError, store.delete_relationship(bad)
-        for bad in (0, -1, 1.5, "1", True, None):
-            yield InvalidArgumentError, store.get_neighbors(key, depth=bad)
-        # One text would be read letter by letter.
-        bad = "owns"
-        yield InvalidArgumentError, store.get_neighbors(key, relationship_types=bad)
-        yield InvalidArgumentError, store.get_entities(bad)
 
     async def test_entities_are_read_by_their_ids(self, store: GraphStore) -> None:
         """Several at once, with all their fields, each once and by id. Unknown ids are left out."""

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 
-from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.stores.history import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.testing.contracts.store import (
     LARGE,
     TEXTS,
+    WRONG_COUNT,
+    WRONG_ID,
     Step,
     StoreContract,
+    Wrong,
     steps,
     texts,
+    wrong,
 )
 from kaosmem.types import OpaqueBlock
 from kaosmem.types.content import (
@@ -59,6 +62,12 @@ _runs = st.sampled_from(["", "r", "r-1"])
 _spoken = st.builds(ChatMessage, st.sampled_from(["user", "assistant", "tool", "critic"]), texts)
 _messages = _spoken | st.just(ChatMessage("assistant", BLOCKS))
 _numbers = st.integers(0, 6)
+_WRONG_MESSAGES = (
+    "text",
+    {"role": "user", "content": "text"},
+    ChatMessage("user", "\ud800"),
+    ChatMessage("\ud800", "text"),
+)
 
 
 class HistoryContract(StoreContract[HistoryProvider]):
@@ -77,6 +86,14 @@ class HistoryContract(StoreContract[HistoryProvider]):
             ("get_messages", "count_messages"), _AGENTS, _SESSIONS
         )
     )
+    # Of the ids of runs, "" is the default of `append`. `clear_run` refuses it: it would delete
+    # every message that has no run.
+    wrong: ClassVar[Mapping[str, Wrong]] = {
+        **dict.fromkeys(("agent_id", "session_id", "run_id"), WRONG_ID),
+        **dict.fromkeys(("limit", "offset"), WRONG_COUNT),
+        "message": wrong(*_WRONG_MESSAGES),
+        "messages": wrong(*([*said("1"), each] for each in _WRONG_MESSAGES)),
+    }
 
     def operations(self) -> Iterator[st.SearchStrategy[Step]]:
         yield steps("append", _agents, _messages, _sessions, _runs)
@@ -104,33 +121,18 @@ class HistoryContract(StoreContract[HistoryProvider]):
     async def listed(self, store: HistoryProvider) -> list[tuple[str, str]]:
         return await store.list_threads()
 
-    def calls_with(self, store: HistoryProvider, bad: Any) -> Iterator[Coroutine[Any, Any, object]]:
-        for agent, session in ((bad, "s"), ("a", bad)):
-            yield store.append(agent, said("1")[0], session_id=session)
-            yield store.append_many(agent, said("1"), session_id=session)
-            yield store.get_messages(agent, session_id=session)
-            yield store.count_messages(agent, session_id=session)
-            yield store.clear(agent, session_id=session)
-            yield store.clear_run(agent, session_id=session, run_id="r")
-        yield store.clear_run("a", session_id="s", run_id=bad)
-        if bad != "":
-            yield store.append("a", said("1")[0], session_id="s", run_id=bad)
-
-    def refused(
-        self, store: HistoryProvider, key: tuple[str, str]
-    ) -> Iterator[tuple[type[Exception], Coroutine[Any, Any, object]]]:
+    async def arguments(
+        self, store: HistoryProvider, key: tuple[str, str], method: str
+    ) -> Mapping[str, Any]:
         agent, session = key
-        bad: Any
-        for bad in (-1, 1.5, "1", True):  # a negative number is no distance from the end
-            yield InvalidArgumentError, store.get_messages(agent, session, bad)
-            yield InvalidArgumentError, store.get_messages(agent, session, offset=bad)
-        spoiled = ChatMessage("\ud800", "text")
-        for bad in ("text", {"role": "user", "content": "text"}, *said("\ud800"), spoiled):
-            yield InvalidArgumentError, store.append(agent, bad, session_id=session)
-            messages = [*said("1"), bad]
-            yield InvalidArgumentError, store.append_many(agent, messages, session_id=session)
-        # It would take every message that was never tagged.
-        yield InvalidNameError, store.clear_run(agent, session_id=session, run_id="")
+        new = said("1")
+        return {
+            "agent_id": agent,
+            "session_id": session,
+            "run_id": "r",
+            "message": new[0],
+            "messages": new,
+        }
 
     async def test_messages_come_back_oldest_first(self, store: HistoryProvider) -> None:
         """In the order in which they were appended, one by one or together."""

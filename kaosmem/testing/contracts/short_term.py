@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 
-from kaosmem.errors import InvalidArgumentError
 from kaosmem.stores.state import InMemoryShortTermMemory, ShortTermMemory
 from kaosmem.testing.contracts.store import (
     IDS,
     LARGE,
     TEXTS,
+    WRONG_ID,
     Step,
     StoreContract,
+    Wrong,
     steps,
     values,
+    wrong,
 )
 
 _SESSIONS = ("a", "a-b", "A")
 _sessions = st.sampled_from(_SESSIONS)
 _states = st.dictionaries(
     st.sampled_from(["plan", "Plan", "plan.step", "", "é"]), values, max_size=3
+)
+
+
+def _nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+_WRONG_STATE = (
+    *wrong(*({"a": each} for each in ({1}, float("nan"), 2**64, "\ud800", _nested(100)))),
+    *wrong({1: "a"}, [1], None),
 )
 
 
@@ -34,6 +49,11 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
     model = InMemoryShortTermMemory
     reads = tuple(Step("get_state", (each,)) for each in _SESSIONS)
     keys = IDS
+    wrong: ClassVar[Mapping[str, Wrong]] = {
+        "session_id": WRONG_ID,
+        "state": _WRONG_STATE,
+        "patch": _WRONG_STATE,
+    }
 
     def operations(self) -> Iterator[st.SearchStrategy[Step]]:
         yield steps("set_state", _sessions, _states)
@@ -52,23 +72,8 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
     async def listed(self, store: ShortTermMemory) -> list[str]:
         return await store.list_states()
 
-    def calls_with(self, store: ShortTermMemory, bad: Any) -> Iterator[Coroutine[Any, Any, object]]:
-        yield store.get_state(bad)
-        yield store.set_state(bad, {})
-        yield store.update_state(bad, {})
-        yield store.clear(bad)
-
-    def refused(
-        self, store: ShortTermMemory, key: str
-    ) -> Iterator[tuple[type[Exception], Coroutine[Any, Any, object]]]:
-        deep: Any = 1
-        for _ in range(100):
-            deep = [deep]
-        values = [{1}, float("nan"), 2**64, "\ud800", deep]
-        bad: Any
-        for bad in (*({"a": value} for value in values), {1: "a"}, [1], None):
-            yield InvalidArgumentError, store.set_state(key, bad)
-            yield InvalidArgumentError, store.update_state(key, bad)
+    async def arguments(self, store: ShortTermMemory, key: str, method: str) -> Mapping[str, Any]:
+        return {"session_id": key, "state": {}, "patch": {}}
 
     async def test_a_state_replaces_the_one_before(self, store: ShortTermMemory) -> None:
         """Nothing is left of it."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+import math
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 import pytest
 import pytest_asyncio
@@ -64,6 +65,22 @@ TEXTS = (
 LARGE = "größe ☃ " * 100_000
 """Eight hundred thousand characters, of more than a million bytes."""
 
+Wrong: TypeAlias = Sequence[tuple[type[Exception], Any]]
+"""Values that a parameter refuses, each after its error."""
+
+
+def wrong(*values: Any, error: type[Exception] = InvalidArgumentError) -> Wrong:
+    """Return values that a parameter refuses with one error."""
+    return [(error, each) for each in values]
+
+
+WRONG_ID = wrong(*NO_IDS, error=InvalidNameError)
+# One text would be read letter by letter.
+WRONG_IDS = (*wrong(*(["a", each] for each in NO_IDS), error=InvalidNameError), *wrong("ab"))
+WRONG_COUNT = wrong(-1, 1.5, "1", True, None)
+WRONG_SECONDS = wrong(0, -1, math.nan, math.inf, "60", True, None)
+WRONG_TEXT = wrong("\ud800", b"text", None, ["text"])
+
 ids = st.sampled_from(IDS)
 texts = st.sampled_from(TEXTS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 values = st.recursive(
@@ -118,6 +135,7 @@ class StoreContract(Generic[S]):
         store does. expires: whether stored things have times to live. reads: calls that show all
         of the store to the comparison. examples, steps: how much it tries.
     keys: names that a store may mix up. ways: number of ways to remove what is stored under a key.
+    wrong: values that the calls refuse, by the name of their parameter.
     ttl_s: seconds that stored things live in tests, and `wait` lets pass.
     """
 
@@ -128,6 +146,7 @@ class StoreContract(Generic[S]):
     reads: ClassVar[Iterable[Step]] = ()
     keys: ClassVar[tuple[Any, ...]] = KEYS
     ways: ClassVar[int] = 2
+    wrong: ClassVar[Mapping[str, Wrong]]
     examples: ClassVar[int] = 25
     steps: ClassVar[int] = 25
     ttl_s: ClassVar[float] = 3_600.0
@@ -188,14 +207,17 @@ class StoreContract(Generic[S]):
         """Return all keys that the store lists."""
         raise NotImplementedError
 
-    def calls_with(self, store: S, bad: Any) -> Iterator[Coroutine[Any, Any, object]]:
-        """Yield a call of each method that takes an id, with a bad one."""
+    async def arguments(self, store: S, key: Any, method: str) -> Mapping[str, Any]:
+        """Return arguments that a method takes, by parameter. Those of other methods may be there.
+
+        key: the one key that the store has.
+        """
         raise NotImplementedError
 
     def refused(
         self, store: S, key: Any
     ) -> Iterable[tuple[type[Exception], Coroutine[Any, Any, object]]]:
-        """Yield calls that are refused, each after its error.
+        """Yield further calls that are refused, each after its error.
 
         key: the one key that the store has.
         """
@@ -280,18 +302,19 @@ class StoreContract(Generic[S]):
                 assert await self.listed(store) == sorted(keys[done:])
 
     @pytest.mark.asyncio
-    async def test_ids_that_are_none_are_refused(self, store: S) -> None:
-        """Nothing is written, read or removed under an empty id, or one that can't be."""
-        for bad in NO_IDS:
-            for call in self.calls_with(store, bad):
-                await refuses(InvalidNameError, call)
-        assert await self.listed(store) == []
-
-    @pytest.mark.asyncio
     async def test_refused_calls_change_nothing(self, store: S) -> None:
-        """An argument that cannot be accepted is a typed error, and all stays as it was."""
+        """A wrong id or value in any place of any call is a typed error, and all stays as it was."""
         key = self.keys[0]
         await self.put(store, key)
+        for name, method in inspect.getmembers(self.protocol, inspect.iscoroutinefunction):
+            valid = await self.arguments(store, key, name)
+            parameters = [*inspect.signature(method).parameters.values()][1:]
+            given = {each.name: valid[each.name] for each in parameters if each.name in valid}
+            for each in parameters:
+                for error, bad in self.wrong.get(each.name, ()):
+                    if bad != each.default:
+                        call = getattr(store, name)(**given | {each.name: bad})
+                        await refuses(error, call, f"{name}({each.name}={bad!r:.80})")
         for error, call in self.refused(store, key):
             await refuses(error, call)
         assert await self.has(store, key)
@@ -390,7 +413,10 @@ class StoreMachine(RuleBasedStateMachine, Generic[S]):
         return self._runner.get_loop().run_until_complete(asked)
 
 
-async def refuses(error: type[Exception], asked: Coroutine[Any, Any, object]) -> None:
+async def refuses(
+    error: type[Exception], asked: Coroutine[Any, Any, object], call: str = "the call"
+) -> None:
     """Expect an error; a store that does as it was told fails."""
     with pytest.raises(error):
         await asked
+        pytest.fail(f"{call} is not refused")

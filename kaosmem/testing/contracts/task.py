@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 
-from kaosmem.errors import DuplicateError, InvalidArgumentError, InvalidNameError, NotFoundError
-from kaosmem.stores.task_list import Task, TaskList
+from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError
+from kaosmem.stores.task_list import Task, TaskList, TaskStatus
 from kaosmem.stores.tasks import InMemoryTaskStore, TaskStore
 from kaosmem.testing.contracts.store import (
     IDS,
     KEYS,
     LARGE,
-    NO_IDS,
     TEXTS,
+    WRONG_COUNT,
+    WRONG_ID,
     Step,
     StoreContract,
+    Wrong,
     refuses,
     steps,
+    wrong,
 )
 
 # Written out again, so that this states the rules and does not repeat the package's code.
@@ -58,6 +61,10 @@ _TASKS = ("t", "T")
 _conversations = st.sampled_from(_CONVERSATIONS)
 _agents = st.sampled_from(_AGENTS)
 _tasks = st.sampled_from(_TASKS)
+_WRONG_TASKS: tuple[Any, ...] = (
+    *(Task("v", "v", TaskStatus.SUCCEEDED), Task("v", "v", retry_count=1)),
+    *("title", {"id": "v"}, None),
+)
 
 
 def _new(task_id: str) -> Task:
@@ -82,6 +89,15 @@ class TaskContract(StoreContract[TaskStore]):
     model = InMemoryTaskStore
     reads = tuple(Step("get_task_list", key) for key in product(_CONVERSATIONS, _AGENTS))
     ways = 0  # a board stays
+    wrong: ClassVar[Mapping[str, Wrong]] = {
+        **dict.fromkeys(("conversation_id", "agent_id", "task_id"), WRONG_ID),
+        "max_retries": WRONG_COUNT,
+        "status": wrong("done", "", "PLANNED", None, 1),
+        "tasks": (
+            *wrong(*([Task("u", "new"), each] for each in _WRONG_TASKS)),
+            *wrong([Task("u", "new"), Task("u", "new")], error=DuplicateError),
+        ),
+    }
 
     def operations(self) -> Iterator[st.SearchStrategy[Step]]:
         board = (_conversations, _agents)
@@ -132,39 +148,28 @@ class TaskContract(StoreContract[TaskStore]):
     async def listed(self, store: TaskStore) -> list[_Board]:
         return await store.list_boards()
 
-    def calls_with(self, store: TaskStore, bad: Any) -> Iterator[Coroutine[Any, Any, object]]:
-        for key in ((bad, "a"), ("c", bad)):
-            yield store.create_task_list(*key)
-            yield store.get_task_list(*key)
-            yield store.add_tasks(key[0], key[1], [])
-            for act in ("in_progress", "increment", "force"):
-                yield act_on(store, key, "t", act)
-        yield store.settle_conversation(bad)
+    async def arguments(self, store: TaskStore, key: _Board, method: str) -> Mapping[str, Any]:
+        conversation, agent = key
+        if method == "create_task_list":
+            agent = "another"
+        return {
+            "conversation_id": conversation,
+            "agent_id": agent,
+            "task_id": "t",
+            "status": "in_progress",
+            "tasks": [],
+        }
 
     def refused(
         self, store: TaskStore, key: _Board
     ) -> Iterator[tuple[type[Exception], Coroutine[Any, Any, object]]]:
         other = (key[0], "another")
-        new = Task("u", "new")
-        bad: Any
         yield DuplicateError, store.create_task_list(*key, [Task("u", "other")])
-        yield DuplicateError, store.create_task_list(*other, [new, new])
-        for bad in (Task("t", "again"), new):
-            yield DuplicateError, store.add_tasks(*key, [new, bad])
-        for bad in (Task("v", "v", "succeeded"), Task("v", "v", retry_count=1)):  # type: ignore[arg-type]
-            yield InvalidArgumentError, store.add_tasks(*key, [new, bad])
-            yield InvalidArgumentError, store.create_task_list(*other, [new, bad])
-        for bad in ("title", {"id": "v"}, None):
-            yield InvalidArgumentError, store.add_tasks(*key, [new, bad])
-        for bad in ("done", "", "PLANNED", None, 1):
-            yield InvalidArgumentError, store.update_status(*key, "t", bad)
-        for bad in (-1, 1.5, "1", True, None):
-            yield InvalidArgumentError, store.create_task_list(*other, max_retries=bad)
-        for act in ("in_progress", "increment", "force"):
-            for bad in NO_IDS:
-                yield InvalidNameError, act_on(store, key, bad, act)
-            for board, task in ((other, "t"), (key, "T"), (key, "t ")):
-                yield NotFoundError, act_on(store, board, task, act)
+        yield DuplicateError, store.add_tasks(*key, [Task("u", "new"), Task("t", "again")])
+        for act, (board, task) in product(
+            ("in_progress", "increment", "force"), ((other, "t"), (key, "T"), (key, "t "))
+        ):
+            yield NotFoundError, act_on(store, board, task, act)
         yield NotFoundError, store.add_tasks(*other, [Task("t", "title")])
         yield KeyError, store.update_status(*other, "t", "in_progress")
 
