@@ -98,23 +98,17 @@ class Service(ABC, Generic[W]):
                 self._pid = os.getpid()
             asked = submit(self._workers)
         answer = asyncio.wrap_future(asked)
-        if timeout_s is None:
-            return await answer
-        late: list[bool] = []
-        turn = asyncio.get_running_loop().call_later(timeout_s, lambda: late.append(asked.cancel()))
         try:
-            return await answer
+            await asyncio.wait([answer], timeout=timeout_s)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not any(late) or (task is not None and task.cancelling()):
-                raise
+            answer.cancel()
+            raise
+        if asked.cancel():  # no worker has begun
             raise DurabilityError(
                 f"{self!r} had no connection free within {timeout_s:g} s; nothing has changed, try "
-                "again with fewer "
-                "calls at once, or raise max_connections or timeout_s"
-            ) from None
-        finally:
-            turn.cancel()
+                "again with fewer calls at once, or raise max_connections or timeout_s"
+            )
+        return await answer
 
     @abstractmethod
     def _start(self) -> W:

@@ -9,8 +9,8 @@ from types import TracebackType
 from kaosmem.arguments import Clock
 from kaosmem.backends.folder import FolderFileStore
 from kaosmem.backends.sqlite.database import SqliteDatabase, local_path
-from kaosmem.backends.sqlite.graph import SqliteGraphStore
 from kaosmem.backends.sqlite.stores import (
+    SqliteGraphStore,
     SqliteHistoryProvider,
     SqliteLongTermMemory,
     SqliteShortTermMemory,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterable, AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
@@ -24,7 +23,6 @@ from kaosmem.names import check_id, shown, shown_location
 from kaosmem.stores.blob import (
     BlobInfo,
     Bytes,
-    changed_blob,
     check_bytes,
     checked,
     checksum,
@@ -53,7 +51,6 @@ _MAX_NAME_CHARS = 200  # servers that keep files allow 255 bytes for a segment o
 _MAX_KEY_BYTES = 700  # S3 allows 1,024 with the prefix
 _UNKNOWN_TYPE = "application/octet-stream"
 """The media type of an object of others that has none."""
-_SPOOLED_BYTES = 8 * 1024 * 1024
 
 
 class S3FileStore:
@@ -68,7 +65,7 @@ class S3FileStore:
         its own.
     clock: returns times with a zone. The times to live are measured by it.
     max_connections: requests of one event loop under way at once. More calls than that wait for
-        their turn; streams do not.
+        their turn.
     timeout_s: seconds that one request, or the wait for its turn, may take.
     options: settings of obstore's S3Store, such as `endpoint`, `region`, `access_key_id` and
         `secret_access_key`. Missing settings come from the environment (`AWS_ACCESS_KEY_ID` and so
@@ -135,50 +132,12 @@ class S3FileStore:
         async with self._turn():
             await self._store.put_async(path, blob, attributes=attributes)
 
-    async def upload_stream(
-        self, key: str, chunks: AsyncIterable[bytes], *, content_type: str, ttl: float | None = None
-    ) -> None:
-        """Store bytes as they come.
-
-        They wait in a temporary file on the disk until their checksum is known.
-
-        The object is there once all of it is stored. If `chunks` raises, the earlier bytes of the
-        key stay.
-        """
-        path = _path(key)
-        attributes = self._attributes(key, content_type, ttl)
-        digest = sha256()
-        with SpooledTemporaryFile(_SPOOLED_BYTES) as spooled:
-            async for chunk in chunks:
-                digest.update(chunk)
-                await asyncio.to_thread(spooled.write, chunk)
-            spooled.seek(0)
-            async with self._turn():
-                whole = {**attributes, _CHECKSUM: digest.hexdigest()}
-                await self._store.put_async(path, spooled, attributes=whole)
-
     async def download(self, key: str) -> bytes:
         async with self._turn():
             found = await self._get(key)
             data = bytes(await found.bytes_async())
         wanted = found.attributes.get(_CHECKSUM)
         return data if wanted is None else checked(key, data, wanted)
-
-    async def download_stream(
-        self, key: str, *, chunk_bytes: int = 1024 * 1024
-    ) -> AsyncIterator[bytes]:
-        """Yield the bytes in chunks of at least this size, but for the last.
-
-        Raises MissingFileError, and CorruptionError after the last chunk if the bytes have changed.
-        """
-        digest = sha256()
-        with _as_durability_error():
-            found = await self._get(key)
-            async for chunk in found.stream(chunk_bytes):
-                digest.update(chunk)
-                yield bytes(chunk)
-        if found.attributes.get(_CHECKSUM, digest.hexdigest()) != digest.hexdigest():
-            raise changed_blob(key)
 
     async def describe(self, key: str) -> BlobInfo:
         async with self._turn():

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from datetime import UTC, datetime
-from heapq import heappop, heappush
-from itertools import count
 from typing import Generic, TypeVar
 
 from kaosmem.arguments import Clock, check_clock, check_ttl
@@ -37,10 +36,9 @@ class Expiries(Generic[K]):
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock = utc_now if clock is None else check_clock(clock)
-        self._times: dict[K, tuple[float, int]] = {}
-        self._queue: list[tuple[float, int, K]] = []
-        # So that keys are never compared, and a time that was replaced is known.
-        self._numbers = count()
+        self._times: dict[K, float] = {}
+        self._earliest = math.inf
+        """No key expires before this time."""
 
     def set(self, key: K, ttl: float | None) -> None:
         """Let a key expire `ttl` seconds from now, None for never. Raises InvalidArgumentError."""
@@ -52,9 +50,8 @@ class Expiries(Generic[K]):
 
     def set_time(self, key: K, time: float) -> None:
         """Let a key expire at a time, in seconds since 1970."""
-        number = next(self._numbers)
-        self._times[key] = time, number
-        heappush(self._queue, (time, number, key))
+        self._times[key] = time
+        self._earliest = min(self._earliest, time)
 
     def discard(self, key: K) -> None:
         """Let a key stay."""
@@ -62,11 +59,11 @@ class Expiries(Generic[K]):
 
     def pop_due(self) -> list[K]:
         """Return the keys whose time has come, once."""
-        due: list[K] = []
-        now = self.clock().timestamp() if self._queue else 0.0
-        while self._queue and self._queue[0][0] <= now:
-            time, number, key = heappop(self._queue)
-            if self._times.get(key) == (time, number):
-                del self._times[key]
-                due.append(key)
+        now = self.clock().timestamp() if self._times else 0.0
+        if now < self._earliest:
+            return []
+        due = [key for key, time in self._times.items() if time <= now]
+        for key in due:
+            del self._times[key]
+        self._earliest = min(self._times.values(), default=math.inf)
         return due

@@ -50,19 +50,16 @@ class GraphStore(Protocol):
         entity_id: str,
         depth: int = 1,
         relationship_types: Collection[str] | None = None,
-        *,
-        types: Collection[str] | None = None,
     ) -> SubGraph:
         """Return an entity and its neighbourhood, along relationships in either direction.
 
         entities: itself and the entities up to `depth` hops away, nearest first, then by id.
         relationships: all relationships of the entities less than `depth` hops away, those of
             nearer ones first, then by source, target, type and id.
-        relationship_types: walk and return only these types. None: all types. `types` is a short
-            name for it.
+        relationship_types: walk and return only these types. None: all types.
         An unknown entity has an empty neighbourhood.
-        Raises InvalidNameError for the id, InvalidArgumentError for a depth below 1, for types
-        given as one str and for types given under both names.
+        Raises InvalidNameError for the id and the types, InvalidArgumentError for a depth below 1
+        and for types given as one str.
         """
 
     async def delete_entity(self, entity_id: str) -> None:
@@ -106,23 +103,17 @@ class CypherCapable(Protocol):
         """
 
 
-def check_relationship_types(
-    given: Collection[str] | None, types: Collection[str] | None = None
-) -> frozenset[str] | None:
+def check_relationship_types(given: Collection[str] | None) -> frozenset[str] | None:
     """Return types of relationships.
 
-    Raises InvalidArgumentError for one str, which would be read letter by letter.
+    Raises InvalidArgumentError for one str, which would be read letter by letter, and
+    InvalidNameError for a type that no relationship can have.
     """
-    if given is not None and types is not None:
-        raise InvalidArgumentError(
-            "relationship_types and types are one argument; give one of them"
-        )
-    given = types if given is None else given
     if isinstance(given, str):
         raise InvalidArgumentError(
             f"relationship_types is the str {shown(given)}; give a list of types"
         )
-    return None if given is None else frozenset(given)
+    return None if given is None else frozenset(check_id(each, "type") for each in given)
 
 
 def id_of_relationship(given: str | Relationship | Mapping[str, JSONValue]) -> str:
@@ -154,14 +145,10 @@ class BaseGraphStore(GraphStore):
         entity_id: str,
         depth: int = 1,
         relationship_types: Collection[str] | None = None,
-        *,
-        types: Collection[str] | None = None,
     ) -> SubGraph:
         check_id(entity_id, "entity id")
         check_count(depth, "depth", least=1)
-        return await self._around(
-            entity_id, depth, check_relationship_types(relationship_types, types)
-        )
+        return await self._around(entity_id, depth, check_relationship_types(relationship_types))
 
     async def get_entities(self, ids: Iterable[str]) -> list[Entity]:
         wanted = {check_id(each, "entity id") for each in check_several(ids, "ids")}

@@ -159,11 +159,9 @@ class Task:
 
     def settled(self) -> Task:
         """Return the task, succeeded where it was in progress."""
-        return (
-            replace(self, status=TaskStatus.SUCCEEDED)
-            if self.status == TaskStatus.IN_PROGRESS
-            else self
-        )
+        if self.status == TaskStatus.IN_PROGRESS:
+            return replace(self, status=TaskStatus.SUCCEEDED)
+        return self
 
     def _expect(self, *statuses: TaskStatus) -> None:
         if self.status not in statuses:
@@ -225,6 +223,11 @@ class TaskList:
                     f"task {shown(task.id)} is new and {task.status}; a new one is planned"
                 )
         return replace(self, tasks=(*self.tasks, *new))
+
+    @property
+    def in_progress(self) -> int:
+        """Return the number of tasks in progress."""
+        return sum(task.status == TaskStatus.IN_PROGRESS for task in self.tasks)
 
     def settled(self) -> TaskList:
         """Return the board with each task in progress succeeded."""

@@ -206,11 +206,7 @@ class InMemoryTaskStore(BaseTaskStore):
 
     async def _settle(self, conversation_id: str) -> int:
         boards = self._conversations.get(conversation_id, {})
-        lingering = sum(
-            task.status == TaskStatus.IN_PROGRESS
-            for board in boards.values()
-            for task in board.tasks
-        )
+        lingering = sum(board.in_progress for board in boards.values())
         boards |= {agent_id: board.settled() for agent_id, board in boards.items()}
         return lingering
 

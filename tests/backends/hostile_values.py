@@ -82,7 +82,9 @@ async def read(stores: Any, name: str, query: str) -> list[Any]:
         ],
         [
             each.description
-            for each in (await stores.graph.get_neighbors(name, types=[name])).relationships
+            for each in (
+                await stores.graph.get_neighbors(name, relationship_types=[name])
+            ).relationships
         ],
         [task.title for task in board.tasks] if board else None,
     ]

@@ -11,8 +11,8 @@ import pytest
 
 from kaosmem.backends import FolderFileStore
 from kaosmem.backends.sqlite.database import SqliteDatabase
-from kaosmem.backends.sqlite.graph import SqliteGraphStore
 from kaosmem.backends.sqlite.stores import (
+    SqliteGraphStore,
     SqliteHistoryProvider,
     SqliteLongTermMemory,
     SqliteShortTermMemory,

@@ -85,12 +85,13 @@ class OnPostgres:
         return self.of_tenant(store._database.tenant)
 
     def of_tenant(self, tenant: str) -> Any:
-        return self.over(
-            PostgresDatabase(self.url, schema="contracts", tenant=tenant, max_connections=4)
+        self.database = PostgresDatabase(
+            self.url, schema="contracts", tenant=tenant, max_connections=4
         )
+        return self.over(self.database)
 
     async def close(self, store: Any) -> None:
-        await store._database.close()
+        await self.database.close()
 
     def over(self, database: PostgresDatabase) -> Any:
         return type(self).kind(database)
@@ -375,7 +376,7 @@ async def test_a_graph_refuses_values_that_it_cannot_hold(postgres: str) -> None
                 await graph.query_cypher("RETURN $value", {"value": value})  # type: ignore[dict-item]
         hostile = "Mem) RETURN n UNION MATCH (m"
         await graph.add_relationships([{"source": "a", "target": "b", "type": hostile}])
-        (found,) = (await graph.get_neighbors("a", types=[hostile])).relationships
+        (found,) = (await graph.get_neighbors("a", relationship_types=[hostile])).relationships
         assert found.type == hostile
 
 
@@ -465,7 +466,7 @@ async def test_the_type_of_a_relationship_is_its_label(postgres: str) -> None:
             assert len(rows) == found, label
         named = await graph.query_cypher("MATCH (a)-[:WORKS_AT]->(b) RETURN a.id AS a, b.id AS b")
         assert named == [{"a": "ann", "b": "acme"}]
-        around = await graph.get_neighbors("ann", types=["works at", "属于"])
+        around = await graph.get_neighbors("ann", relationship_types=["works at", "属于"])
         assert {each.type for each in around.relationships} == {"works at", "属于"}
         await graph.add_relationships(
             [Relationship("ann", "acme", "LEFT", id=around.relationships[0].id)]
@@ -483,7 +484,9 @@ async def test_the_number_of_labels_is_bounded(postgres: str) -> None:
         labels = await graph.query_cypher("MATCH ()-[r]->() RETURN DISTINCT label(r) AS label")
         assert len(labels) == MAX_LABELS
         for number in (0, MAX_LABELS + 19):
-            around = await graph.get_neighbors("n" + str(number), types=[f"type {number}"])
+            around = await graph.get_neighbors(
+                "n" + str(number), relationship_types=[f"type {number}"]
+            )
             assert [each.source for each in around.relationships] == ["hub"]
 
 

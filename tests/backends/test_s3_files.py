@@ -67,34 +67,12 @@ class TestHostileValuesOnS3(HostileValues):
         yield {"files": files(self.s3, Clock())}
 
 
-async def test_bytes_that_come_as_a_stream_are_stored_in_parts_and_read_in_chunks(s3: S3) -> None:
-    """More than two parts come back unchanged, in chunks."""
+async def test_large_bytes_are_stored_in_parts(s3: S3) -> None:
+    """More than two parts come back unchanged."""
     store = files(s3, Clock())
-    chunk = bytes(range(256)) * 4_096
-
-    async def chunks() -> AsyncIterator[bytes]:
-        for _ in range(12):
-            yield chunk
-
-    await store.upload_stream("big", chunks(), content_type="application/zip")
-    read = [part async for part in store.download_stream("big", chunk_bytes=2 * len(chunk))]
-    assert b"".join(read) == chunk * 12
-    assert len(read) > 1
-    assert (await store.describe("big")).content_type == "application/zip"
-
-
-async def test_a_stream_that_fails_leaves_the_earlier_bytes(s3: S3) -> None:
-    """The object is replaced with the last part, not before."""
-    store = files(s3, Clock())
-    await store.upload("a", b"whole", content_type=_TEXT)
-
-    async def chunks() -> AsyncIterator[bytes]:
-        yield bytes(6 * 1024 * 1024)
-        raise ValueError("the source failed")
-
-    with pytest.raises(Exception, match="the source failed"):
-        await store.upload_stream("a", chunks(), content_type=_TEXT)
-    assert await store.download("a") == b"whole"
+    data = bytes(range(256)) * 4_096 * 12
+    await store.upload("big", data, content_type="application/zip")
+    assert await store.download("big") == data
 
 
 async def test_a_signed_url_gives_the_bytes_with_their_media_type(s3: S3) -> None:
@@ -185,24 +163,13 @@ async def test_a_key_that_no_object_can_have_as_its_name_is_stored_all_the_same(
 
 
 async def test_bytes_that_have_changed_fail_their_checksum(s3: S3) -> None:
-    """However they were uploaded and are downloaded; a stream says so after its last chunk."""
+    """A download compares the bytes with the checksum of their upload."""
     tenant = str(next(_tenants))
-    chunk = bytes(range(256)) * 4_096
     store = files(s3, Clock(), tenant)
-
-    async def chunks() -> AsyncIterator[bytes]:
-        for _ in range(9):
-            yield chunk
-
     await store.upload("whole", b"rent,900", content_type=_TEXT)
-    await store.upload_stream("streamed", chunks(), content_type=_TEXT)
-    for key in ("whole", "streamed"):
-        change_bytes(s3, f"{tenant}/{key}")
-        with pytest.raises(CorruptionError, match="have changed"):
-            await store.download(key)
-        with pytest.raises(CorruptionError, match="have changed"):
-            async for _ in store.download_stream(key):
-                pass
+    change_bytes(s3, f"{tenant}/whole")
+    with pytest.raises(CorruptionError, match="have changed"):
+        await store.download("whole")
 
 
 def change_bytes(s3: S3, path: str) -> None:

@@ -53,10 +53,6 @@ _TYPES = {
 }
 _DOCUMENTS = (
     "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public",
-    f"""CREATE TABLE collections (
-        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {_TENANT}, name text COLLATE "C" NOT NULL,
-        dimensions integer NOT NULL, UNIQUE (tenant, name)
-    )""",
     # `direction` is the embedding at length 1, in single precision. `fields` are the metadata, NULL
     # if jsonb cannot hold them.
     f"""CREATE TABLE documents (
@@ -106,7 +102,7 @@ def _of_tenants(*tables: str) -> tuple[str, ...]:
 MIGRATIONS: dict[str, tuple[tuple[str, ...], ...]] = {
     "tables": ((*(each.format_map(_TYPES) for each in TABLES), *_of_tenants(*TENANT_TABLES)),),
     "corpora": (_CORPORA,),
-    "vectors": ((*_DOCUMENTS, _MEANINGS, *_of_tenants("collections", "documents", "meanings")),),
+    "vectors": ((*_DOCUMENTS, _MEANINGS, *_of_tenants("documents", "meanings")),),
 }
 """The statements of each version, by part. A part is made when a store first needs it.
 
@@ -150,6 +146,8 @@ class PostgresDatabase(SqlDatabase["_Workers"]):
             await history.append("analyst", ChatMessage("user", "Who owns the deal?"),
             session_id="room-7")
     """
+
+    _part = "tables"
 
     def __init__(
         self,
@@ -221,11 +219,19 @@ class PostgresDatabase(SqlDatabase["_Workers"]):
         shared._tenant = check_id(tenant, "tenant")
         return shared
 
+    def with_part(self, part: str) -> PostgresDatabase:
+        """Return this database for stores that need a part of the schema, and the parts before it."""
+        shared = self._sharing()
+        shared._part = part
+        return shared
+
     async def read(self, work: Callable[[Transaction], T]) -> T:
         return await self.write(work)
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
-        return await self.run(lambda cursor: work(PostgresTransaction(cursor, self._tenant)))
+        return await self.run(
+            lambda cursor: work(PostgresTransaction(cursor, self._tenant)), part=self._part
+        )
 
     async def run(self, work: Callable[[Cursor], T], *, part: str = "tables") -> T:
         """Return the result of `work`, in one transaction. If it raises, nothing changes.
@@ -512,29 +518,32 @@ class PostgresTransaction:
     )
 
     def __init__(self, cursor: Cursor, tenant: str) -> None:
-        self._cursor = cursor
+        self.cursor = cursor
         self._tenant = tenant
 
     def rows(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
         self._execute(statement, values)
-        return self._cursor.fetchall()
+        return self.cursor.fetchall()
 
     def change(self, statement: str, **values: object) -> int:
         self._execute(statement, values)
-        return self._cursor.rowcount
+        return self.cursor.rowcount
 
     def each(self, statement: str, values: Sequence[Mapping[str, object]]) -> None:
         given = [{**each, "tenant": self._tenant} for each in values]
         if len(given) == 1:
-            self._cursor.execute(_for_psycopg(statement), given[0])
+            self.cursor.execute(_for_psycopg(statement), given[0])
         elif given:
-            self._cursor.executemany(_for_psycopg(statement), given)
+            self.cursor.executemany(_for_psycopg(statement), given)
+
+    def texts(self, name: str) -> str:
+        return f"(SELECT value FROM json_array_elements_text(CAST(:{name} AS json)))"
 
     def lock(self, *names: str) -> None:
-        lock(self._cursor, self._tenant, *names)
+        lock(self.cursor, self._tenant, *names)
 
     def _execute(self, statement: str, values: dict[str, object]) -> None:
-        self._cursor.execute(_for_psycopg(statement), values | {"tenant": self._tenant})
+        self.cursor.execute(_for_psycopg(statement), values | {"tenant": self._tenant})
 
 
 def lock(cursor: Cursor, *names: str) -> None:

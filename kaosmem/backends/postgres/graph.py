@@ -7,15 +7,14 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.arguments import check_json, check_text, json_text
-from kaosmem.backends.base import value_of
 from kaosmem.backends.postgres.database import PostgresDatabase, lock
-from kaosmem.entities import Entity, Relationship, SubGraph
+from kaosmem.backends.sql.database import Transaction
+from kaosmem.backends.sql.graph import SqlGraphStore, ends_of
+from kaosmem.entities import Entity, Relationship
 from kaosmem.errors import DurabilityError, InvalidArgumentError
-from kaosmem.stores.graph import BaseGraphStore, walk
 from kaosmem.types import JSONValue
 
 if TYPE_CHECKING:
@@ -101,9 +100,10 @@ def label_of(relationship_type: str) -> str:
     return label[:63] if is_name else _RELATIONSHIP
 
 
-class AGEGraphStore(BaseGraphStore):
-    """A GraphStore in PostgreSQL with the extension Apache AGE. It answers Cypher queries.
+class AGEGraphStore(SqlGraphStore):
+    """A GraphStore in PostgreSQL that answers Cypher queries, by the extension Apache AGE.
 
+    Tables hold the entities and relationships. A graph of AGE beside them is for queries.
     Each tenant of a schema has a graph of its own. Entities have the label `Entity`. A relationship
     has its type as label (see `label_of`), so that `MATCH (a)-[:WORKS_AT]->(b)` finds it. From the
     hundredth label on, new types have the label `Relationship`. Both have the properties `id`,
@@ -114,10 +114,10 @@ class AGEGraphStore(BaseGraphStore):
     """
 
     def __init__(self, database: PostgresDatabase) -> None:
-        self._database = database
+        super().__init__(database)
+        self._postgres = database
         digest = sha256(json.dumps([database.schema, database.tenant]).encode()).hexdigest()
         self._graph = f"kaosmem_{digest[:32]}"
-        self._is_made = False
 
     async def query_cypher(
         self, query: str, params: Mapping[str, JSONValue] | None = None
@@ -138,6 +138,7 @@ class AGEGraphStore(BaseGraphStore):
             )
 
         def ask(cursor: Cursor) -> list[dict[str, Any]]:
+            self._prepare(cursor)
             try:
                 rows = self._cypher(cursor, query, bound, columns=max(1, len(columns)))
             except (
@@ -151,85 +152,44 @@ class AGEGraphStore(BaseGraphStore):
                 ) from error
             return [dict(zip(columns, row, strict=True)) for row in rows]
 
-        return await self._database.run(self._made(ask))
+        return await self._postgres.run(ask)
 
-    async def list_entities(self) -> list[str]:
-        def ids(cursor: Cursor) -> list[str]:
-            query = "MATCH (e:Entity) WHERE e.stored IS NOT NULL RETURN e.id"
-            return sorted(row[0] for row in self._cypher(cursor, query, {}))
+    def _put_entities(self, transaction: Transaction, entities: list[Entity]) -> None:
+        super()._put_entities(transaction, entities)
+        self._put_vertices(self._cursor(transaction), entities, replace=True)
 
-        return await self._database.run(self._made(ids))
-
-    async def delete_all(self) -> None:
-        def delete(cursor: Cursor) -> None:
-            lock(cursor, "graph", self._graph)
-            self._cypher(cursor, "MATCH (e) DETACH DELETE e", {})
-
-        await self._database.run(self._made(delete))
-
-    async def _add_entities(self, entities: list[Entity]) -> None:
-        def add(cursor: Cursor) -> None:
-            lock(cursor, "graph", self._graph)
-            self._put_entities(cursor, entities)
-
-        await self._database.run(self._made(add))
-
-    async def _add_relationships(self, relationships: list[Relationship]) -> None:
-        ends = [
-            Entity(end)
-            for end in sorted({end for each in relationships for end in (each.source, each.target)})
-        ]
-
-        def add(cursor: Cursor) -> None:
-            lock(cursor, "graph", self._graph)
-            self._put_entities(cursor, ends, replace=False)
-            self._delete_relationships(cursor, [each.id for each in relationships])
-            labels = self._labels_of(cursor, {each.type for each in relationships})
-            of_label: dict[str, list[Any]] = {}
-            for each in relationships:
-                of_label.setdefault(labels[each.type], []).append(_fields(each))
-            for label, rows in of_label.items():
-                self._in_parts(
-                    cursor,
-                    "UNWIND $rows AS row MATCH (a:Entity), (b:Entity) WHERE a.id = row.source AND "
-                    "b.id = row.target "
-                    f"CREATE (a)-[:`{label}` {_inline('source', 'target', 'type')}]->(b)",
-                    rows,
-                )
-
-        await self._database.run(self._made(add))
-
-    async def _read_entities(self, ids: list[str]) -> list[Entity]:
-        return await self._database.run(self._made(lambda cursor: self._entities(cursor, ids)[0]))
-
-    async def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
-        def around(cursor: Cursor) -> SubGraph:
-            numbers: list[int] = []
-
-            def entities(ids: list[str]) -> list[Entity]:
-                found, numbers[:] = self._entities(cursor, ids)
-                return found
-
-            return walk(
-                entity_id, depth, entities, lambda _: self._touching(cursor, numbers, types)
+    def _put_relationships(
+        self, transaction: Transaction, relationships: list[Relationship]
+    ) -> None:
+        super()._put_relationships(transaction, relationships)
+        cursor = self._cursor(transaction)
+        self._put_vertices(cursor, ends_of(relationships), replace=False)
+        self._delete_edges(cursor, [each.id for each in relationships])
+        labels = self._labels_of(cursor, {each.type for each in relationships})
+        of_label: dict[str, list[Any]] = {}
+        for each in relationships:
+            of_label.setdefault(labels[each.type], []).append(_fields(each))
+        for label, rows in of_label.items():
+            self._in_parts(
+                cursor,
+                "UNWIND $rows AS row MATCH (a:Entity), (b:Entity) WHERE a.id = row.source AND "
+                "b.id = row.target "
+                f"CREATE (a)-[:`{label}` {_inline('source', 'target', 'type')}]->(b)",
+                rows,
             )
 
-        return await self._database.run(self._made(around))
+    def _drop_entity(self, transaction: Transaction, entity_id: str) -> None:
+        super()._drop_entity(transaction, entity_id)
+        query = "MATCH (e:Entity) WHERE e.id = $id DETACH DELETE e"
+        self._cypher(self._cursor(transaction), query, {"id": entity_id})
 
-    async def _delete_entity(self, entity_id: str) -> None:
-        def delete(cursor: Cursor) -> None:
-            lock(cursor, "graph", self._graph)
-            query = "MATCH (e:Entity) WHERE e.id = $id DETACH DELETE e"
-            self._cypher(cursor, query, {"id": entity_id})
+    def _drop_relationship(self, transaction: Transaction, relationship_id: str) -> None:
+        super()._drop_relationship(transaction, relationship_id)
+        self._delete_edges(self._cursor(transaction), [relationship_id])
 
-        await self._database.run(self._made(delete))
-
-    async def _delete_relationship(self, relationship_id: str) -> None:
-        def delete(cursor: Cursor) -> None:
-            lock(cursor, "graph", self._graph)
-            self._delete_relationships(cursor, [relationship_id])
-
-        await self._database.run(self._made(delete))
+    def _drop_all(self, transaction: Transaction) -> None:
+        super()._drop_all(transaction)
+        self._cypher(self._cursor(transaction), "MATCH (e) DETACH DELETE e", {})
 
     def _labels_of(self, cursor: Cursor, types: set[str]) -> dict[str, str]:
         """Return the label of each type, and make the labels and indexes that are missing."""
@@ -261,74 +221,29 @@ class AGEGraphStore(BaseGraphStore):
             labels[each] = label
         return labels
 
-    def _put_entities(
-        self, cursor: Cursor, entities: list[Entity], *, replace: bool = True
-    ) -> None:
-        ids = [each.id for each in entities]
-        query = "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row RETURN e.id, e.stored"
-        is_ours = {
-            entity_id: stored is not None
-            for entity_id, stored in self._in_parts(cursor, query, ids, columns=2)
-        }
-        new = [_fields(each) for each in entities if each.id not in is_ours]
+    def _put_vertices(self, cursor: Cursor, entities: list[Entity], *, replace: bool) -> None:
+        query = "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row RETURN e.id"
+        found = self._in_parts(cursor, query, [each.id for each in entities])
+        known = {entity_id for (entity_id,) in found}
+        new = [_fields(each) for each in entities if each.id not in known]
         create = f"UNWIND $rows AS row CREATE (:Entity {_inline('name', 'type')})"
         self._in_parts(cursor, create, new)
-        # A vertex that a query made with this id becomes the entity.
-        old = [
-            _fields(each)
-            for each in entities
-            if each.id in is_ours and (replace or not is_ours[each.id])
-        ]
-        change = "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row.id SET e = row"
-        self._in_parts(cursor, change, old)
+        if replace:
+            old = [_fields(each) for each in entities if each.id in known]
+            change = "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row.id SET e = row"
+            self._in_parts(cursor, change, old)
 
-    def _delete_relationships(self, cursor: Cursor, ids: list[str]) -> None:
+    def _delete_edges(self, cursor: Cursor, ids: list[str]) -> None:
         query = "UNWIND $rows AS row MATCH ()-[r]->() WHERE r.id = row DELETE r"
         self._in_parts(cursor, query, ids)
 
-    def _entities(self, cursor: Cursor, ids: list[str]) -> tuple[list[Entity], list[int]]:
-        """Return the entities among these ids, by id, and the numbers of their vertices."""
-        query = (
-            "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row AND e.stored IS NOT NULL "
-            "RETURN id(e), e.stored"
-        )
-        rows = self._in_parts(cursor, query, ids, columns=2)
-        entities = [Entity.of(value_of(stored)) for _, stored in rows]
-        return sorted(entities, key=attrgetter("id")), [number for number, _ in rows]
-
-    def _touching(
-        self, cursor: Cursor, numbers: list[int], types: frozenset[str] | None
-    ) -> list[Relationship]:
-        """Return the relationships that have one of these vertices as an end, each once.
-
-        In SQL, since AGE reads all edges of a pattern without a label.
-        """
-        found: dict[str, Relationship] = {}
-        for end in ("start_id", "end_id"):
-            cursor.execute(
-                f'SELECT properties::text FROM {self._graph}."_ag_label_edge" '
-                f"WHERE {end} = ANY(%s::text[]::ag_catalog.graphid[])",
-                ([str(number) for number in numbers],),
-            )
-            for (text,) in cursor.fetchall():
-                fields = _value(text)
-                if "stored" in fields:
-                    relationship = Relationship.of(value_of(fields["stored"]))
-                    found[relationship.id] = relationship
-        return [each for each in found.values() if types is None or each.type in types]
-
-    def _in_parts(
-        self, cursor: Cursor, query: str, rows: Sequence[Any], *, columns: int = 1, **params: Any
-    ) -> list[tuple[Any, ...]]:
+    def _in_parts(self, cursor: Cursor, query: str, rows: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the rows of a query that unwinds `$rows`, of which some are sent at once."""
-        parts = (
-            rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE)
-        )
-        return [
-            each
-            for part in parts
-            for each in self._cypher(cursor, query, {"rows": list(part), **params}, columns=columns)
-        ]
+        found: list[tuple[Any, ...]] = []
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            part = list(rows[start : start + _ROWS_AT_ONCE])
+            found += self._cypher(cursor, query, {"rows": part})
+        return found
 
     def _cypher(
         self, cursor: Cursor, query: str, params: Mapping[str, Any], *, columns: int = 1
@@ -347,23 +262,20 @@ class AGEGraphStore(BaseGraphStore):
         )
         return [tuple(map(_value, row)) for row in cursor]
 
-    def _made(self, work: Any) -> Any:
-        """Return work that makes the graph first, if need be."""
+    def _cursor(self, transaction: Transaction) -> Cursor:
+        """Return the cursor of a transaction, in which the tenant's graph is there."""
+        cursor: Cursor = transaction.cursor  # type: ignore[attr-defined]
+        self._prepare(cursor)
+        return cursor
 
-        def ready(cursor: Cursor) -> Any:
-            if not self._is_made:
-                self._make(cursor)
-            for plan in (
-                "seqscan",
-                "hashjoin",
-                "mergejoin",
-            ):  # the server's statistics of a new graph mislead it
-                cursor.execute(f"SET LOCAL enable_{plan} = off")
-            result = work(cursor)
-            self._is_made = True
-            return result
-
-        return ready
+    def _prepare(self, cursor: Cursor) -> None:
+        """Make the tenant's graph, if need be, and let the server use its indexes."""
+        cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (self._graph,))
+        if not cursor.fetchone():
+            self._make(cursor)
+        # The server's statistics of a new graph mislead it.
+        for plan in ("seqscan", "hashjoin", "mergejoin"):
+            cursor.execute(f"SET LOCAL enable_{plan} = off")
 
     def _make(self, cursor: Cursor) -> None:
         cursor.execute("SELECT 1 FROM pg_extension WHERE extname = 'age'")
@@ -373,7 +285,7 @@ class AGEGraphStore(BaseGraphStore):
                 "GRANT USAGE ON SCHEMA "
                 "ag_catalog and ALTER DATABASE ... SET session_preload_libraries = 'age'"
             )
-        lock(cursor, "graph", self._graph)
+        lock(cursor, self._postgres.tenant, "graph")
         cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (self._graph,))
         if cursor.fetchone():
             return
@@ -385,26 +297,22 @@ class AGEGraphStore(BaseGraphStore):
 
 def _inline(*names: str) -> str:
     """Return the properties of `row` as a map in a query: setting them after CREATE would write each part twice."""
-    return f"{{{', '.join(f'{name}: row.{name}' for name in ('id', 'stored', *names, 'description', 'properties'))}}}"
+    return f"{{{', '.join(f'{name}: row.{name}' for name in ('id', *names, 'description', 'properties'))}}}"
 
 
 def _fields(part: Entity | Relationship) -> dict[str, Any]:
-    """Return the properties of a vertex or edge.
-
-    `stored` holds the part exactly, the others are for queries.
-    """
+    """Return the properties of a vertex or edge."""
+    fields: dict[str, Any] = {"id": part.id, "type": part.type}
+    if isinstance(part, Relationship):
+        fields |= {"source": part.source, "target": part.target}
+    texts = {"description": part.description, "properties": dict(part.properties)}
     if isinstance(part, Entity):
-        fields: dict[str, Any] = {"id": part.id, "stored": json_text(part.metadata["entity"])}
-        texts = {"name": part.name, "type": part.type}
-    else:
-        fields = {"id": part.id, "stored": json_text(part.metadata["relationship"])}
-        fields |= {"source": part.source, "target": part.target, "type": part.type}
-        texts = {}
-    if (
-        "\\u0000" in fields["stored"] or len(fields["stored"]) > _MAX_QUERIED_CHARS
-    ):  # no text here holds a NUL
+        texts["name"] = part.name
+        texts["type"] = fields.pop("type")
+    stored = json_text(texts)
+    if "\\u0000" in stored or len(stored) > _MAX_QUERIED_CHARS:  # no text here holds a NUL
         return fields
-    return fields | texts | {"description": part.description, "properties": dict(part.properties)}
+    return fields | texts
 
 
 def _value(agtype: str | None) -> Any:

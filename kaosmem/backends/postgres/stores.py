@@ -67,14 +67,9 @@ class PgVectorMemory(SqlVectorMemory, PostgresLongTermMemory):
         min_score: float = 0.0,
         clock: Clock | None = None,
     ) -> None:
-        super().__init__(database, embedding_client, min_score=min_score, clock=clock)
-        self._postgres = database
-        self._is_prepared = False
-
-    async def _prepare(self) -> None:
-        if not self._is_prepared:
-            await self._postgres.run(lambda cursor: None, part="vectors")
-            self._is_prepared = True
+        super().__init__(
+            database.with_part("vectors"), embedding_client, min_score=min_score, clock=clock
+        )
 
     def _encoded(self, embedding: tuple[float, ...]) -> str:
         return direction_of(embedding)

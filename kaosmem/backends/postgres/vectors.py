@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from kaosmem.arguments import json_text
-from kaosmem.backends.base import (
-    blocks_of,
-    blocks_text,
-    document_of,
-    embedding_bytes,
-    value_of,
-)
-from kaosmem.backends.postgres.database import PostgresDatabase, lock
+from kaosmem.backends.base import blocks_of, value_of
+from kaosmem.backends.postgres.database import PostgresDatabase
+from kaosmem.backends.sql.database import Transaction
+from kaosmem.backends.sql.vectors import SqlVectorStore, collection_of
 from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
-from kaosmem.stores.vector import (
-    BaseVectorStore,
-    SearchResult,
-    VectorDocument,
-    check_dimensions,
-    check_query,
-)
+from kaosmem.stores.vector import SearchResult, VectorDocument, check_query
 
 if TYPE_CHECKING:
     from kaosmem.backends.postgres.database import Cursor
@@ -111,7 +101,7 @@ _ROWS_AT_ONCE = 256
 _MAX_HNSW_DIMENSIONS = 2_000
 
 
-class PgVectorStore(BaseVectorStore):
+class PgVectorStore(SqlVectorStore):
     """A VectorStore in PostgreSQL with the extension pgvector, 0.8 or newer.
 
     embedding_client: makes missing embeddings. Without a client, a document without an embedding is
@@ -122,6 +112,13 @@ class PgVectorStore(BaseVectorStore):
     Conditions on metadata are tested by the server, with bound parameters.
     """
 
+    _insert = (
+        "INSERT INTO documents "
+        "(tenant, collection, id, content, metadata, fields, embedding, direction) "
+        "VALUES (:tenant, :collection, :id, :content, :metadata, CAST(:fields AS jsonb), "
+        ":embedding, CAST(:direction AS public.vector))"
+    )
+
     def __init__(
         self,
         database: PostgresDatabase,
@@ -129,60 +126,20 @@ class PgVectorStore(BaseVectorStore):
         *,
         index: Literal["exact", "hnsw"] = "exact",
     ) -> None:
-        super().__init__(embedding_client)
+        super().__init__(database.with_part("vectors"), embedding_client)
         if index not in ("exact", "hnsw"):
             raise InvalidArgumentError(f"index is {index!r}; give 'exact' or 'hnsw'")
-        self._database = database
         self._is_approximate = index == "hnsw"
-
-    async def list_collections(self) -> list[str]:
-        def names(cursor: Cursor) -> list[str]:
-            cursor.execute(
-                "SELECT name FROM collections WHERE tenant = %s ORDER BY name",
-                (self._database.tenant,),
-            )
-            return [name for (name,) in cursor]
-
-        return await self._database.run(names, part="vectors")
-
-    async def _known(self, collection: str, ids: Collection[str]) -> Collection[str]:
-        return await self._database.run(
-            lambda cursor: self._stored(cursor, collection, ids), part="vectors"
-        )
-
-    async def _put(
-        self, collection: str, documents: list[VectorDocument], *, replace: bool
-    ) -> None:
-        def put(cursor: Cursor) -> None:
-            lock(cursor, self._database.tenant, "collection", collection)
-            known = (
-                () if replace else self._stored(cursor, collection, [each.id for each in documents])
-            )
-            new = [each for each in documents if each.id not in known]
-            number, held = self._collection(cursor, collection)
-            dimensions = check_dimensions(new, held, collection)
-            if held is None and new:
-                number = self._make_collection(cursor, collection, dimensions)
-            cursor.executemany(
-                "INSERT INTO documents (collection, id, content, metadata, fields, embedding, "
-                "direction) "
-                "VALUES (%s, %s, %s, %s, %s::jsonb, %s, %s::public.vector) "
-                "ON CONFLICT (collection, id) DO UPDATE SET content = excluded.content, metadata = "
-                "excluded.metadata, "
-                "fields = excluded.fields, embedding = excluded.embedding, direction = "
-                "excluded.direction",
-                ((number, *_row(each)) for each in new),
-            )
-
-        await self._database.run(put, part="vectors")
 
     async def _search(
         self, collection: str, query: tuple[float, ...], limit: int, wanted: MetadataFilter | None
     ) -> list[SearchResult]:
-        def search(cursor: Cursor) -> list[SearchResult]:
-            number, dimensions = self._collection(cursor, collection)
-            if dimensions is None or not limit:
+        def search(transaction: Transaction) -> list[SearchResult]:
+            held = collection_of(transaction, collection)
+            if held is None or not limit:
                 return []
+            number, dimensions, _ = held
+            cursor: Cursor = transaction.cursor  # type: ignore[attr-defined]
             check_query(query, dimensions, collection)
             if self._is_approximate:
                 cursor.execute(
@@ -200,72 +157,32 @@ class PgVectorStore(BaseVectorStore):
                     found.append(each)
             return sorted(found, key=lambda each: (-each.score, each.id))[:limit]
 
-        return await self._database.run(search, part="vectors")
+        return await self._database.read(search)
 
-    async def _get(self, collection: str, ids: list[str]) -> list[VectorDocument]:
-        def get(cursor: Cursor) -> list[VectorDocument]:
-            number, _ = self._collection(cursor, collection)
-            cursor.execute(
-                "SELECT id, content, metadata, embedding FROM documents WHERE collection = %s AND "
-                "id = ANY(%s)",
-                (number, ids),
+    def _row(self, number: int, document: VectorDocument) -> dict[str, object]:
+        row = super()._row(number, document)
+        metadata = str(row["metadata"])
+        row["fields"] = None if "\\u0000" in metadata else metadata  # jsonb has no NUL
+        row["direction"] = direction_of(document.embedding or ())
+        return row
+
+    def _make_index(self, transaction: Transaction, number: int, dimensions: int) -> None:
+        if not self._is_approximate:
+            return
+        if dimensions > _MAX_HNSW_DIMENSIONS:
+            raise InvalidArgumentError(
+                f"an embedding has {dimensions:,} dimensions, an index of neighbours takes "
+                f"{_MAX_HNSW_DIMENSIONS:,}; use index='exact'"
             )
-            found = {row[0]: row for row in cursor}
-            return [document_of(*found[each]) for each in ids if each in found]
-
-        return await self._database.run(get, part="vectors")
-
-    async def _delete(self, collection: str, ids: list[str] | None) -> None:
-        def delete(cursor: Cursor) -> None:
-            lock(cursor, self._database.tenant, "collection", collection)
-            number, dimensions = self._collection(cursor, collection)
-            if ids is not None:
-                cursor.execute(
-                    "DELETE FROM documents WHERE collection = %s AND id = ANY(%s)", (number, ids)
-                )
-                cursor.execute("SELECT 1 FROM documents WHERE collection = %s LIMIT 1", (number,))
-                if cursor.fetchone():
-                    return
-            cursor.execute("DELETE FROM collections WHERE id = %s", (number,))
-            if self._is_approximate and dimensions is not None:
-                cursor.execute(f"DROP INDEX IF EXISTS neighbours_{number:d}")
-
-        await self._database.run(delete, part="vectors")
-
-    def _collection(self, cursor: Cursor, name: str) -> tuple[int, int | None]:
-        """Return the number and the dimensions of a collection, 0 and None for an unknown one."""
-        cursor.execute(
-            "SELECT id, dimensions FROM collections WHERE tenant = %s AND name = %s",
-            (self._database.tenant, name),
+        transaction.change(
+            f"CREATE INDEX neighbours_{number:d} ON documents USING hnsw "
+            f"((CAST(direction AS public.vector({dimensions:d}))) public.vector_ip_ops) WHERE "
+            f"collection = {number:d}"
         )
-        row = cursor.fetchone()
-        return (row[0], row[1]) if row else (0, None)
 
-    def _make_collection(self, cursor: Cursor, name: str, dimensions: int) -> int:
-        cursor.execute(
-            "INSERT INTO collections (tenant, name, dimensions) VALUES (%s, %s, %s) RETURNING id",
-            (self._database.tenant, name, dimensions),
-        )
-        (number,) = cursor.fetchone() or (0,)
+    def _drop_index(self, transaction: Transaction, number: int) -> None:
         if self._is_approximate:
-            if dimensions > _MAX_HNSW_DIMENSIONS:
-                raise InvalidArgumentError(
-                    f"an embedding has {dimensions:,} dimensions, an index of neighbours takes "
-                    f"{_MAX_HNSW_DIMENSIONS:,}; use index='exact'"
-                )
-            cursor.execute(
-                f"CREATE INDEX neighbours_{number:d} ON documents USING hnsw "
-                f"((direction::public.vector({dimensions:d})) public.vector_ip_ops) WHERE "
-                f"collection = {number:d}"
-            )
-        return int(number)
-
-    def _stored(self, cursor: Cursor, collection: str, ids: Collection[str]) -> set[str]:
-        number, _ = self._collection(cursor, collection)
-        cursor.execute(
-            "SELECT id FROM documents WHERE collection = %s AND id = ANY(%s)", (number, list(ids))
-        )
-        return {each for (each,) in cursor}
+            transaction.change(f"DROP INDEX IF EXISTS neighbours_{number:d}")
 
 
 def _nearest(
@@ -302,16 +219,3 @@ def direction_of(embedding: tuple[float, ...]) -> str:
     from kaosmem.stores.unit_vectors import unit_of
 
     return f"[{','.join(map(repr, unit_of(embedding).tolist()))}]"
-
-
-def _row(document: VectorDocument) -> tuple[Any, ...]:
-    metadata = json_text(document.metadata)
-    fields = None if "\\u0000" in metadata else metadata  # jsonb has no NUL
-    return (
-        document.id,
-        blocks_text(document.content),
-        metadata,
-        fields,
-        embedding_bytes(document),
-        direction_of(document.embedding or ()),
-    )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from time import time_ns
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -42,7 +42,7 @@ class RedisLongTermMemory(BaseLongTermMemory):
     def __init__(self, database: RedisDatabase, *, clock: Clock | None = None) -> None:
         super().__init__(clock=clock)
         self._database = database
-        self._warm = _WarmShelves()
+        self._warm = lru_cache(_WARM_SHELVES)(_WarmShelf)
 
     async def list_namespaces(self) -> list[Shelf]:
         found = await self._database.ids("facts", ":facts")
@@ -94,6 +94,7 @@ class RedisLongTermMemory(BaseLongTermMemory):
         return _Keys(self._database.key("facts", *shelf))
 
 
+@dataclass(frozen=True)
 class _Keys:
     """The keys of one namespace of an agent, all in one slot.
 
@@ -101,12 +102,23 @@ class _Keys:
         number of the last change of each fact. expiries: the time at which a fact is gone.
     """
 
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
-        self.number = f"{prefix}:number"
-        self.facts = f"{prefix}:facts"
-        self.changes = f"{prefix}:changes"
-        self.expiries = f"{prefix}:expiries"
+    prefix: str
+
+    @property
+    def number(self) -> str:
+        return f"{self.prefix}:number"
+
+    @property
+    def facts(self) -> str:
+        return f"{self.prefix}:facts"
+
+    @property
+    def changes(self) -> str:
+        return f"{self.prefix}:changes"
+
+    @property
+    def expiries(self) -> str:
+        return f"{self.prefix}:expiries"
 
     def versions(self, key: str) -> str:
         return f"{self.prefix}:versions:{quote(key, safe='')}"
@@ -118,7 +130,9 @@ class _RedisFacts:
     now: seconds since 1970.
     """
 
-    def __init__(self, client: Any, keys: _Keys, now: float, warm: _WarmShelves) -> None:
+    def __init__(
+        self, client: Any, keys: _Keys, now: float, warm: Callable[[_Keys], _WarmShelf]
+    ) -> None:
         self.client = client
         self.keys = keys
         self._now = now
@@ -161,7 +175,10 @@ class _RedisFacts:
     def search(
         self, query: str, limit: int, *, superseded: bool
     ) -> Sequence[tuple[FactRow, float]]:
-        return self._warm.search(self, query, limit, superseded=superseded)
+        warm = self._warm(self.keys)
+        with warm.lock:
+            warm.refresh(self)
+            return warm.search(query, limit, superseded=superseded)
 
     def stored(self, ids: Iterable[str]) -> list[FactRow]:
         """Return the stored facts among these ids."""
@@ -192,44 +209,29 @@ class _RedisFacts:
         return max(int(self.client.get(self.keys.number) or 0) + 1, time_ns() // 1_000)
 
 
-class _WarmShelves:
-    """The last searched namespaces in memory."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._shelves: OrderedDict[str, _WarmShelf] = OrderedDict()
-
-    def search(
-        self, facts: _RedisFacts, query: str, limit: int, *, superseded: bool
-    ) -> Sequence[tuple[FactRow, float]]:
-        prefix = facts.keys.prefix
-        with self._lock:
-            warm = self._shelves.pop(prefix, None) or _WarmShelf()
-            self._shelves[prefix] = warm
-            if len(self._shelves) > _WARM_SHELVES:
-                self._shelves.popitem(last=False)
-            warm.refresh(facts)
-            return warm.search(query, limit, superseded=superseded)
-
-
 class _WarmShelf(IndexedFacts):
-    """The facts of a namespace, as they were after change `number`."""
+    """The facts of a namespace, as they were after change `number`.
 
-    def __init__(self) -> None:
+    lock: One search at a time reads the changes.
+    """
+
+    def __init__(self, keys: _Keys) -> None:
         super().__init__(BM25Ranker())
+        self.lock = threading.Lock()
+        self._keys = keys
         self._number = -1
 
     def refresh(self, facts: _RedisFacts) -> None:
         """Read the changes since the last time."""
         client = facts.client
-        number = int(client.get(facts.keys.number) or 0)
+        number = int(client.get(self._keys.number) or 0)
         if number == self._number:
             return
-        changed = client.zrangebyscore(facts.keys.changes, f"({self._number}", "+inf")
+        changed = client.zrangebyscore(self._keys.changes, f"({self._number}", "+inf")
         for each in facts.stored(_texts(changed)):
             self.put(each)
-        if client.hlen(facts.keys.facts) != len(self.rows):
-            for gone in self.rows.keys() - {*_texts(client.hkeys(facts.keys.facts))}:
+        if client.hlen(self._keys.facts) != len(self.rows):
+            for gone in self.rows.keys() - {*_texts(client.hkeys(self._keys.facts))}:
                 self.delete(gone)
         self._number = number
 

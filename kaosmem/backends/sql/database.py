@@ -29,6 +29,9 @@ class Transaction(Protocol):
     def each(self, statement: str, values: Sequence[Mapping[str, object]]) -> None:
         """Execute a statement once for each mapping of values."""
 
+    def texts(self, name: str) -> str:
+        """Return a table of one column: the texts of a list, in a parameter as JSON text."""
+
     def lock(self, *names: str) -> None:
         """Keep other transactions of the tenant with these names waiting until this one ends."""
 
@@ -68,19 +71,29 @@ TABLES = (
     )""",
     "CREATE INDEX messages_by_position ON messages (thread, position)",
     "CREATE INDEX messages_of_run ON messages (thread, run) WHERE run <> ''",
-    # Names and titles are bytes: PostgreSQL has no NUL in texts.
+    # Names are bytes: PostgreSQL has no NUL in texts.
     """CREATE TABLE states (
         {number}, {tenant}, session {text} NOT NULL, name {bytes} NOT NULL, value {text} NOT NULL,
         UNIQUE (tenant, session, name)
     )""",
     """CREATE TABLE boards (
         {number}, {tenant}, conversation {text} NOT NULL, agent {text} NOT NULL,
-        max_retries {integer} NOT NULL, UNIQUE (tenant, conversation, agent)
+        max_retries {integer} NOT NULL, tasks {text} NOT NULL, UNIQUE (tenant, conversation, agent)
     )""",
-    """CREATE TABLE tasks (
-        {owner} board {integer} NOT NULL REFERENCES boards ON DELETE CASCADE,
-        position {integer} NOT NULL, id {text} NOT NULL, title {bytes} NOT NULL,
-        status {text} NOT NULL, retries {integer} NOT NULL, PRIMARY KEY (board, position)
+    """CREATE TABLE entities (
+        {number}, {tenant}, id {text} NOT NULL, entity {text} NOT NULL, UNIQUE (tenant, id)
+    )""",
+    """CREATE TABLE relationships (
+        {number}, {tenant}, id {text} NOT NULL, source {text} NOT NULL, target {text} NOT NULL,
+        type {text} NOT NULL, relationship {text} NOT NULL, UNIQUE (tenant, id)
+    )""",
+    "CREATE INDEX relationships_by_source ON relationships (tenant, source, type)",
+    "CREATE INDEX relationships_by_target ON relationships (tenant, target, type)",
+    # The documents of a collection are a table of each database's own. Its numbers grow, and a
+    # replaced document has a new one: with the deletions they tell what has changed.
+    """CREATE TABLE collections (
+        {number}, {tenant}, name {text} NOT NULL, dimensions {integer} NOT NULL,
+        deletions {integer} NOT NULL, UNIQUE (tenant, name)
     )""",
     # `facts` and `terms` are sums over the facts of the shelf.
     """CREATE TABLE shelves (
@@ -105,7 +118,10 @@ TABLES = (
         PRIMARY KEY (shelf, live, term, fact)
     ) {clustered}""",
 )
-"""The tables of histories, states, tasks and facts, with names of types for `str.format`."""
+"""The tables of histories, states, tasks, graphs, collections and facts, with names of types for `str.format`."""
 
-TENANT_TABLES = ("threads", "messages", "states", "boards", "tasks", "shelves", "facts", "postings")
+TENANT_TABLES = (
+    *("threads", "messages", "states", "boards", "entities", "relationships"),
+    *("collections", "shelves", "facts", "postings"),
+)
 """The names of the tables."""

@@ -39,7 +39,6 @@ class SqlVectorMemory(SqlLongTermMemory):
         self._min_score = check_cosine(min_score)
 
     async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
-        await self._prepare()
         (embedding,) = await embeddings_of([new.content], self._client)
         await self._database.read(lambda transaction: self._check(transaction, shelf, embedding))
         memory_id = await super()._save(shelf, new, of)
@@ -49,7 +48,6 @@ class SqlVectorMemory(SqlLongTermMemory):
     async def _search(
         self, shelf: Shelf, query: str, limit: int, *, superseded: bool
     ) -> list[StoredFact]:
-        await self._prepare()
         missing = await self._database.read(lambda transaction: self._missing(transaction, shelf))
         if missing:
             made = await embeddings_of([each.content for each in missing], self._client)
@@ -106,9 +104,6 @@ class SqlVectorMemory(SqlLongTermMemory):
         )
         for (dimensions,) in held:
             check_query(embedding, dimensions, namespace)
-
-    async def _prepare(self) -> None:
-        """Make the table of the embeddings, if need be."""
 
     @abstractmethod
     def _encoded(self, embedding: tuple[float, ...]) -> object:

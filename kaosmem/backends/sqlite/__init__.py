@@ -1,8 +1,8 @@
 """Stores in one file of SQLite, which several processes may share."""
 
 from kaosmem.backends.sqlite.database import SqliteDatabase
-from kaosmem.backends.sqlite.graph import SqliteGraphStore
 from kaosmem.backends.sqlite.stores import (
+    SqliteGraphStore,
     SqliteHistoryProvider,
     SqliteLongTermMemory,
     SqliteShortTermMemory,

@@ -34,12 +34,6 @@ _TENANT = "default"
 """The tenant of all rows: a file belongs to one."""
 
 _DOCUMENTS = (
-    # Ids are never used again, and a replaced document has a new one: they tell what has changed
-    # since.
-    """CREATE TABLE collections (
-        number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, dimensions INTEGER NOT NULL,
-        newest INTEGER NOT NULL DEFAULT 0, deletions INTEGER NOT NULL DEFAULT 0
-    )""",
     """CREATE TABLE documents (
         number INTEGER PRIMARY KEY AUTOINCREMENT,
         collection INTEGER NOT NULL REFERENCES collections ON DELETE CASCADE,
@@ -48,17 +42,6 @@ _DOCUMENTS = (
     )""",
     "CREATE INDEX documents_by_number ON documents (collection)",
 )
-_GRAPH = (
-    "CREATE TABLE entities (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, entity TEXT NOT "
-    "NULL)",
-    """CREATE TABLE relationships (
-        number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, source TEXT NOT NULL, target TEXT NOT NULL,
-        type TEXT NOT NULL, relationship TEXT NOT NULL
-    )""",
-    "CREATE INDEX relationships_by_source ON relationships (source, type)",
-    "CREATE INDEX relationships_by_target ON relationships (target, type)",
-)
-
 # The embedding of a fact at length 1, in single precision.
 _MEANINGS = """CREATE TABLE meanings (
     fact INTEGER PRIMARY KEY REFERENCES facts ON DELETE CASCADE, direction BLOB NOT NULL
@@ -75,7 +58,7 @@ _TYPES = {
     "clustered": "WITHOUT ROWID",
 }
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (*(each.format_map(_TYPES) for each in TABLES), *_DOCUMENTS, *_GRAPH, _MEANINGS),
+    (*(each.format_map(_TYPES) for each in TABLES), *_DOCUMENTS, _MEANINGS),
 )
 """The statements of each version. Never change one that has been released: append another."""
 
@@ -269,6 +252,9 @@ class SqliteTransaction:
 
     def each(self, statement: str, values: Sequence[Mapping[str, object]]) -> None:
         self._connection.executemany(statement, [{**each, **_BOUND} for each in values])
+
+    def texts(self, name: str) -> str:
+        return f"(SELECT value FROM json_each(:{name}))"
 
     def lock(self, *names: str) -> None:
         """Do nothing: a transaction that writes excludes all others that write."""

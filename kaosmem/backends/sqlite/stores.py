@@ -1,9 +1,10 @@
-"""Histories, states, facts and tasks in SQLite."""
+"""Histories, states, facts, graphs and tasks in SQLite."""
 
 from __future__ import annotations
 
 from kaosmem.arguments import json_text
 from kaosmem.backends.sql.facts import SqlFacts, SqlLongTermMemory
+from kaosmem.backends.sql.graph import SqlGraphStore
 from kaosmem.backends.sql.history import SqlHistoryProvider
 from kaosmem.backends.sql.meanings import SqlVectorMemory
 from kaosmem.backends.sql.state import SqlShortTermMemory
@@ -60,6 +61,19 @@ class SqliteTaskStore(SqlTaskStore):
     ...     board = await store.create_task_list("deal-42", "reader", [task])
     ...     print((await store.update_status("deal-42", "reader", "read", "in_progress")).render())
     - [in_progress] read: Read the contract
+    """
+
+
+class SqliteGraphStore(SqlGraphStore):
+    """A GraphStore in a file of SQLite.
+
+    >>> from kaosmem.backends.sqlite.database import SqliteDatabase
+    >>> from kaosmem.backends.sqlite.stores import SqliteGraphStore
+    >>> async with SqliteDatabase("agent.sqlite") as database:
+    ...     store = SqliteGraphStore(database)
+    ...     await store.add_relationships([{"source": "acme", "target": "beta", "type": "supplies"}])
+    ...     [entity.id for entity in (await store.get_neighbors("acme")).entities]
+    ['acme', 'beta']
     """
 
 

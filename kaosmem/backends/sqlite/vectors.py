@@ -5,28 +5,17 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kaosmem.arguments import json_text
-from kaosmem.backends.base import (
-    blocks_of,
-    blocks_text,
-    document_of,
-    embedding_bytes,
-    value_of,
-)
-from kaosmem.backends.sqlite.database import SqliteDatabase, SqliteTransaction
+from kaosmem.backends.base import blocks_of, value_of
+from kaosmem.backends.sql.database import Transaction
+from kaosmem.backends.sql.vectors import SqlVectorStore, collection_of
+from kaosmem.backends.sqlite.database import SqliteDatabase
 from kaosmem.clients import EmbeddingClient
 from kaosmem.filters import MetadataFilter
-from kaosmem.stores.vector import (
-    BaseVectorStore,
-    SearchResult,
-    VectorDocument,
-    check_dimensions,
-    check_query,
-)
+from kaosmem.stores.vector import SearchResult, check_query
 
 if TYPE_CHECKING:
     from kaosmem.stores.unit_vectors import UnitVectors
@@ -35,7 +24,7 @@ _ROWS_AT_ONCE = 4_096
 _WARM_BYTES = 2**30
 
 
-class SqliteVectorStore(BaseVectorStore):
+class SqliteVectorStore(SqlVectorStore):
     """A VectorStore in a file of SQLite.
 
     Every search compares with every document of the collection.
@@ -57,6 +46,11 @@ class SqliteVectorStore(BaseVectorStore):
     ['msa-12']
     """
 
+    _insert = (
+        "INSERT INTO documents (collection, id, content, metadata, embedding) "
+        "VALUES (:collection, :id, :content, :metadata, :embedding)"
+    )
+
     def __init__(
         self,
         database: SqliteDatabase,
@@ -64,57 +58,13 @@ class SqliteVectorStore(BaseVectorStore):
         *,
         warm_bytes: int = _WARM_BYTES,
     ) -> None:
-        super().__init__(embedding_client)
-        self._database = database
+        super().__init__(database, embedding_client)
         self._warm = _WarmCollections(warm_bytes)
-
-    async def list_collections(self) -> list[str]:
-        return [name for (name,) in await self._database.rows("SELECT name FROM collections")]
-
-    async def delete_all(self) -> None:
-        await self._database.change("DELETE FROM collections")
-
-    async def _known(self, collection: str, ids: Collection[str]) -> Collection[str]:
-        return await self._database.read(lambda transaction: _known(transaction, collection, ids))
-
-    async def _put(
-        self, collection: str, documents: list[VectorDocument], *, replace: bool
-    ) -> None:
-        def put(transaction: SqliteTransaction) -> None:
-            new = documents
-            if not replace:
-                known = _known(transaction, collection, [each.id for each in documents])
-                new = [each for each in documents if each.id not in known]
-            if not new:
-                return
-            held = transaction.rows(
-                "SELECT number, dimensions FROM collections WHERE name = :name", name=collection
-            )
-            if held:
-                [(number, dimensions)] = held
-                check_dimensions(new, dimensions, collection)
-            else:
-                number = _new_collection(
-                    transaction, collection, check_dimensions(new, None, collection)
-                )
-            transaction.each(
-                "REPLACE INTO documents (collection, id, content, metadata, embedding) "
-                "VALUES (:collection, :id, :content, :metadata, :embedding)",
-                [_row(number, each) for each in new],
-            )
-            transaction.change(
-                "UPDATE collections SET newest = "
-                "(SELECT max(number) FROM documents WHERE collection = :number) "
-                "WHERE number = :number",
-                number=number,
-            )
-
-        await self._database.write(put)
 
     async def _search(
         self, collection: str, query: tuple[float, ...], limit: int, wanted: MetadataFilter | None
     ) -> list[SearchResult]:
-        def search(transaction: SqliteTransaction) -> list[SearchResult]:
+        def search(transaction: Transaction) -> list[SearchResult]:
             with self._warm.lock:  # one search at a time; the product of matrices uses all cores
                 warm = self._warm.fresh(transaction, collection)
                 if warm is None:
@@ -128,7 +78,7 @@ class SqliteVectorStore(BaseVectorStore):
             contents = dict(
                 transaction.rows(
                     "SELECT id, content FROM documents WHERE collection = :number "
-                    "AND id IN (SELECT value FROM json_each(:ids))",
+                    f"AND id IN {transaction.texts('ids')}",
                     number=warm.number,
                     ids=json_text([each for each, _ in found]),
                 )
@@ -139,38 +89,6 @@ class SqliteVectorStore(BaseVectorStore):
             ]
 
         return await self._database.read(search)
-
-    async def _get(self, collection: str, ids: list[str]) -> list[VectorDocument]:
-        rows = await self._database.rows(
-            f"SELECT id, content, metadata, embedding {_AMONG}", name=collection, ids=json_text(ids)
-        )
-        found = {row[0]: row for row in rows}
-        return [document_of(*found[each]) for each in ids if each in found]
-
-    async def _delete(self, collection: str, ids: list[str] | None) -> None:
-        def delete(transaction: SqliteTransaction) -> None:
-            if ids is None:
-                transaction.change("DELETE FROM collections WHERE name = :name", name=collection)
-                return
-            deleted = transaction.change(f"DELETE {_AMONG}", name=collection, ids=json_text(ids))
-            transaction.change(
-                "UPDATE collections SET deletions = deletions + :deleted WHERE name = :name",
-                deleted=deleted,
-                name=collection,
-            )
-            transaction.change(
-                "DELETE FROM collections WHERE name = :name AND NOT EXISTS "
-                "(SELECT 1 FROM documents WHERE collection = collections.number)",
-                name=collection,
-            )
-
-        await self._database.write(delete)
-
-
-_AMONG = (
-    "FROM documents WHERE collection = (SELECT number FROM collections WHERE name = :name) "
-    "AND id IN (SELECT value FROM json_each(:ids))"
-)
 
 
 @dataclass(slots=True)
@@ -199,21 +117,18 @@ class _WarmCollections:
         self._warm_bytes = warm_bytes
         self._collections: OrderedDict[str, _Warm] = OrderedDict()
 
-    def fresh(self, transaction: SqliteTransaction, collection: str) -> _Warm | None:
+    def fresh(self, transaction: Transaction, collection: str) -> _Warm | None:
         """Return a collection as the file has it, None for an unknown one."""
-        rows = transaction.rows(
-            "SELECT number, dimensions, newest, deletions FROM collections WHERE name = :name",
-            name=collection,
-        )
+        held = collection_of(transaction, collection)
         warm = self._collections.pop(collection, None)
-        if not rows:
+        if held is None:
             return None
-        [(number, dimensions, newest, deletions)] = rows
-        if warm is None or warm.number != number or warm.newest > newest:
+        number, dimensions, deletions = held
+        if warm is None or warm.number != number:
             from kaosmem.stores.unit_vectors import UnitVectors
 
             warm = _Warm(number, UnitVectors(dimensions))
-        _refresh(transaction, warm, newest, deletions)
+        _refresh(transaction, warm, deletions)
         self._collections[collection] = warm
         while len(self._collections) > 1 and self._bytes > self._warm_bytes:
             self._collections.popitem(last=False)
@@ -224,58 +139,33 @@ class _WarmCollections:
         return sum(each.bytes for each in self._collections.values())
 
 
-def _refresh(transaction: SqliteTransaction, warm: _Warm, newest: int, deletions: int) -> None:
-    """Read the changes since a collection was read last."""
+def _refresh(transaction: Transaction, warm: _Warm, deletions: int) -> None:
+    """Read the changes since a collection was read last. A replaced document has a new number."""
     import numpy as np
 
-    while warm.newest < newest:
-        rows = transaction.rows(
-            "SELECT number, id, metadata, embedding FROM documents "
-            "WHERE collection = :collection AND number > :newest ORDER BY number LIMIT :rows",
-            collection=warm.number,
-            newest=warm.newest,
-            rows=_ROWS_AT_ONCE,
-        )
-        if not rows:  # the newest document is deleted
-            break
+    while rows := _documents_after(transaction, warm):
         joined = b"".join(embedding for *_, embedding in rows)
         embeddings = np.frombuffer(joined, "<f4").reshape(len(rows), -1)
         warm.vectors.put([each for _, each, *_ in rows], embeddings)
         warm.metadata.update((each, metadata) for _, each, metadata, _ in rows)
         warm.newest = rows[-1][0]
-    warm.newest = newest
     if warm.deletions != deletions:
-        rows = transaction.rows(
+        held = transaction.rows(
             "SELECT id FROM documents WHERE collection = :collection", collection=warm.number
         )
-        left = {each for (each,) in rows}
+        left = {each for (each,) in held}
         for each in warm.metadata.keys() - left:
             warm.vectors.remove(each)
             del warm.metadata[each]
         warm.deletions = deletions
 
 
-def _known(transaction: SqliteTransaction, collection: str, ids: Iterable[str]) -> set[str]:
-    """Return the ids, among these, of stored documents."""
-    rows = transaction.rows(f"SELECT id {_AMONG}", name=collection, ids=json_text(list(ids)))
-    return {each for (each,) in rows}
-
-
-def _new_collection(transaction: SqliteTransaction, name: str, dimensions: int) -> int:
-    """Make a collection, and return its number."""
-    [(number,)] = transaction.rows(
-        "INSERT INTO collections (name, dimensions) VALUES (:name, :dimensions) RETURNING number",
-        name=name,
-        dimensions=dimensions,
+def _documents_after(transaction: Transaction, warm: _Warm) -> list[tuple[int, str, str, bytes]]:
+    """Return the first documents after the newest that was read."""
+    return transaction.rows(
+        "SELECT number, id, metadata, embedding FROM documents "
+        "WHERE collection = :collection AND number > :newest ORDER BY number LIMIT :rows",
+        collection=warm.number,
+        newest=warm.newest,
+        rows=_ROWS_AT_ONCE,
     )
-    return int(number)
-
-
-def _row(collection: int, document: VectorDocument) -> dict[str, object]:
-    return {
-        "collection": collection,
-        "id": document.id,
-        "content": blocks_text(document.content),
-        "metadata": json_text(document.metadata),
-        "embedding": embedding_bytes(document),
-    }

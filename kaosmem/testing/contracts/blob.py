@@ -46,7 +46,8 @@ class BlobContract(StoreContract[BlobStore]):
 
     def operations(self) -> Iterator[st.SearchStrategy[Step]]:
         lives = st.sampled_from([None, None, self.ttl_s, 2 * self.ttl_s])
-        yield steps("upload", _keys, st.binary(max_size=9), content_type=st.just(_TEXT), ttl=lives)
+        data = st.binary(max_size=9).map(bytearray)
+        yield steps("upload", _keys, data, content_type=st.just(_TEXT), ttl=lives)
         yield steps("delete", _keys)
         yield steps("disconnect")
         yield steps("connect")
@@ -123,17 +124,15 @@ class BlobContract(StoreContract[BlobStore]):
         assert await store.download("a") == b"2"
 
     async def test_an_unknown_key_has_no_bytes(self, store: BlobStore) -> None:
-        """Reading it is a FileNotFoundError too; deleting it is no error, and deleting twice is like once."""
+        """Reading it is a FileNotFoundError, too. A deleted key has neither bytes nor time to live."""
         await refuses(FileNotFoundError, store.download("a"))
         await refuses(MissingFileError, store.presign_url("a"))
-        await store.upload("a", b"1", content_type=_TEXT)
-        for _ in range(2):
-            await store.delete("a")
-            await refuses(MissingFileError, store.download("a"))
         await store.upload("a", b"1", content_type=_TEXT, ttl=self.ttl_s)
         await store.delete("a")
-        await self.wait(self.ttl_s)
         await refuses(MissingFileError, store.download("a"))
+        await store.upload("a", b"2", content_type=_TEXT)
+        await self.wait(self.ttl_s)
+        assert await store.download("a") == b"2"
 
     async def test_connecting_is_as_often_as_one_likes(self, store: BlobStore) -> None:
         """Without it the first use connects; again is no error; stored files are there after a disconnect."""
@@ -149,10 +148,3 @@ class BlobContract(StoreContract[BlobStore]):
         written = [bytes([number]) * 10_000 for number in range(100)]
         await asyncio.gather(*(store.upload("a", data, content_type=_TEXT) for data in written))
         assert await store.download("a") in written
-
-    async def test_what_was_given_is_not_the_store(self, store: BlobStore) -> None:
-        """Changing a buffer afterwards changes nothing that is stored."""
-        given = bytearray(b"1")
-        await store.upload("a", given, content_type=_TEXT)
-        given[0] = 0
-        assert await store.download("a") == b"1"

@@ -102,6 +102,10 @@ class HistoryContract(StoreContract[HistoryProvider]):
         yield steps("clear_run", _agents, _sessions, st.sampled_from(["r", "r-1"]))
         yield steps("get_messages", _agents, _sessions, st.none() | _numbers, _numbers)
 
+    def comparable(self, result: Any, ids: list[str]) -> object:
+        """Return another list of the same messages."""
+        return [*result] if isinstance(result, list) else result
+
     async def put(self, store: HistoryProvider, key: tuple[str, str]) -> None:
         agent, session = key
         await store.append(agent, said(f"of {key}")[0], session_id=session, run_id=session)
@@ -134,24 +138,18 @@ class HistoryContract(StoreContract[HistoryProvider]):
             "messages": new,
         }
 
-    async def test_messages_come_back_oldest_first(self, store: HistoryProvider) -> None:
-        """In the order in which they were appended, one by one or together."""
-        await store.append("a", said("1")[0], session_id="s")
-        await store.append_many("a", said("2", "3"), session_id="s", run_id="r")
-        await store.append("a", said("4")[0], session_id="s")
-        assert await store.get_messages("a", session_id="s") == said("1", "2", "3", "4")
-        assert await store.count_messages("a", session_id="s") == 4
-
     async def test_limit_and_offset_count_from_the_front(self, store: HistoryProvider) -> None:
-        """The offset leaves out the oldest, the limit ends the rest; both may reach beyond the end."""
-        await store.append_many("a", said(*"01234"), session_id="s")
+        """Messages come oldest first, appended one by one or together.
+
+        The offset leaves out the oldest, the limit ends the rest. Both may reach beyond the end.
+        """
         whole = said(*"01234")
+        await store.append("a", whole[0], session_id="s")
+        await store.append_many("a", whole[1:4], session_id="s", run_id="r")
+        await store.append("a", whole[4], session_id="s")
         for limit, offset in product([None, 0, 1, 3, 9], [0, 1, 4, 5, 9]):
             expected = whole[offset:] if limit is None else whole[offset : offset + limit]
-            assert (
-                await store.get_messages("a", session_id="s", limit=limit, offset=offset)
-                == expected
-            )
+            assert await store.get_messages("a", "s", limit, offset) == expected
 
     async def test_clearing_one_run_keeps_the_thread(self, store: HistoryProvider) -> None:
         """Messages of other runs, of none, and of the same run elsewhere stay, in order."""
@@ -213,13 +211,3 @@ class HistoryContract(StoreContract[HistoryProvider]):
             (b[0] for b in batches), key=lambda m: m.text
         )
         assert [read[at : at + 2] in batches for at in range(0, 200, 2)] == [True] * 100
-
-    async def test_what_is_returned_is_not_the_store(self, store: HistoryProvider) -> None:
-        """Changing a list that was given or returned changes nothing that is stored."""
-        given: list[Any] = [TextBlock("1")]
-        await store.append("a", ChatMessage("user", given), session_id="s")  # type: ignore[arg-type]
-        given.append(TextBlock("2"))
-        (await store.get_messages("a", session_id="s")).clear()
-        assert await store.get_messages("a", session_id="s") == [
-            ChatMessage("user", (TextBlock("1"),))
-        ]

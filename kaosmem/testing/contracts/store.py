@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -21,6 +23,7 @@ from hypothesis.stateful import (
 )
 
 from kaosmem.errors import InvalidArgumentError, InvalidNameError, KaosmemError
+from kaosmem.types.items import ChatMessage
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -342,17 +345,22 @@ class StoreContract(Generic[S]):
     async def outcome(self, store: S, step: Step, ids: list[str]) -> object:
         """Do a step, and return its result or error as a value that is the same for each store.
 
+        Afterwards the arguments and the result are changed. Nothing that is stored may change.
+
         ids: of this store, which the contract may add to.
         """
+        given = copy.deepcopy(step)
         try:
-            result = await getattr(store, step.method)(*step.arguments, **step.options)
+            result = await getattr(store, given.method)(*given.arguments, **given.options)
         except KaosmemError as error:
             return type(error)
-        return self.comparable(result, ids)
+        found = self.comparable(result, ids)
+        spoil([given.arguments, given.options, result])
+        return found
 
     def comparable(self, result: Any, ids: list[str]) -> object:
-        """Return a result as a value that is the same for each store."""
-        return result
+        """Return a copy of a result that is the same for each store."""
+        return copy.deepcopy(result)
 
     def machine(self) -> Callable[[], StoreMachine[S]]:
         """Return a constructor of the state machine of these operations."""
@@ -411,6 +419,24 @@ class StoreMachine(RuleBasedStateMachine, Generic[S]):
         """Return the result of a call."""
         # Not by the runner, which takes and gives back the handler of Ctrl-C for each call.
         return self._runner.get_loop().run_until_complete(asked)
+
+
+def spoil(value: object) -> None:
+    """Change all lists, mappings and buffers in a value. A message never changes."""
+    inner: Iterable[object] = ()
+    if isinstance(value, dict):
+        inner = [*value.values()]
+        value["spoiled"] = "spoiled"
+    elif isinstance(value, list | tuple):
+        inner = [*value]
+    elif is_dataclass(value) and not isinstance(value, ChatMessage):
+        inner = [getattr(value, each.name) for each in fields(value)]
+    if isinstance(value, list):
+        value.append("spoiled")
+    elif isinstance(value, bytearray):
+        value.append(0)
+    for each in inner:
+        spoil(each)
 
 
 async def refuses(
