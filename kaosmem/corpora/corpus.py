@@ -20,7 +20,6 @@ from kaosmem.arguments import (
     check_time,
     json_text,
 )
-from kaosmem.corpora.labels import labels_of
 from kaosmem.errors import (
     DuplicateError,
     InvalidArgumentError,
@@ -33,6 +32,7 @@ from kaosmem.ingest.passages import Passage
 from kaosmem.language.analysis import analyze
 from kaosmem.names import check_id, check_name, shown, shown_name
 from kaosmem.retrieval.ranker import CollectionStatistics
+from kaosmem.stores.labels import labels_of
 from kaosmem.tokens import get_counter
 from kaosmem.types.items import Item
 

@@ -36,7 +36,6 @@ from kaosmem.corpora.corpus import (
     statistics_of,
     word_of,
 )
-from kaosmem.corpora.labels import condition
 from kaosmem.corpora.term_counts import count_words, packed, unpacked
 from kaosmem.errors import (
     DurabilityError,
@@ -46,6 +45,7 @@ from kaosmem.errors import (
 )
 from kaosmem.filters import MetadataFilter
 from kaosmem.names import shown_location
+from kaosmem.stores.labels import condition
 from kaosmem.types.items import Item
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from kaosmem.corpora.corpus import (
     statistics_of,
     utc_now,
 )
-from kaosmem.corpora.labels import condition
 from kaosmem.errors import DurabilityError
 from kaosmem.filters import MetadataFilter
+from kaosmem.stores.labels import condition
 from kaosmem.types.items import Item
 
 if TYPE_CHECKING:

@@ -63,6 +63,10 @@ class GrowingArray:
         self._rows[self._size : self._size + len(rows)] = rows
         self._size += len(rows)
 
+    def shorten(self, size: int) -> None:
+        """Keep the first rows alone."""
+        self._size = size
+
     def take_over(self, rows: NDArray[Any]) -> None:
         """Have these rows and no others. They are copied when they change, not before."""
         self._rows = rows

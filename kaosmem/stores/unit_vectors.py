@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kaosmem.retrieval.columns import GrowingArray
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-_FIRST_ROWS = 16
 _ROWS_AT_ONCE = 4_096
 _EPSILON = float(np.finfo(np.float32).eps)
 
@@ -20,8 +21,8 @@ class UnitVectors:
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
-        self._rows: NDArray[np.float32] = np.empty((_FIRST_ROWS, dimensions), np.float32)
-        self._lengths: NDArray[np.float64] = np.empty(_FIRST_ROWS)
+        self._rows = GrowingArray(np.float32, (dimensions,))
+        self._lengths = GrowingArray(np.float64)
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
 
@@ -37,32 +38,33 @@ class UnitVectors:
         if not ids:
             return
         rows, lengths = _units(vectors)
-        places = [self._row_of.setdefault(each, len(self._row_of)) for each in ids]
-        self._ids += [
-            each for each, place in zip(ids, places, strict=True) if place >= len(self._ids)
-        ]
-        room = len(self._row_of)
-        if room > len(self._rows):
-            room = max(room, 2 * len(self._rows))
-            self._rows = np.concatenate(
-                [self._rows, np.empty((room - len(self._rows), self.dimensions), np.float32)]
-            )
-            self._lengths = np.concatenate([self._lengths, np.empty(room - len(self._lengths))])
-        self._rows[places], self._lengths[places] = rows, lengths
+        new = [place for place, each in enumerate(ids) if each not in self._row_of]
+        for place in new:
+            self._row_of[ids[place]] = len(self._ids)
+            self._ids.append(ids[place])
+        self._rows.extend(rows[new])
+        self._lengths.extend(lengths[new])
+        places = [self._row_of[each] for each in ids]
+        self._rows.values[places] = rows
+        self._lengths.values[places] = lengths
 
     def remove(self, vector_id: str) -> None:
         """Remove a vector; the last one takes its row."""
         row = self._row_of.pop(vector_id)
-        last = len(self._ids) - 1
         moved = self._ids.pop()
-        if row != last:
-            self._rows[row], self._lengths[row] = self._rows[last], self._lengths[last]
-            self._ids[row], self._row_of[moved] = moved, row
+        for column in (self._rows, self._lengths):
+            column.values[row] = column.values[-1]
+            column.shorten(len(self._ids))
+        if moved != vector_id:
+            self._ids[row] = moved
+            self._row_of[moved] = row
 
     def vector(self, vector_id: str) -> tuple[float, ...]:
         """Return a vector as it was stored, in single precision."""
         row = self._row_of[vector_id]
-        values: list[float] = (self._rows[row] * self._lengths[row]).astype(np.float32).tolist()
+        values: list[float] = (
+            (self._rows.values[row] * self._lengths.values[row]).astype(np.float32).tolist()
+        )
         return tuple(values)
 
     def nearest(
@@ -78,7 +80,7 @@ class UnitVectors:
         wanted = limit = min(limit, size)
         if not limit:
             return []
-        rough = self._rows[:size] @ unit.astype(np.float32)
+        rough = self._rows.values @ unit.astype(np.float32)
         while True:
             rows, sure = self._best_rows(rough, wanted)
             if passes is not None:
@@ -101,7 +103,7 @@ class UnitVectors:
     def _ranked(self, rows: NDArray[np.intp], unit: NDArray[np.float64]) -> list[tuple[str, float]]:
         cosines: list[float] = []
         for start in range(0, len(rows), _ROWS_AT_ONCE):
-            vectors = self._rows[rows[start : start + _ROWS_AT_ONCE]].astype(np.float64)
+            vectors = self._rows.values[rows[start : start + _ROWS_AT_ONCE]].astype(np.float64)
             cosines += cosines_of(vectors, unit).tolist()
         return sorted(
             zip((self._ids[row] for row in rows), cosines, strict=True),

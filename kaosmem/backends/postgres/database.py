@@ -53,11 +53,10 @@ _TYPES = {
 }
 _DOCUMENTS = (
     "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public",
-    # `direction` is the embedding at length 1, in single precision. `fields` are the metadata, NULL
-    # if jsonb cannot hold them.
+    # `direction` is the embedding at length 1, in single precision. `labels` tell the metadata.
     f"""CREATE TABLE documents (
         {_TENANT}, collection bigint NOT NULL REFERENCES collections ON DELETE CASCADE, id text COLLATE "C" NOT NULL,
-        content text NOT NULL, metadata text NOT NULL, fields jsonb, embedding bytea NOT NULL,
+        content text NOT NULL, metadata text NOT NULL, labels text[] NOT NULL, embedding bytea NOT NULL,
         direction public.vector NOT NULL, PRIMARY KEY (collection, id)
     )""",
 )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
 
-from kaosmem.arguments import json_text
 from kaosmem.backends.base import blocks_of, value_of
 from kaosmem.backends.postgres.database import PostgresDatabase
 from kaosmem.backends.sql.database import Transaction
@@ -13,88 +12,11 @@ from kaosmem.backends.sql.vectors import SqlVectorStore, collection_of
 from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
+from kaosmem.stores.labels import condition, labels_of
 from kaosmem.stores.vector import SearchResult, VectorDocument, check_query
 
 if TYPE_CHECKING:
     from kaosmem.backends.postgres.database import Cursor
-
-
-_ANY: tuple[str, list[Any]] = ("true", [])
-_EXACT = 2**53
-_ORDERS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
-
-
-def condition(given: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    """Return an SQL expression over the column `fields`, and the values of its parameters.
-
-    given: a checked filter.
-
-    >>> condition({"source": {"$exists": True}})
-    ('((fields IS NULL OR ((fields ? %s) = True)))', ['source'])
-    """
-    return _joined("AND", (_part(name, wanted) for name, wanted in given.items()))
-
-
-def _part(name: str, wanted: Any) -> tuple[str, list[Any]]:
-    match name:
-        case "$and":
-            return _joined("AND", map(condition, wanted))
-        case "$or":
-            return _joined("OR", map(condition, wanted))
-        case "$not" | "$if_present":
-            return _ANY
-    is_conditions = isinstance(wanted, Mapping) and any(
-        isinstance(key, str) and key.startswith("$") for key in wanted
-    )
-    conditions = wanted.items() if is_conditions else (("$eq", wanted),)
-    expression, values = _joined("AND", (_test(name, key, value) for key, value in conditions))
-    return (f"(fields IS NULL OR {expression})", values) if "\0" not in name else _ANY
-
-
-def _test(field: str, name: str, wanted: Any) -> tuple[str, list[Any]]:
-    match name:
-        case "$eq" if _is_plain(wanted):
-            value = json_text(wanted)
-            nested = """fields->%s @? '$[*] ? (@.type() == "array")'"""
-            return f"(fields->%s @> %s::jsonb OR {nested})", [field, value, field]
-        case "$in":
-            return _joined("OR", (_test(field, "$eq", option) for option in wanted))
-        case "$exists":
-            return f"(fields ? %s) = {bool(wanted)}", [field]
-        case "$gt" | "$gte" | "$lt" | "$lte" if _is_plain(wanted):
-            kind, cast = (
-                ("string", "#>>'{}' COLLATE \"C\"")
-                if isinstance(wanted, str)
-                else ("number", "::numeric")
-            )
-            value = "%s" if isinstance(wanted, str) else "%s::numeric"
-            # CASE, as a server may test the parts of AND in any order.
-            order = f"(fields->%s){cast} {_ORDERS[name]} {value}"
-            return (
-                f"CASE WHEN jsonb_typeof(fields->%s) = '{kind}' THEN {order} ELSE false END",
-                [field, field, wanted if isinstance(wanted, str) else repr(wanted)],
-            )
-    return _ANY
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether jsonb compares a value as Python does."""
-    if isinstance(value, str):
-        return "\0" not in value
-    return (
-        value is None
-        or isinstance(value, bool)
-        or (isinstance(value, int | float) and abs(value) < _EXACT)
-    )
-
-
-def _joined(operator: str, parts: Iterable[tuple[str, list[Any]]]) -> tuple[str, list[Any]]:
-    listed = list(parts)
-    if not listed:
-        return ("true" if operator == "AND" else "false"), []
-    return f"({f' {operator} '.join(each for each, _ in listed)})", [
-        value for _, values in listed for value in values
-    ]
 
 
 _ROWS_AT_ONCE = 256
@@ -109,14 +31,15 @@ class PgVectorStore(SqlVectorStore):
     index: `exact` compares with every document of the collection. `hnsw` keeps a graph of
         neighbours for each collection: searches are faster, and may miss a near document. It takes
         at most 2,000 dimensions.
-    Conditions on metadata are tested by the server, with bound parameters.
+    The server tests whether a field equals a value, or one of `$in`. Other conditions on metadata
+    are tested here: rows come, the nearest first, until enough of them pass.
     """
 
     _insert = (
         "INSERT INTO documents "
-        "(tenant, collection, id, content, metadata, fields, embedding, direction) "
-        "VALUES (:tenant, :collection, :id, :content, :metadata, CAST(:fields AS jsonb), "
-        ":embedding, CAST(:direction AS public.vector))"
+        "(tenant, collection, id, content, metadata, labels, embedding, direction) "
+        "VALUES (:tenant, :collection, :id, :content, :metadata, :labels, :embedding, "
+        "CAST(:direction AS public.vector))"
     )
 
     def __init__(
@@ -161,8 +84,7 @@ class PgVectorStore(SqlVectorStore):
 
     def _row(self, number: int, document: VectorDocument) -> dict[str, object]:
         row = super()._row(number, document)
-        metadata = str(row["metadata"])
-        row["fields"] = None if "\\u0000" in metadata else metadata  # jsonb has no NUL
+        row["labels"] = labels_of(document.metadata)
         row["direction"] = direction_of(document.embedding or ())
         return row
 
@@ -196,7 +118,7 @@ def _nearest(
 
     Only those that are asked for are sent.
     """
-    passes, values = ("true", []) if wanted is None else condition(wanted.given)
+    passes = "TRUE" if wanted is None else condition(wanted.given, "labels && ARRAY[{}]")
     # The numbers are part of the statement: only so does the server see that its index of this
     # collection applies.
     distance = f"(direction::public.vector({dimensions:d})) OPERATOR(public.<#>) %s::public.vector"
@@ -207,7 +129,7 @@ def _nearest(
     direction = direction_of(query)
     with cursor.connection.cursor("nearest") as rows:
         rows.itersize = _ROWS_AT_ONCE
-        rows.execute(statement, (direction, *values, direction))
+        rows.execute(statement, (direction, direction))
         for each, content, metadata, cosine in rows:
             yield SearchResult(
                 each, blocks_of(content), max(-1.0, min(1.0, cosine)), value_of(metadata)

@@ -1,4 +1,4 @@
-"""Filters on metadata for engines with SQL: labels of a passage, and a condition on them.
+"""Filters on metadata for databases and engines with SQL: labels, and a condition on them.
 
 A label is a digest of a field's name and value. So no text of a caller stands in a condition.
 """
@@ -6,7 +6,7 @@ A label is a digest of a field's name and value. So no text of a caller stands i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -14,11 +14,10 @@ from kaosmem.types import JSONValue
 
 
 def labels_of(metadata: Mapping[str, JSONValue]) -> list[str]:
-    """Return the labels of a passage: one for each plain value of a field, or in its list."""
+    """Return the labels of metadata: one for each plain value of a field, or in its lists."""
     labels: list[str] = []
     for name, value in metadata.items():
-        members = value if isinstance(value, list) else [value]
-        labels += [_label(name, each) for each in members if _is_plain(each)]
+        labels += [_label(name, each) for each in _members(value) if _is_plain(each)]
     return labels
 
 
@@ -46,6 +45,15 @@ def condition(given: Mapping[str, Any], test: str) -> str:
             labels = [f"'{_label(name, each)}'" for each in options]
             parts.append(test.format(", ".join(labels)))
     return " AND ".join(parts)
+
+
+def _members(value: JSONValue) -> Iterator[JSONValue]:
+    """Yield a value, or the members of a list and of the lists in it."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _members(each)
+    else:
+        yield value
 
 
 def _is_plain(value: object) -> bool:
