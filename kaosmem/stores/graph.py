@@ -6,12 +6,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from kaosmem.arguments import check_count, check_several
 from kaosmem.entities import Entity, Relationship, SubGraph, check_relationship_id
-from kaosmem.errors import InvalidArgumentError
-from kaosmem.names import check_id, shown
+from kaosmem.names import check_id
 from kaosmem.types import JSONValue
 
 P = TypeVar("P", Entity, Relationship)
@@ -90,40 +89,6 @@ class GraphStore(Protocol):
         """Delete everything that the store holds: all of its tenant."""
 
 
-@runtime_checkable
-class CypherCapable(Protocol):
-    """A graph store that answers Cypher queries."""
-
-    async def query_cypher(
-        self, query: str, params: Mapping[str, JSONValue] | None = None
-    ) -> list[dict[str, Any]]:
-        """Return the rows of a query as mappings.
-
-        `params` are bound, never inserted into its text.
-        """
-
-
-def check_relationship_types(given: Collection[str] | None) -> frozenset[str] | None:
-    """Return types of relationships.
-
-    Raises InvalidArgumentError for one str, which would be read letter by letter, and
-    InvalidNameError for a type that no relationship can have.
-    """
-    if isinstance(given, str):
-        raise InvalidArgumentError(
-            f"relationship_types is the str {shown(given)}; give a list of types"
-        )
-    return None if given is None else frozenset(check_id(each, "type") for each in given)
-
-
-def id_of_relationship(given: str | Relationship | Mapping[str, JSONValue]) -> str:
-    """Return the id of a relationship that is given by it or as one.
-
-    Raises as `GraphStore.delete_relationship`.
-    """
-    return check_relationship_id(given) if isinstance(given, str) else Relationship.of(given).id
-
-
 class BaseGraphStore(GraphStore):
     """The checks of a GraphStore. A backend adds eight methods, which get checked values."""
 
@@ -148,7 +113,11 @@ class BaseGraphStore(GraphStore):
     ) -> SubGraph:
         check_id(entity_id, "entity id")
         check_count(depth, "depth", least=1)
-        return await self._around(entity_id, depth, check_relationship_types(relationship_types))
+        if relationship_types is None:
+            return await self._around(entity_id, depth, None)
+        given = check_several(relationship_types, "relationship_types")
+        types = frozenset(check_id(each, "relationship type") for each in given)
+        return await self._around(entity_id, depth, types)
 
     async def get_entities(self, ids: Iterable[str]) -> list[Entity]:
         wanted = {check_id(each, "entity id") for each in check_several(ids, "ids")}
@@ -160,7 +129,11 @@ class BaseGraphStore(GraphStore):
     async def delete_relationship(
         self, relationship: str | Relationship | Mapping[str, JSONValue]
     ) -> None:
-        await self._delete_relationship(id_of_relationship(relationship))
+        if isinstance(relationship, str):
+            relationship_id = check_relationship_id(relationship)
+        else:
+            relationship_id = Relationship.of(relationship).id
+        await self._delete_relationship(relationship_id)
 
     @abstractmethod
     async def _add_entities(self, entities: list[Entity]) -> None:

@@ -13,48 +13,35 @@ from kaosmem.display import visible
 from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError
 from kaosmem.names import check_id, shown, shown_name
 
-current_thread_id: ContextVar[str | None] = ContextVar("current_thread_id", default=None)
-current_agent_id: ContextVar[str | None] = ContextVar("current_agent_id", default=None)
-current_agent_label: ContextVar[str | None] = ContextVar("current_agent_label", default=None)
-current_parent_agent_id: ContextVar[str | None] = ContextVar(
-    "current_parent_agent_id", default=None
-)
+at_work: ContextVar[tuple[str | None, str | None]] = ContextVar("at_work", default=(None, None))
+"""The ids of the current thread and agent."""
 
 
 @contextmanager
-def agent_scope(
-    agent_id: str, *, thread_id: str | None = None, label: str | None = None
-) -> Iterator[None]:
+def agent_scope(agent_id: str, *, thread_id: str | None = None) -> Iterator[None]:
     """Set the current agent and thread inside the block.
 
-    The earlier ones are back after it, also after an exception.
+    The earlier ones are back after it, also after an exception. Tasks that are started inside
+    inherit the scope. Do not put a `yield` inside: a generator's code runs in the scope of its
+    caller.
 
-    The agent around the block becomes the parent. Tasks that are started inside inherit the scope.
-    Do not put a `yield`
-    inside: a generator's code runs in the scope of its caller.
-    thread_id: the conversation. The default is that of the scope around the block.
-    label: the agent's name for people. The default is its id.
-    Raises InvalidNameError for an id.
+    Args:
+        thread_id: The conversation. The default is that of the scope around the block.
+
+    Raises:
+        InvalidNameError: For an id.
 
     >>> with agent_scope("reader", thread_id="deal-42"):
     ...     current_board_key()
     ('deal-42', 'reader')
     """
-    values = (
-        (current_parent_agent_id, current_agent_id.get()),
-        (current_agent_id, check_id(agent_id, "agent id")),
-        (current_agent_label, agent_id if label is None else label),
-        (
-            current_thread_id,
-            current_thread_id.get() if thread_id is None else check_id(thread_id, "thread id"),
-        ),
-    )
-    tokens = [(variable, variable.set(value)) for variable, value in values]
+    check_id(agent_id, "agent id")
+    thread = at_work.get()[0] if thread_id is None else check_id(thread_id, "thread id")
+    token = at_work.set((thread, agent_id))
     try:
         yield
     finally:
-        for variable, token in tokens:
-            variable.reset(token)
+        at_work.reset(token)
 
 
 def current_board_key() -> tuple[str, str]:
@@ -62,8 +49,7 @@ def current_board_key() -> tuple[str, str]:
 
     Raises NotFoundError.
     """
-    thread_id = current_thread_id.get()
-    agent_id = current_agent_id.get()
+    thread_id, agent_id = at_work.get()
     if thread_id is None or agent_id is None:
         raise NotFoundError(
             "no agent is at work in a thread; enter agent_scope(agent_id, thread_id=...) before "

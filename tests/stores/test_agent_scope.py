@@ -12,38 +12,22 @@ from hypothesis import strategies as st
 
 from kaosmem import NotFoundError
 from kaosmem.errors import InvalidNameError
-from kaosmem.stores.task_list import (
-    agent_scope,
-    current_agent_id,
-    current_agent_label,
-    current_board_key,
-    current_parent_agent_id,
-    current_thread_id,
-)
+from kaosmem.stores.task_list import agent_scope, at_work, current_board_key
 
-NOBODY = (None, None, None, None)
-
-
-def at_work() -> tuple[str | None, ...]:
-    return (
-        current_thread_id.get(),
-        current_agent_id.get(),
-        current_agent_label.get(),
-        current_parent_agent_id.get(),
-    )
+NOBODY = (None, None)
 
 
 def test_a_scope_says_who_is_at_work() -> None:
-    """The thread and the parent come from the scope around; afterwards it is as before."""
-    assert at_work() == NOBODY
-    with agent_scope("lead", thread_id="deal-42", label="Lead analyst"):
-        assert at_work() == ("deal-42", "lead", "Lead analyst", None)
+    """The thread comes from the scope around; afterwards it is as before."""
+    assert at_work.get() == NOBODY
+    with agent_scope("lead", thread_id="deal-42"):
+        assert at_work.get() == ("deal-42", "lead")
         with agent_scope("reader"):
-            assert at_work() == ("deal-42", "reader", "reader", "lead")
+            assert at_work.get() == ("deal-42", "reader")
             with agent_scope("helper", thread_id="other"):
-                assert at_work() == ("other", "helper", "helper", "reader")
-        assert at_work() == ("deal-42", "lead", "Lead analyst", None)
-    assert at_work() == NOBODY
+                assert at_work.get() == ("other", "helper")
+        assert at_work.get() == ("deal-42", "lead")
+    assert at_work.get() == NOBODY
 
 
 def test_a_board_is_the_one_of_who_is_at_work() -> None:
@@ -63,13 +47,13 @@ def test_a_scope_that_names_nobody_is_refused(given: dict[str, str]) -> None:
     """And leaves everything as it was."""
     with pytest.raises(InvalidNameError), agent_scope(**given):
         pass
-    assert at_work() == NOBODY
+    assert at_work.get() == NOBODY
 
 
 def test_an_exception_ends_the_scope() -> None:
     with pytest.raises(RuntimeError), agent_scope("a", thread_id="t"):
         raise RuntimeError
-    assert at_work() == NOBODY
+    assert at_work.get() == NOBODY
 
 
 async def test_siblings_do_not_see_each_other() -> None:
@@ -78,19 +62,19 @@ async def test_siblings_do_not_see_each_other() -> None:
     seen = {}
 
     async def agent(name: str, turns: int) -> None:
-        assert at_work() == ("t", "lead", "lead", None)
+        assert at_work.get() == ("t", "lead")
         with agent_scope(name):
             await inside.wait()
             for _ in range(turns):
                 await asyncio.sleep(0)
-            seen[name] = at_work()
-        assert at_work() == ("t", "lead", "lead", None)
+            seen[name] = at_work.get()
+        assert at_work.get() == ("t", "lead")
 
     with agent_scope("lead", thread_id="t"):
         await asyncio.gather(agent("a", 5), agent("b", 1), agent("c", 3))
-        assert at_work() == ("t", "lead", "lead", None)
-    assert seen == {name: ("t", name, name, "lead") for name in "abc"}
-    assert at_work() == NOBODY
+        assert at_work.get() == ("t", "lead")
+    assert seen == {name: ("t", name) for name in "abc"}
+    assert at_work.get() == NOBODY
 
 
 async def test_a_task_keeps_the_scope_that_it_was_started_in() -> None:
@@ -99,14 +83,14 @@ async def test_a_task_keeps_the_scope_that_it_was_started_in() -> None:
 
     async def told() -> tuple[str | None, ...]:
         await go.wait()
-        return at_work()
+        return at_work.get()
 
     before = asyncio.create_task(told())
     with agent_scope("a", thread_id="t"):
         within = asyncio.create_task(told())
     after = asyncio.create_task(told())
     go.set()
-    assert await asyncio.gather(before, within, after) == [NOBODY, ("t", "a", "a", None), NOBODY]
+    assert await asyncio.gather(before, within, after) == [NOBODY, ("t", "a"), NOBODY]
 
 
 async def test_what_a_task_enters_and_never_leaves_stays_with_it() -> None:
@@ -118,18 +102,18 @@ async def test_what_a_task_enters_and_never_leaves_stays_with_it() -> None:
 
     task = asyncio.create_task(cancelled())
     await asyncio.sleep(0)
-    assert at_work() == NOBODY
+    assert at_work.get() == NOBODY
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert at_work() == NOBODY
+    assert at_work.get() == NOBODY
 
 
 async def test_threads_see_what_they_are_given() -> None:
     """`asyncio.to_thread` takes the scope along, a bare thread begins without one."""
     seen = []
     with agent_scope("a", thread_id="t"):
-        assert await asyncio.to_thread(at_work) == ("t", "a", "a", None)
-        thread = threading.Thread(target=lambda: seen.append(at_work()))
+        assert await asyncio.to_thread(at_work.get) == ("t", "a")
+        thread = threading.Thread(target=lambda: seen.append(at_work.get()))
         thread.start()
         thread.join()
     assert seen == [NOBODY]
@@ -140,12 +124,12 @@ tree = st.recursive(st.just([]), lambda inner: st.lists(inner, max_size=3), max_
 
 @given(tree)
 def test_any_tree_of_agents_ends_as_it_began(agents: list[list[object]]) -> None:
-    """Every agent sees its parent, in whatever order the tasks of all run."""
+    """Every agent sees itself, in whatever order the tasks of all run."""
 
-    async def work(path: str, below: list[list[object]], parent: str | None) -> None:
+    async def work(path: str, below: list[list[object]]) -> None:
         with agent_scope(path, thread_id="t"):
-            await asyncio.gather(*(work(f"{path}.{n}", each, path) for n, each in enumerate(below)))  # type: ignore[arg-type]
-            assert at_work() == ("t", path, path, parent)
+            await asyncio.gather(*(work(f"{path}.{n}", each) for n, each in enumerate(below)))  # type: ignore[arg-type]
+            assert at_work.get() == ("t", path)
 
-    copy_context().run(asyncio.run, work("a", agents, None))
-    assert at_work() == NOBODY
+    copy_context().run(asyncio.run, work("a", agents))
+    assert at_work.get() == NOBODY

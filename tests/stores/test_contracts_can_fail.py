@@ -277,7 +277,7 @@ FAULTS: list[tuple[type, type, str]] = [
     (LONG, UpdateKeepsMetadata, "an_update_is_a_new_version"),
     (BLOB, ForgetsOnDisconnect, "connecting_is_as_often_as_one_likes"),
     (BLOB, IgnoresCase, "neighbours_are_kept_apart"),
-    (VECTOR, AddReplaces, "add_inserts_what_is_absent"),
+    (VECTOR, AddReplaces, "add_inserts_what_is_absent_and_upsert_replaces"),
     (VECTOR, FiltersAfterTheLimit, "a_search_returns_at_most_the_limit"),
     (VECTOR, KeepsEmptyCollections, "neighbours_are_kept_apart"),
     (GRAPH, TellsRelationshipsByTheirEnds, "relationships_have_ids"),

@@ -29,7 +29,6 @@ from kaosmem.stores import (
     TaskStore,
     VectorStore,
 )
-from kaosmem.stores.graph import CypherCapable
 from kaosmem.stores.history import decode_message
 from kaosmem.testing.contracts.store import Clock
 from kaosmem.testing.contracts.vector import FILTERS, METADATA
@@ -59,18 +58,6 @@ def test_a_store_has_the_parameters_of_its_protocol(protocol: type) -> None:
         assert inspect.signature(own) == inspect.signature(method)
         assert inspect.iscoroutinefunction(own)
     assert [each for each in STORES if isinstance(STORES[protocol](), each)] == [protocol]
-
-
-def test_the_graph_in_memory_does_not_speak_cypher() -> None:
-    """What asks whether it may query in Cypher is told no; whoever has the method does."""
-
-    class Speaks(InMemoryGraphStore):
-        async def query_cypher(self, query, params=None):
-            return []
-
-    assert not isinstance(InMemoryGraphStore(), CypherCapable)
-    assert isinstance(Speaks(), CypherCapable)
-    assert isinstance(Speaks(), GraphStore)
 
 
 @pytest.mark.parametrize(("given", "passing"), FILTERS, ids=str)

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import math
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -217,32 +218,23 @@ class VectorContract(StoreContract[VectorStore]):
             ]
         assert await self.found(store, limit=3, filter={"odd": True}) == ["d1", "d3", "d5"]
 
-    async def test_add_inserts_what_is_absent(self, store: VectorStore) -> None:
-        """A document whose id is there stays as it is; of two with one id the first counts."""
-        await store.add(
-            [VectorDocument("first", "a", (1, 0), {"n": 1}), VectorDocument("second", "a", (0, 1))]
-        )
-        await store.add(
-            [VectorDocument("third", "a", (0, 1), {"n": 3}), VectorDocument("new", "b", (0, 1))]
-        )
-        (a, b) = await store.get(["a", "b"])
-        assert (a.text, a.metadata, a.embedding) == ("first", {"n": 1}, (1, 0))
-        assert b.text == "new"
-        assert await self.found(store) == ["a", "b"]
+    async def test_add_inserts_what_is_absent_and_upsert_replaces(self, store: VectorStore) -> None:
+        """Added again, a document stays as it is. Of two with one id the first added counts.
 
-    async def test_upsert_replaces(self, store: VectorStore) -> None:
-        """Content, embedding and metadata, whole; of two with one id the last counts."""
-        await store.upsert(
-            [
-                VectorDocument("first", "a", (1, 0), {"n": 1, "m": 1}),
-                VectorDocument("x", "b", (1, 1)),
-            ]
-        )
-        await store.upsert(
-            [VectorDocument("second", "a", (1, 0)), VectorDocument("third", "a", (0, 1), {"n": 3})]
-        )
-        (a,) = await store.get(["a"])
-        assert (a.text, a.metadata, a.embedding) == ("third", {"n": 3}, (0, 1))
+        `upsert` replaces content, embedding and metadata, whole, and the last of two counts.
+        """
+        first = VectorDocument("first", "a", (1, 0), {"n": 1, "m": 1})
+        others = [
+            VectorDocument("second", "a", (0, 1)),
+            VectorDocument("third", "a", (0, 1), {"n": 3}),
+        ]
+        await store.add([first, *others])
+        await store.add([*others, VectorDocument("new", "b", (1, 1))])
+        assert [each.text for each in await store.get(["a", "b"])] == ["first", "new"]
+        assert await store.get(["a"]) == [first]
+        assert await self.found(store) == ["a", "b"]
+        await store.upsert([first, *others])
+        assert await store.get(["a"]) == others[1:]
         assert await self.found(store) == ["b", "a"]
         assert await self.found(store, filter={"m": 1}) == []
 
@@ -258,20 +250,19 @@ class VectorContract(StoreContract[VectorStore]):
         self, store: VectorStore
     ) -> None:
         """Others are refused with all beside them; another collection, or an emptied one, may have others."""
-        await store.add([VectorDocument("a", "a", (1, 0))])
+        flat = VectorDocument("a", "a", (1, 0))
+        deep = VectorDocument("c", "c", (1, 0, 0))
+        await store.add([flat])
         for write in (store.add, store.upsert):
-            await refuses(
-                InvalidArgumentError,
-                write([VectorDocument("b", "b", (1, 0)), VectorDocument("c", "c", (1, 0, 0))]),
-            )
+            await refuses(InvalidArgumentError, write([VectorDocument("b", "b", (1, 0)), deep]))
         await refuses(InvalidArgumentError, store.search((1, 0, 0)))
         assert await self.found(store) == ["a"]
-        await store.add([VectorDocument("a", "a", (1, 0, 0))], collection="other")
+        await store.add([deep], collection="other")
         await store.delete(["a"])
-        await store.add([VectorDocument("a", "a", (1, 0, 0))])
-        assert await self.found(store, (1, 0, 0)) == ["a"]
+        await store.add([deep])
+        assert await self.found(store, (1, 0, 0)) == ["c"]
         await store.delete_all()
-        await store.add([VectorDocument("a", "a", (1, 0))])
+        await store.add([flat])
         assert await self.found(store) == ["a"]
 
     async def test_documents_come_back_unchanged(self, store: VectorStore) -> None:
@@ -289,13 +280,12 @@ class VectorContract(StoreContract[VectorStore]):
         ]
         await store.add(documents)
         read = await store.get([each.id for each in documents])
-        assert [(each.content, each.metadata) for each in read] == [
-            (each.content, each.metadata) for each in documents
-        ]
+        found = await store.search(embedding, limit=99)
         assert read[0].embedding == pytest.approx(embedding, rel=_PRECISION)
-        results = await store.search(embedding, limit=99)
-        assert {each.id: each.content for each in results} == {
-            each.id: each.content for each in documents
+        for given, stored in zip(documents, read, strict=True):
+            assert stored == replace(given, embedding=stored.embedding)
+        assert {each.id: (each.content, each.metadata) for each in found} == {
+            each.id: (each.content, each.metadata) for each in documents
         }
 
     async def test_nothing_is_lost_among_many_writers(self, store: VectorStore) -> None:
