@@ -41,11 +41,13 @@ class SqlVectorStore(BaseVectorStore):
     ) -> None:
         def put(transaction: Transaction) -> None:
             transaction.lock("collection", collection)
-            known = _known(transaction, collection, [each.id for each in documents])
+            ids = [each.id for each in documents]
+            new = documents
             if replace:
-                _delete(transaction, collection, known)
-                known = set()
-            new = [each for each in documents if each.id not in known]
+                _delete(transaction, collection, ids)
+            else:
+                known = _known(transaction, collection, ids)
+                new = [each for each in documents if each.id not in known]
             if new:
                 number = self._collection_for(transaction, collection, new)
                 transaction.each(self._insert, [self._row(number, each) for each in new])

@@ -6,7 +6,7 @@ import json
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kaosmem.arguments import json_text
 from kaosmem.backends.base import blocks_of, value_of
@@ -160,7 +160,7 @@ def _refresh(transaction: Transaction, warm: _Warm, deletions: int) -> None:
         warm.deletions = deletions
 
 
-def _documents_after(transaction: Transaction, warm: _Warm) -> list[tuple[int, str, str, bytes]]:
+def _documents_after(transaction: Transaction, warm: _Warm) -> list[tuple[Any, ...]]:
     """Return the first documents after the newest that was read."""
     return transaction.rows(
         "SELECT number, id, metadata, embedding FROM documents "
