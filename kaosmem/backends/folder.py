@@ -140,27 +140,28 @@ class FolderFileStore:
         """
 
         def keys(filesystem: AbstractFileSystem, paths: list[str]) -> list[str]:
-            found = dict[str, _File]()
+            newest: dict[str, _File] = {}
             for path in paths:
                 file = _file(path)
                 if file is not None:
-                    folder = path.rpartition(f"/{_DATA}/")[0]
-                    found[folder] = max(file, found.get(folder, file))
+                    key_path = _key_path(path)
+                    newest[key_path] = max(file, newest.get(key_path, file))
             now = self._clock().timestamp()
-            held = {f"{folder}/{_KEY_PATH}" for folder, file in found.items() if file.expiry > now}
+            held = {path for path, file in newest.items() if file.expiry > now}
             return sorted(filesystem.cat_file(path).decode() for path in held.intersection(paths))
 
         return await self._over_all(keys, "listing the blobs")
 
     async def delete_all(self) -> None:
         """Delete the files of all keys; files with other names stay."""
+        await self._sweep(math.inf)
 
-        def sweep(filesystem: AbstractFileSystem, paths: list[str]) -> None:
-            for path in paths:
-                if _file(path) is not None or path.endswith(f"/{_KEY_PATH}"):
-                    filesystem.rm_file(path)
+    async def delete_expired(self) -> int:
+        """Delete the files whose time to live is over, and return their number.
 
-        await self._over_all(sweep, "deleting the blobs")
+        Call it now and then. Expired bytes can't be downloaded in any case.
+        """
+        return await self._sweep(self._clock().timestamp())
 
     async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
         """Return a URL of the bytes, signed where the filesystem can sign.
@@ -176,31 +177,6 @@ class FolderFileStore:
 
         return await self._perform(key, presign)
 
-    async def delete_expired(self) -> int:
-        """Delete the files whose time to live is over, and return their number.
-
-        Call it now and then.
-
-        Expired bytes can't be downloaded in any case.
-        """
-
-        def sweep(filesystem: AbstractFileSystem, paths: list[str]) -> int:
-            now = self._clock().timestamp()
-            expired = {path for path in paths if (file := _file(path)) and file.expiry <= now}
-            left = {
-                path.rpartition(f"/{_DATA}/")[0]
-                for path in paths
-                if _file(path) and path not in expired
-            }
-            # An upload under way stores the key once more.
-            keys = {path for path in paths if path.endswith(f"/{_KEY_PATH}")}
-            keys = {path for path in keys if path.removesuffix(f"/{_KEY_PATH}") not in left}
-            for path in (*expired, *keys):
-                filesystem.rm_file(path)
-            return len(expired)
-
-        return await self._over_all(sweep, "deleting expired blobs")
-
     async def _perform(self, key: str, work: Callable[[Storage], T]) -> T:
         """Return what `work` returns, done in a thread.
 
@@ -209,6 +185,25 @@ class FolderFileStore:
         storage = folder_storage(self._location, *_folders(check_id(key, "blob key")))
         with as_durability_error("the blob store"):
             return await asyncio.to_thread(work, storage)
+
+    async def _sweep(self, latest: float) -> int:
+        """Delete the files that expire at a time or before it, and return their number."""
+
+        def sweep(filesystem: AbstractFileSystem, paths: list[str]) -> int:
+            doomed: list[str] = []
+            keys = {path for path in paths if path.endswith(f"/{_KEY_PATH}")}
+            for path in paths:
+                file = _file(path)
+                if file is not None and file.expiry <= latest:
+                    doomed.append(path)
+                elif file is not None:
+                    keys.discard(_key_path(path))
+            # An upload under way stores its key once more.
+            for path in (*doomed, *keys):
+                filesystem.rm_file(path)
+            return len(doomed)
+
+        return await self._over_all(sweep, "deleting blobs")
 
     async def _over_all(self, work: Callable[[AbstractFileSystem, list[str]], T], doing: str) -> T:
         """Return what `work` returns, done in a thread with the paths of all files.
@@ -265,6 +260,12 @@ class _File(NamedTuple):
         return (
             f"{_DATA}/{self.seq:012d}-{self.checksum}-{self.size}-{self.expiry!r}-{self.media_type}"
         )
+
+
+def _key_path(path: str) -> str:
+    """Return the path of the key of a file."""
+    folder = path.rpartition(f"/{_DATA}/")[0]
+    return f"{folder}/{_KEY_PATH}"
 
 
 def _file(path: str) -> _File | None:

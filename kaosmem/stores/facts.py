@@ -449,6 +449,13 @@ class InMemoryLongTermMemory(BaseLongTermMemory):
     def _new_id(self) -> str:
         return f"{self._rng.getrandbits(128):032x}"
 
+    async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
+        memory_id = await super()._save(shelf, new, of)
+        expiry = self._shelves[shelf].rows[memory_id].expiry
+        if expiry is not None:
+            self._expiries.set_time((shelf, memory_id), expiry)
+        return memory_id
+
     async def _read(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
         self._drop_expired()
         return work(self._shelves.get(shelf) or IndexedFacts(self._ranker))
@@ -456,11 +463,7 @@ class InMemoryLongTermMemory(BaseLongTermMemory):
     async def _write(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
         self._drop_expired()
         facts = self._shelves.get(shelf) or IndexedFacts(self._ranker)
-        before = facts.newest
         done = work(facts)
-        newest = facts.newest
-        if newest is not None and newest is not before and newest.expiry is not None:
-            self._expiries.set_time((shelf, newest.id), newest.expiry)
         self._keep(shelf, facts)
         return done
 
@@ -492,11 +495,6 @@ class IndexedFacts:
         self._live: set[int] = set()
         self._index = ranker.index()
         self._numbers = count()
-
-    @property
-    def newest(self) -> FactRow | None:
-        """Return the row that was put last, or None."""
-        return self.rows[next(reversed(self.rows))] if self.rows else None
 
     def get(self, memory_id: str) -> FactRow | None:
         return self.rows.get(memory_id)

@@ -40,7 +40,7 @@ class SqlVectorMemory(SqlLongTermMemory):
 
     async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
         (embedding,) = await embeddings_of([new.content], self._client)
-        await self._database.read(lambda transaction: self._check(transaction, shelf, embedding))
+        await self._database.read(lambda transaction: self._check(transaction, shelf, [embedding]))
         memory_id = await super()._save(shelf, new, of)
         await self._put(shelf, [memory_id], [embedding])
         return memory_id
@@ -55,7 +55,7 @@ class SqlVectorMemory(SqlLongTermMemory):
         (asked,) = await embeddings_of([query], self._client)
 
         def search(transaction: Transaction) -> list[StoredFact]:
-            self._check(transaction, shelf, asked)
+            self._check(transaction, shelf, [asked])
             rows = self._rows(transaction, shelf)
             found = self._nearest(rows, asked, limit, superseded=superseded)
             return [row.fact(cosine) for row, cosine in found]
@@ -77,8 +77,7 @@ class SqlVectorMemory(SqlLongTermMemory):
         ]
 
         def put(transaction: Transaction) -> None:
-            for embedding in embeddings:
-                self._check(transaction, shelf, embedding)
+            self._check(transaction, shelf, embeddings)
             transaction.each(  # nothing for a fact that is deleted meanwhile
                 f"INSERT INTO meanings (fact, direction) SELECT number, {self._direction} "
                 f"FROM facts WHERE {OF_SHELF} AND id = :id ON CONFLICT DO NOTHING",
@@ -93,7 +92,9 @@ class SqlVectorMemory(SqlLongTermMemory):
             "NOT EXISTS (SELECT 1 FROM meanings WHERE fact = facts.number)"
         )
 
-    def _check(self, transaction: Transaction, shelf: Shelf, embedding: tuple[float, ...]) -> None:
+    def _check(
+        self, transaction: Transaction, shelf: Shelf, embeddings: Sequence[tuple[float, ...]]
+    ) -> None:
         """Raise InvalidArgumentError if the embeddings of the shelf have other dimensions."""
         agent, namespace = shelf
         held = transaction.rows(
@@ -103,7 +104,8 @@ class SqlVectorMemory(SqlLongTermMemory):
             namespace=namespace,
         )
         for (dimensions,) in held:
-            check_query(embedding, dimensions, namespace)
+            for embedding in embeddings:
+                check_query(embedding, dimensions, namespace)
 
     @abstractmethod
     def _encoded(self, embedding: tuple[float, ...]) -> object:
