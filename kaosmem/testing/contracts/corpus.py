@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 
 from kaosmem.corpora.corpus import Corpus
 from kaosmem.corpora.in_memory import InMemoryCorpus
