@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from kaosmem.testing.rules import MEDIA_TYPES, Faults, Messages, Rule, is_address, is_base64
+from kaosmem.testing.rules import (
+    MEDIA_TYPES,
+    Faults,
+    Messages,
+    Rule,
+    faults_of_roles,
+    is_address,
+    is_base64,
+    parts_of,
+    parts_of_type,
+)
 from kaosmem.types import JSONValue
 
 _OF_USERS = "text image document tool_result search_result container_upload"
@@ -45,11 +55,7 @@ def roles_are_known(messages: Messages) -> Faults:
 
     Source: API reference, "Create a Message", `messages`. Newer models take system messages too, not all do.
     """
-    for position, message in enumerate(messages):
-        if message.get("role") not in _BLOCKS:
-            yield position, f"has the role {message.get('role')!r}"
-        elif unknown := set(message) - {"role", "content"}:
-            yield position, f"has unknown fields {sorted(unknown)}"
+    return faults_of_roles(messages, dict.fromkeys(_BLOCKS, ("role", "content")))
 
 
 def the_first_is_the_users(messages: Messages) -> Faults:
@@ -148,7 +154,7 @@ def calls_are_whole(messages: Messages) -> Faults:
 
     Source: API reference, "Create a Message", `tool_use` and the pattern of a tool's name.
     """
-    for position, block in _blocks_of_type(messages, "tool_use"):
+    for position, block in parts_of_type(messages, "tool_use"):
         if not _TOOL_NAME.fullmatch(str(block.get("name"))):
             yield position, f"calls a tool of the name {block.get('name')!r}"
         if not isinstance(block.get("input"), Mapping):
@@ -161,7 +167,7 @@ def call_ids_are_distinct(messages: Messages) -> Faults:
     Source: the errors "String should match pattern '^[a-zA-Z0-9_-]+$'" and "tool_use ids must be unique".
     """
     seen: set[str] = set()
-    for position, block in _blocks_of_type(messages, "tool_use"):
+    for position, block in parts_of_type(messages, "tool_use"):
         call_id = str(block.get("id"))
         if not _ID.fullmatch(call_id):
             yield position, f"has a call with the id {call_id!r}"
@@ -180,12 +186,12 @@ def calls_are_answered(messages: Messages) -> Faults:
     for position, message in enumerate(messages):
         answered = [
             block.get("tool_use_id")
-            for block in _blocks(message)
+            for block in parts_of(message)
             if block.get("type") == "tool_result"
         ]
         if sorted(map(str, answered)) != sorted(due):
             yield position, f"answers {answered}, and the calls right before it are {due}"
-        due = [block["id"] for block in _blocks(message) if block.get("type") == "tool_use"]
+        due = [block["id"] for block in parts_of(message) if block.get("type") == "tool_use"]
     if due:
         yield len(messages) - 1, f"is the last, and {due} are not answered"
 
@@ -218,13 +224,13 @@ def results_come_first(messages: Messages) -> Faults:
     cannot be empty if is_error is true".
     """
     for position, message in enumerate(messages):
-        is_result = [block.get("type") == "tool_result" for block in _blocks(message)]
+        is_result = [block.get("type") == "tool_result" for block in parts_of(message)]
         if is_result != sorted(is_result, reverse=True):
             yield position, "has something before a result"
-    for position, block in _blocks_of_type(messages, "tool_result"):
+    for position, block in parts_of_type(messages, "tool_result"):
         if block.get("is_error") and not block.get("content"):
             yield position, "has an error without content"
-        for part in _inner(block):
+        for part in parts_of(block):
             if part.get("type") not in _IN_RESULTS:
                 yield position, f"has a result with a block of type {part.get('type')!r}"
 
@@ -236,11 +242,11 @@ def thinking_is_sealed_and_first(messages: Messages) -> Faults:
     block and that its final block cannot be one.
     """
     for position, message in enumerate(messages):
-        all_kinds = [block.get("type") for block in _blocks(message)]
+        all_kinds = [block.get("type") for block in parts_of(message)]
         kinds = [
             kind for kind in all_kinds if kind in _OF_THE_MODEL
         ]  # a server's parts may stand before
-        for block in _blocks(message):
+        for block in parts_of(message):
             if block.get("type") == "thinking" and not (
                 block.get("signature") and "thinking" in block
             ):
@@ -271,7 +277,7 @@ def the_last_call_begins_with_thinking(messages: Messages) -> Faults:
     if last is None:
         return
     kinds = [
-        block["type"] for block in _blocks(messages[last]) if block.get("type") in _OF_THE_MODEL
+        block["type"] for block in parts_of(messages[last]) if block.get("type") in _OF_THE_MODEL
     ]
     if "tool_use" in kinds and kinds[0] not in _THINKING:
         yield last, "is the latest of the assistant, calls, and does not begin with thinking"
@@ -294,7 +300,7 @@ class TheLatestReplyIsUnchanged:
         last = _latest_reply(messages)
         if last is None:
             return
-        shown = _blocks(messages[last])
+        shown = parts_of(messages[last])
         replies = [reply for reply in self._replies if any(block in reply for block in shown)]
         if replies and not any(_thinking(reply) == _thinking(shown) for reply in replies):
             yield last, "is the latest of the assistant, and its thinking is not that of the reply"
@@ -326,30 +332,13 @@ def _thinking(blocks: Iterable[Mapping[str, JSONValue]]) -> list[Mapping[str, JS
     return [block for block in blocks if block.get("type") in _THINKING]
 
 
-def _blocks(message: Mapping[str, JSONValue]) -> list[Mapping[str, JSONValue]]:
-    content = message.get("content")
-    return content if isinstance(content, list) else []
-
-
-def _inner(block: Mapping[str, JSONValue]) -> list[Mapping[str, JSONValue]]:
-    content = block.get("content")
-    return content if isinstance(content, list) else []
-
-
-def _blocks_of_type(messages: Messages, kind: str) -> Iterator[tuple[int, Mapping[str, JSONValue]]]:
-    for position, message in enumerate(messages):
-        for block in _blocks(message):
-            if block.get("type") == kind:
-                yield position, block
-
-
 def _all_blocks(messages: Messages) -> Iterator[tuple[int, Mapping[str, JSONValue]]]:
     """Yield all blocks, those in results too, each with the position of its message."""
     for position, message in enumerate(messages):
-        for block in _blocks(message):
+        for block in parts_of(message):
             yield position, block
             if block.get("type") == "tool_result":
-                for inner in _inner(block):
+                for inner in parts_of(block):
                     yield position, inner
 
 

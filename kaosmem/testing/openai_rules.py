@@ -5,8 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kaosmem.testing.rules import MEDIA_TYPES, Faults, Messages, Rule, is_address, is_base64
-from kaosmem.types import JSONValue
+from kaosmem.testing.rules import (
+    MEDIA_TYPES,
+    Faults,
+    Messages,
+    Rule,
+    faults_of_roles,
+    is_address,
+    is_base64,
+    parts_of,
+    parts_of_type,
+)
 
 _FIELDS = {
     "developer": {"role", "content", "name"},
@@ -33,11 +42,7 @@ def roles_are_known(messages: Messages) -> Faults:
 
     Source: API reference, "Create chat completion", `messages`; unknown fields are refused as unrecognized arguments.
     """
-    for position, message in enumerate(messages):
-        if message.get("role") not in _FIELDS:
-            yield position, f"has the role {message.get('role')!r}"
-        elif unknown := set(message) - _FIELDS[message["role"]]:
-            yield position, f"has unknown fields {sorted(unknown)}"
+    return faults_of_roles(messages, _FIELDS)
 
 
 def content_is_given(messages: Messages) -> Faults:
@@ -61,7 +66,7 @@ def parts_suit_the_role(messages: Messages) -> Faults:
     Source: API reference, "Create chat completion", content parts of each kind of message.
     """
     for position, message in enumerate(messages):
-        for part in _parts(message):
+        for part in parts_of(message):
             kind = part.get("type")
             if kind not in _PARTS[message["role"]]:
                 yield (
@@ -77,14 +82,12 @@ def images_can_be_read(messages: Messages) -> Faults:
 
     Source: guide "Images and vision", "Image input requirements"; API reference, `image_url`, for `detail`.
     """
-    for position, message in enumerate(messages):
-        for part in _parts(message):
-            if part.get("type") == "image_url":
-                image = part.get("image_url")
-                if not isinstance(image, Mapping) or not _is_image_url(image.get("url")):
-                    yield position, "holds an image that is neither an address nor readable data"
-                elif image.get("detail", "auto") not in _DETAILS:
-                    yield position, f"holds an image with the detail {image['detail']!r}"
+    for position, part in parts_of_type(messages, "image_url"):
+        image = part.get("image_url")
+        if not isinstance(image, Mapping) or not _is_image_url(image.get("url")):
+            yield position, "holds an image that is neither an address nor readable data"
+        elif image.get("detail", "auto") not in _DETAILS:
+            yield position, f"holds an image with the detail {image['detail']!r}"
 
 
 def names_are_plain(messages: Messages) -> Faults:
@@ -161,11 +164,6 @@ def calls_are_answered(messages: Messages) -> Faults:
         due = [call["id"] for call in message.get("tool_calls") or ()]
     if due:
         yield len(messages) - 1, f"is the last, and {due} are not answered"
-
-
-def _parts(message: Mapping[str, JSONValue]) -> list[Mapping[str, JSONValue]]:
-    content = message.get("content")
-    return content if isinstance(content, list) else []
 
 
 def _is_image_url(url: object) -> bool:

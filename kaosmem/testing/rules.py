@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from binascii import a2b_base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from kaosmem.types import JSONValue
@@ -27,6 +27,30 @@ class Rule(Protocol):
     def __name__(self) -> str: ...
 
     def __call__(self, messages: Messages) -> Faults: ...
+
+
+def faults_of_roles(messages: Messages, fields: Mapping[str, Collection[str]]) -> Faults:
+    """Yield the messages of an unknown role, and those with fields that their role has not."""
+    for position, message in enumerate(messages):
+        role = message.get("role")
+        if role not in fields:
+            yield position, f"has the role {role!r}"
+        elif unknown := set(message).difference(fields[role]):
+            yield position, f"has unknown fields {sorted(unknown)}"
+
+
+def parts_of(holder: Mapping[str, JSONValue]) -> list[Mapping[str, JSONValue]]:
+    """Return the parts of the content of a message or of a part, none for a text."""
+    content = holder.get("content")
+    return content if isinstance(content, list) else []
+
+
+def parts_of_type(messages: Messages, kind: str) -> Iterator[tuple[int, Mapping[str, JSONValue]]]:
+    """Yield the parts of a type, each with the position of its message."""
+    for position, message in enumerate(messages):
+        for part in parts_of(message):
+            if part.get("type") == kind:
+                yield position, part
 
 
 def is_address(url: object) -> bool:
