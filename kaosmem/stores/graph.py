@@ -215,12 +215,12 @@ class InMemoryGraphStore(BaseGraphStore):
         self._touching.clear()
 
     async def _add_entities(self, entities: list[Entity]) -> None:
-        for each in entities:
+        for each in map(_copy, entities):
             self._entities[each.id] = each
             self._touching.setdefault(each.id, {})
 
     async def _add_relationships(self, relationships: list[Relationship]) -> None:
-        for each in relationships:
+        for each in map(_copy, relationships):
             self._remove(each.id)
             self._relationships[each.id] = each
             for end in (each.source, each.target):

@@ -422,11 +422,11 @@ class StoreMachine(RuleBasedStateMachine, Generic[S]):
 
 
 def spoil(value: object) -> None:
-    """Change all lists, mappings and buffers in a value. A message never changes."""
+    """Change all that is in lists, mappings and buffers of a value. A message never changes."""
     inner: Iterable[object] = ()
     if isinstance(value, dict):
         inner = [*value.values()]
-        value["spoiled"] = "spoiled"
+        value.update(dict.fromkeys(value, "spoiled"))
     elif isinstance(value, list | tuple):
         inner = [*value]
     elif is_dataclass(value) and not isinstance(value, ChatMessage):
