@@ -32,10 +32,10 @@ class Rule(Protocol):
 def faults_of_roles(messages: Messages, fields: Mapping[str, Collection[str]]) -> Faults:
     """Yield the messages of an unknown role, and those with fields that their role has not."""
     for position, message in enumerate(messages):
-        role = message.get("role")
-        if role not in fields:
-            yield position, f"has the role {role!r}"
-        elif unknown := set(message).difference(fields[role]):
+        known = fields.get(str(message.get("role")))
+        if known is None:
+            yield position, f"has the role {message.get('role')!r}"
+        elif unknown := set(message).difference(known):
             yield position, f"has unknown fields {sorted(unknown)}"
 
 
