@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Annotated, Any, NotRequired
 
 from mcp.server import MCPServer
@@ -201,10 +201,9 @@ class KnowledgeGraph:
         return [part for part in self._graph if isinstance(part, Entity)]
 
     def _within(self, entities: Iterable[Entity]) -> GraphPart:
-        """Return as many leading entities as the budget holds, with their relations.
+        """Return as many leading observations of entities as the budget holds, with relations.
 
-        If it holds none, the first one is shown with its newest observations. A note counts the
-        rest.
+        Of the last entity, the newest observations are shown. A note counts the rest.
         """
         nodes = [_node(each) for each in entities]
         relations = [part for part in self._graph if isinstance(part, Relationship)]
@@ -213,23 +212,10 @@ class KnowledgeGraph:
             return whole
 
         def leading(count: int) -> GraphPart:
-            return self._noted(_part(nodes[:count], relations), whole)
+            return self._noted(_part(_leading(nodes, count), relations), whole)
 
-        def newest(count: int) -> GraphPart:
-            observations = nodes[0]["observations"]
-            shown_ones = observations[len(observations) - count :]
-            first: EntityNode = {**nodes[0], "observations": shown_ones}
-            return self._noted({"entities": [first], "relations": []}, whole)
-
-        count = self._most(leading, len(nodes))
-        if count:
-            return leading(count)
-        count = self._most(newest, len(nodes[0]["observations"]))
-        return newest(count) if count else leading(0)
-
-    def _most(self, part: Callable[[int], GraphPart], most: int) -> int:
-        """Return the largest number for which a part fits the budget, 0 if there is none."""
-        return bisect_left(range(1, most + 1), True, key=lambda count: not self._fits(part(count)))
+        counts = range(1, len(nodes) + _observations(whole) + 1)
+        return leading(bisect_left(counts, True, key=lambda count: not self._fits(leading(count))))
 
     def _fits(self, part: GraphPart) -> bool:
         return self._memory.admin.counter(json_of(part)) <= self._max_tokens
@@ -238,8 +224,7 @@ class KnowledgeGraph:
         """Return a part with a note on what it lacks of the whole."""
         note = (
             f"shown within {self._max_tokens:,} tokens: {len(part['entities']):,} of "
-            f"{len(whole['entities']):,} entities, {len(part['relations']):,} of "
-            f"{len(whole['relations']):,} relations, {_observations(part):,} of "
+            f"{len(whole['entities']):,} entities, {_observations(part):,} of "
             f"{_observations(whole):,} observations; search_nodes finds the rest"
         )
         return {**part, "note": note}
@@ -293,6 +278,20 @@ def add_graph_tools(server: MCPServer[Any], turns: SessionTurns) -> None:
     async def knowledge_graph() -> str:
         """Read the knowledge graph, the newest entities first, as far as the budget allows."""
         return json_of(await turns.run(read))
+
+
+def _leading(nodes: list[EntityNode], count: int) -> list[EntityNode]:
+    """Return the first of some entities and of their observations, as many as `count` in all."""
+    shown_nodes: list[EntityNode] = []
+    for node in nodes:
+        if not count:
+            break
+        count -= 1
+        observations = node["observations"]
+        newest = observations[max(0, len(observations) - count) :]
+        shown_nodes.append({**node, "observations": newest})
+        count -= len(newest)
+    return shown_nodes
 
 
 def _part(nodes: list[EntityNode], relations: Iterable[Relationship]) -> GraphPart:
