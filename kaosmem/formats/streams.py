@@ -1,9 +1,14 @@
-"""The pieces of a streamed reply, put together as one message of its provider."""
+"""The pieces of a streamed reply, put together as one message of its provider.
+
+An event of a provider holds pieces. Each has a place in the reply, and the pieces of one place are
+joined. The parts of all places, in their order, are the message.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.fields import json_value, mapping_of
@@ -17,6 +22,79 @@ _APPENDED = frozenset(
     ("arguments", "content", "input", "reasoning_content", "refusal", "text", "thinking")
 )
 """Fields whose texts come in pieces. Other fields, such as ids and names, come once."""
+_CHAT_FIELDS = ("content", "refusal", "reasoning_content", "tool_calls")
+_DELTA_FIELDS = ("text", "thinking", "signature", "reasoningContent")
+
+
+class _Piece(NamedTuple):
+    """A piece of a reply.
+
+    Attributes:
+        fields: The fields of a part that came.
+        place: The place of the part. None: the next one, or the last if its text goes on.
+        begins: Whether the fields replace those that came before.
+    """
+
+    fields: _Event
+    place: int | None = None
+    begins: bool = False
+
+
+_END = _Piece({})
+"""Says that the reply has ended by itself."""
+
+
+class _Reader(NamedTuple):
+    """The reading of one provider's streams.
+
+    Attributes:
+        pieces: Yields the pieces of an event.
+        finish: Returns the message of the parts so far, without calls that are cut. It gets whether
+            the reply has ended by itself.
+    """
+
+    pieces: Callable[[_Event], Iterator[_Piece]]
+    finish: Callable[[Sequence[_Dict], bool], object]
+
+
+class Stream:
+    """The events of one reply.
+
+    Attributes:
+        is_complete: Whether the reply has ended by itself.
+    """
+
+    def __init__(self, reader: _Reader) -> None:
+        self._reader = reader
+        self._parts: dict[int, _Dict] = {}
+        self.is_complete = False
+
+    def add(self, event: object) -> None:
+        """Take the next event, a dict or an object of the SDK. Raises InvalidArgumentError."""
+        for piece in self._reader.pieces(mapping_of(event, "an event of a stream")):
+            if piece is _END:
+                self.is_complete = True
+                continue
+            place = piece.place
+            begins = piece.begins
+            if place is None:
+                place = self._next_place(piece.fields)
+                begins = place not in self._parts
+            if begins:
+                self._parts[place] = dict(piece.fields)
+            else:
+                _join(self._parts.setdefault(place, {}), piece.fields)
+
+    def message(self) -> object:
+        """Return the message so far, as its format reads it; None if nothing came."""
+        parts = [self._parts[place] for place in sorted(self._parts)]
+        return self._reader.finish(parts, self.is_complete) if parts else None
+
+    def _next_place(self, fields: _Event) -> int:
+        last = self._parts.get(len(self._parts) - 1, {})
+        # A part with further fields, such as a signature, goes back as it came.
+        is_plain = "text" in fields and fields.keys() <= {"text", "thought"}
+        return len(self._parts) - (is_plain and fields.keys() == last.keys())
 
 
 def _join(held: _Dict, piece: _Event) -> None:
@@ -36,211 +114,122 @@ def _join(held: _Dict, piece: _Event) -> None:
             held[name] = value
 
 
-class Stream(ABC):
-    """The events of one reply.
+def _chat_pieces(event: _Event) -> Iterator[_Piece]:
+    """Yield the pieces of a chunk of chat completions: one part is the whole message."""
+    for choice in event.get("choices") or ():
+        delta = choice.get("delta") or {}
+        yield _Piece({name: delta.get(name) for name in _CHAT_FIELDS}, place=0)
+        if choice.get("finish_reason"):
+            yield _END
 
-    Attributes:
-        is_complete: Whether the reply has ended by itself.
+
+def _chat_message(parts: Sequence[_Dict], is_complete: bool) -> object:
+    message = {name: text for name, text in parts[0].items() if text}
+    calls = message.pop("tool_calls", {})
+    whole = []
+    for index in sorted(calls):
+        function = calls[index].get("function") or {}
+        arguments = json_value(function.get("arguments") or "")
+        if is_complete or (calls[index].get("id") and isinstance(arguments, dict)):
+            whole.append(calls[index])
+    if whole:
+        message["tool_calls"] = whole
+    return {"role": "assistant", "content": None, **message} if message else None
+
+
+def _responses_pieces(event: _Event) -> Iterator[_Piece]:
+    """Yield items of the Responses API, and pieces of the text of one that is not whole yet."""
+    match event:
+        case {"type": "response.output_item.done", "output_index": index, "item": item}:
+            yield _Piece(item, index, begins=True)
+        case {"type": "response.output_text.delta", "output_index": index, "delta": text}:
+            yield _Piece({"role": "assistant", "content": text}, index)
+        case {"type": "response.completed", "response": response}:
+            for index, item in enumerate(response.get("output") or ()):
+                yield _Piece(item, index, begins=True)
+            yield _END
+
+
+def _anthropic_pieces(event: _Event) -> Iterator[_Piece]:
+    match event:
+        case {"type": "content_block_start", "index": index, "content_block": block}:
+            arguments = {"arguments": ""} if block.get("type") == "tool_use" else {}
+            yield _Piece({**block, **arguments}, index, begins=True)
+        case {"type": "content_block_delta", "index": index, "delta": delta}:
+            fields = {name: delta.get(name) for name in _DELTA_FIELDS}
+            yield _Piece({**fields, "arguments": delta.get("partial_json")}, index)
+        case {"type": "message_stop"}:
+            yield _END
+
+
+def _anthropic_block(block: _Dict, arguments: _Dict) -> _Dict:
+    return {**block, "input": arguments} if "input" in block else block
+
+
+def _bedrock_pieces(event: _Event) -> Iterator[_Piece]:
+    match event:
+        case {"contentBlockStart": {"contentBlockIndex": index, "start": {"toolUse": call}}}:
+            yield _Piece({"toolUse": call, "arguments": ""}, index, begins=True)
+        case {"contentBlockDelta": {"contentBlockIndex": index, "delta": delta}}:
+            called = delta.get("toolUse") or {}
+            fields = {name: delta.get(name) for name in _DELTA_FIELDS}
+            yield _Piece({**fields, "arguments": called.get("input")}, index)
+        case {"messageStop": _}:
+            yield _END
+
+
+def _bedrock_block(block: _Dict, arguments: _Dict) -> _Dict:
+    match block:
+        case {"toolUse": call}:
+            return {"toolUse": {**call, "input": arguments}}
+        case {"reasoningContent": reasoning} if "redactedContent" not in reasoning:
+            return {"reasoningContent": {"reasoningText": {"text": "", **reasoning}}}
+    return block
+
+
+def _gemini_pieces(event: _Event) -> Iterator[_Piece]:
+    """Yield the parts of a chunk of generateContent, of which texts go on in the next chunk."""
+    for candidate in event.get("candidates") or ():
+        content = candidate.get("content") or {}
+        for part in content.get("parts") or ():
+            yield _Piece(part)
+        if candidate.get("finishReason") or candidate.get("finish_reason"):
+            yield _END
+
+
+def _block_message(
+    finish: Callable[[_Dict, _Dict], _Dict], parts: Sequence[_Dict], is_complete: bool
+) -> object:
+    """Return a message with blocks.
+
+    A call without arguments is whole if something follows it.
+
+    Args:
+        finish: Returns a block as the provider sends it whole, with the arguments of a call.
     """
-
-    def __init__(self) -> None:
-        self.is_complete = False
-
-    def add(self, event: object) -> None:
-        """Take the next event, a dict or an object of the SDK. Raises InvalidArgumentError."""
-        self._take(mapping_of(event, "an event of a stream"))
-
-    @abstractmethod
-    def _take(self, event: _Event) -> None:
-        """Take an event as a mapping."""
-
-    @abstractmethod
-    def message(self) -> object:
-        """Return the message so far, as its format reads it; None if nothing came.
-
-        A call whose arguments are cut is left out.
-        """
+    content = []
+    for number, part in enumerate(parts, 1):
+        block = dict(part)
+        text = block.pop("arguments", "{}")
+        is_ended = is_complete or number < len(parts)
+        arguments = json_value(text or ("{}" if is_ended else ""))
+        if block and isinstance(arguments, dict):
+            content.append(finish(block, arguments))
+    return {"role": "assistant", "content": content} if content else None
 
 
-class ChatStream(Stream):
-    """Chunks of chat completions."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._held: _Dict = {}
-
-    def _take(self, event: _Event) -> None:
-        for choice in event.get("choices") or ():
-            delta = choice.get("delta") or {}
-            _join(self._held, {name: delta.get(name) for name in _CHAT_FIELDS})
-            self.is_complete = self.is_complete or bool(choice.get("finish_reason"))
-
-    def message(self) -> object:
-        message = {name: text for name, text in self._held.items() if text}
-        calls = message.pop("tool_calls", {})
-        whole = [calls[index] for index in sorted(calls) if self._is_whole(calls[index])]
-        if whole:
-            message["tool_calls"] = whole
-        return {"role": "assistant", "content": None, **message} if message else None
-
-    def _is_whole(self, call: _Event) -> bool:
-        if self.is_complete:
-            return True
-        called = call.get("function") or {}
-        return bool(call.get("id")) and isinstance(json_value(called.get("arguments") or ""), dict)
-
-
-_CHAT_FIELDS = ("content", "refusal", "reasoning_content", "tool_calls")
-
-
-class ResponsesStream(Stream):
-    """Events of the Responses API: whole items, and the text of the item that is not whole yet."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._items: dict[int, _Dict] = {}
-        self._cut: dict[int, _Dict] = {}
-
-    def _take(self, event: _Event) -> None:
-        match event:
-            case {"type": "response.output_item.done", "output_index": index, "item": item}:
-                self._items[index] = item
-            case {"type": "response.output_text.delta", "output_index": index, "delta": text}:
-                item = self._cut.setdefault(index, {"role": "assistant"})
-                _join(item, {"content": text})
-            case {"type": "response.completed", "response": response}:
-                self._items = dict(enumerate(response.get("output") or ())) or self._items
-                self.is_complete = True
-
-    def message(self) -> object:
-        items = self._cut | self._items
-        return [items[index] for index in sorted(items)] or None
-
-
-class _BlockStream(Stream):
-    """Events about the blocks of a message, each with the number of its block."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._blocks: dict[int, _Dict] = {}
-
-    def _begin(self, index: int, block: _Event, *, is_call: bool) -> None:
-        self._blocks[index] = dict(block)
-        if is_call:
-            self._blocks[index]["arguments"] = ""
-
-    def _add(self, index: int, piece: _Event) -> None:
-        _join(self._blocks.setdefault(index, {}), piece)
-
-    def _end(self, index: int) -> None:
-        block = self._blocks.get(index, {})
-        if block.get("arguments") == "":
-            block["arguments"] = "{}"
-
-    def message(self) -> object:
-        content = []
-        for index in sorted(self._blocks):
-            block = dict(self._blocks[index])
-            arguments = json_value(block.pop("arguments", "{}"))
-            if block and isinstance(arguments, dict):
-                content.append(self._finished(block, arguments))
-        return {"role": "assistant", "content": content} if content else None
-
-    @abstractmethod
-    def _finished(self, block: _Dict, arguments: _Dict) -> _Dict:
-        """Return a block as the provider sends it whole.
-
-        Args:
-            arguments: Those of a call, if the block is one.
-        """
-
-
-class AnthropicStream(_BlockStream):
-    """Events of the Messages API."""
-
-    def _take(self, event: _Event) -> None:
-        match event:
-            case {"type": "content_block_start", "index": index, "content_block": block}:
-                self._begin(index, block, is_call=block.get("type") == "tool_use")
-            case {"type": "content_block_delta", "index": index, "delta": delta}:
-                piece = {name: delta.get(name) for name in ("text", "thinking", "signature")}
-                self._add(index, {**piece, "arguments": delta.get("partial_json")})
-            case {"type": "content_block_stop", "index": index}:
-                self._end(index)
-            case {"type": "message_stop"}:
-                self.is_complete = True
-
-    def _finished(self, block: _Dict, arguments: _Dict) -> _Dict:
-        if "input" in block:
-            block["input"] = arguments
-        return block
-
-
-class BedrockStream(_BlockStream):
-    """Events of ConverseStream."""
-
-    def _take(self, event: _Event) -> None:
-        match event:
-            case {
-                "contentBlockStart": {"contentBlockIndex": index, "start": {"toolUse": _} as start}
-            }:
-                self._begin(index, start, is_call=True)
-            case {"contentBlockDelta": {"contentBlockIndex": index, "delta": delta}}:
-                called = delta.get("toolUse") or {}
-                piece = {name: delta.get(name) for name in ("text", "reasoningContent")}
-                self._add(index, {**piece, "arguments": called.get("input")})
-            case {"contentBlockStop": {"contentBlockIndex": index}}:
-                self._end(index)
-            case {"messageStop": _}:
-                self.is_complete = True
-
-    def _finished(self, block: _Dict, arguments: _Dict) -> _Dict:
-        match block:
-            case {"toolUse": call}:
-                return {"toolUse": {**call, "input": arguments}}
-            case {"reasoningContent": reasoning} if "redactedContent" not in reasoning:
-                return {"reasoningContent": {"reasoningText": {"text": "", **reasoning}}}
-        return block
-
-
-class GeminiStream(Stream):
-    """Chunks of generateContent: each has parts, and texts go on in the next one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._parts: list[_Dict] = []
-
-    def _take(self, event: _Event) -> None:
-        for candidate in event.get("candidates") or ():
-            for part in (candidate.get("content") or {}).get("parts") or ():
-                self._add(part)
-            ended = candidate.get("finishReason") or candidate.get("finish_reason")
-            self.is_complete = self.is_complete or bool(ended)
-
-    def _add(self, part: _Event) -> None:
-        # A part with further fields, such as a signature, goes back as it came.
-        kind = part.keys() & {"text", "thought"}
-        if self._parts and "text" in part and self._parts[-1].keys() == part.keys() == kind:
-            _join(self._parts[-1], part)
-        else:
-            self._parts.append(dict(part))
-
-    def message(self) -> object:
-        return {"role": "model", "parts": self._parts} if self._parts else None
-
-
-_STREAMS: dict[str, type[Stream]] = {
-    "anthropic": AnthropicStream,
-    "bedrock": BedrockStream,
-    "gemini": GeminiStream,
-    "openai": ChatStream,
-    "openai-responses": ResponsesStream,
+_READERS = {
+    "anthropic": _Reader(_anthropic_pieces, partial(_block_message, _anthropic_block)),
+    "bedrock": _Reader(_bedrock_pieces, partial(_block_message, _bedrock_block)),
+    "gemini": _Reader(_gemini_pieces, lambda parts, _: {"role": "model", "parts": parts}),
+    "openai": _Reader(_chat_pieces, _chat_message),
+    "openai-responses": _Reader(_responses_pieces, lambda parts, _: parts),
 }
 
 
 def new_stream(format: str) -> Stream:
     """Return an empty stream of a provider. Raises InvalidArgumentError."""
-    if format not in _STREAMS:
-        names = ", ".join(map(repr, _STREAMS))
+    if format not in _READERS:
+        names = ", ".join(map(repr, _READERS))
         raise InvalidArgumentError(f"no streams in format {shown(format)}; use one of {names}")
-    return _STREAMS[format]()
+    return Stream(_READERS[format])
