@@ -13,86 +13,52 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kaosmem.arguments import json_text
-from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats.blocks import (
-    ID_TOKENS,
-    Block,
-    BlockFormat,
-    Kind,
-    arguments_of,
-    result_text,
-    role_and_blocks,
-)
+from kaosmem.formats.blocks import Block, BlockFormat
 from kaosmem.formats.delimiters import escaped_in_history
 from kaosmem.formats.fields import (
-    CallIds,
-    check_has_content,
     extra_fields,
     extra_text,
     json_value,
     mapping_of,
-    opaque_block,
     parts_of,
-    plainest,
-    sendable_url,
-    split_data_url,
     text_field,
-    tool_name,
 )
-from kaosmem.names import shown_name
-from kaosmem.tokens.parts import IMAGE_TOKENS, part_tokens, sealed_tokens
+from kaosmem.formats.shapes import (
+    ANY,
+    ARGUMENTS,
+    ID,
+    IMAGE_DATA,
+    IMAGE_FORMAT,
+    NAME,
+    SEALED,
+    SIGNATURE,
+    TEXT,
+    THINKING,
+    Shape,
+    result_text,
+)
+from kaosmem.tokens.parts import IMAGE_TOKENS
 from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
     ImageBlock,
-    ResultContent,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     block_text,
-    check_content,
 )
-from kaosmem.types.items import ChatMessage
 
 if TYPE_CHECKING:
     from kaosmem.tokens.counters import TokenCounter
 
-_MESSAGE = "a bedrock message"
-_MAX_ID_CHARS = 64
-_MAX_TOOL_NAME_CHARS = 64
 _BLOBS = ("bytes", "redactedContent")
 _WITH_FREE_NAMES = ("input", "json")
 _RESULT_FIELDS = ("is_json",)
 """Says of a result that its text is one JSON value."""
-_OF_SERVERS = "server_tool_use"
-
-
-def parse_message(message: object) -> ChatMessage:
-    """Return a message of the API, a dict, as a ChatMessage.
-
-    A whole response is taken for its message. A user's message of nothing but results has the role
-    "tool", one under a speaker's line the speaker's. Cache points are not kept. A block that only
-    Bedrock can read, such as a document, is kept as it is. Raises InvalidArgumentError for a value
-    that is no message, has no content, or could not be kept.
-    """
-    given = _message_of(mapping_of(message, _MESSAGE))
-    role = given.get("role")
-    if role not in ("user", "assistant"):
-        raise InvalidArgumentError(
-            f"{_MESSAGE} has a role of 'user' or 'assistant', not {shown_name(role)}"
-        )
-    check_has_content(given, _MESSAGE)
-    parts = parts_of(given["content"], _MESSAGE)
-    blocks = [_parse_block(_with_text(part)) for part in parts if "cachePoint" not in part]
-    role, blocks = role_and_blocks(blocks, is_assistants=role == "assistant")
-    return ChatMessage(role, check_content(plainest(blocks)))
-
-
-def _message_of(given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
-    output = given.get("output")
-    if "role" not in given and isinstance(output, Mapping):
-        return mapping_of(output.get("message"), _MESSAGE)
-    return given
+_REASONING = {"text": THINKING, "signature": SIGNATURE}
+# A call and a result of a tool that the provider runs have a type.
+_CALL = {"type": None, "toolUseId": ID, "name": NAME, "input": ARGUMENTS}
+_IMAGE = {"format": IMAGE_FORMAT, "source": {"bytes": IMAGE_DATA}}
 
 
 def _with_text(value: JSONValue) -> JSONValue:
@@ -123,67 +89,23 @@ def _with_bytes(value: JSONValue) -> JSONValue:
     return value
 
 
-def _parse_block(block: Mapping[str, JSONValue]) -> ContentBlock:
-    match block:
-        case {"reasoningContent": {"reasoningText": Mapping() as reasoning}}:
-            text = text_field(reasoning, "text", "a reasoningText")
-            seal = reasoning.get("signature") or ""
-            return ThinkingBlock(text, seal, provider=BedrockFormat.name)
-        case {"reasoningContent": {"redactedContent": str() as data}}:
-            return ThinkingBlock("", data=data, provider=BedrockFormat.name)
-        case {"toolUse": Mapping() as call} if call.get("type") != _OF_SERVERS:
-            name = text_field(call, "name", "a toolUse")
-            arguments = json_text(call.get("input") or {})
-            return ToolUseBlock(text_field(call, "toolUseId", "a toolUse"), name, arguments)
-        case {"toolResult": Mapping() as result} if "type" not in result:
-            return _parse_result(result)
-    return _parse_part(block)
-
-
-def _parse_result(given: Mapping[str, JSONValue]) -> ToolResultBlock:
-    what = "a toolResult"
-    parts = parts_of(given.get("content") or [], what)
-    extra = ""
-    content: ResultContent
-    match parts:
-        case [{"json": value}]:
-            content = json_text(value)
-            extra = extra_text({"is_json": True}, _RESULT_FIELDS)
-        case [{"text": str() as text}]:
-            content = text
-        case _:
-            content = tuple(map(_parse_part, parts)) or ""
-    return ToolResultBlock(
-        text_field(given, "toolUseId", what), content, given.get("status") == "error", extra=extra
-    )
-
-
-def _parse_part(part: Mapping[str, JSONValue]) -> TextBlock | ImageBlock | OpaqueBlock:
-    match part:
-        case {"text": str() as text}:
-            return TextBlock(text)
-        case {"json": value}:
-            return TextBlock(json_text(value))
-        case {"image": {"format": str() as form, "source": {"bytes": str() as data}}}:
-            return ImageBlock(f"data:image/{form};base64,{data}", f"image/{form}")
-    kind = next(iter(part), None)
-    if kind in (None, "text", "toolUse", "toolResult", "reasoningContent") and not _is_served(part):
-        raise InvalidArgumentError(
-            f"a block of kind {kind!r} in {_MESSAGE} lacks a field; give it as the API has it"
-        )
-    return opaque_block(part, BedrockFormat.name, _MESSAGE, kind=kind)
-
-
-def _is_served(part: Mapping[str, JSONValue]) -> bool:
-    """Return whether a part is of a tool that the provider runs."""
-    inner = part.get("toolUse") or part.get("toolResult")
-    return isinstance(inner, Mapping) and "type" in inner
-
-
 class BedrockFormat(BlockFormat):
     """A system prompt and messages of Amazon Bedrock's Converse API, as dicts."""
 
     name = "bedrock"
+    what = "a bedrock message"
+    shapes = (
+        Shape(TextBlock, {"text": TEXT}),
+        Shape(ThinkingBlock, {"reasoningContent": {"redactedContent": SEALED}}),
+        Shape(ThinkingBlock, {"reasoningContent": {"reasoningText": _REASONING}}),
+        Shape(ToolUseBlock, {"toolUse": _CALL}),
+        Shape(OpaqueBlock, {"toolUse": {"type": ANY}}),
+        Shape(ToolResultBlock, {"toolResult": {"type": None}}),
+        Shape(ImageBlock, {"image": _IMAGE}),
+    )
+    known_names = ("text", "toolUse", "reasoningContent")
+    image_tokens = IMAGE_TOKENS
+    max_id_chars = 64
     merges: ClassVar[bool] = True
     binds_thinking = True
 
@@ -191,28 +113,44 @@ class BedrockFormat(BlockFormat):
         """Return messages as the SDK takes them, with bytes."""
         return [{**message, "content": _with_bytes(message["content"])} for message in messages]
 
-    def text(self, text: str) -> Block:
-        return {"text": text}
+    def message_of(self, given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
+        """Return the message of a response, and a message as it is."""
+        output = given.get("output")
+        if "role" not in given and isinstance(output, Mapping):
+            return mapping_of(output.get("message"), self.what)
+        return given
 
-    def image(self, image: ImageBlock) -> Block | None:
-        data_url = split_data_url(sendable_url(image.url) or "")
-        if data_url is None:
-            return None
-        media_type, data = data_url
-        form = media_type.removeprefix("image/")
-        return {"image": {"format": form, "source": {"bytes": data}}}
+    def block_name(self, block: Mapping[str, JSONValue]) -> str | None:
+        """Return the member of a block."""
+        return next(iter(block), None)
 
-    def thinking(self, block: ThinkingBlock) -> Block:
-        if block.data:
-            return {"reasoningContent": {"redactedContent": block.data}}
-        text = {"text": block.thinking, "signature": block.signature}
-        return {"reasoningContent": {"reasoningText": text}}
+    def read_parts(self, parts: Iterable[Mapping[str, JSONValue]]) -> list[ContentBlock]:
+        """Return the blocks of a message as content blocks, without points of a cache."""
+        return [self.read(_with_text(part)) for part in parts if "cachePoint" not in part]
 
-    def call(self, call: ToolUseBlock) -> Block:
-        name = tool_name(call.name, max_chars=_MAX_TOOL_NAME_CHARS)
-        return {"toolUse": {"toolUseId": call.id, "name": name, "input": arguments_of(call)}}
+    def read(self, block: Mapping[str, JSONValue]) -> ContentBlock:
+        """Return a block as a content block. Raises InvalidArgumentError."""
+        if block.keys() == {"json"}:
+            return TextBlock(json_text(block["json"]))
+        return super().read(block)
+
+    def read_result(self, block: Mapping[str, JSONValue]) -> ToolResultBlock:
+        """Return a result as a content block."""
+        given = block["toolResult"]
+        parts = parts_of(given.get("content") or [], "a toolResult")
+        extra = ""
+        content: Any = tuple(self.read_parts(parts)) or ""
+        match parts:
+            case [{"json": value}]:
+                content = json_text(value)
+                extra = extra_text({"is_json": True}, _RESULT_FIELDS)
+            case [{"text": text}]:
+                content = text
+        call_id = text_field(given, "toolUseId", "a toolResult")
+        return ToolResultBlock(call_id, content, given.get("status") == "error", extra=extra)
 
     def result(self, result: ToolResultBlock) -> Block:
+        """Return a result as the provider has it."""
         content = [self._value(result)]
         if not isinstance(result.content, str):
             content = self.shown_blocks(result.content)
@@ -228,47 +166,19 @@ class BedrockFormat(BlockFormat):
             value = json_value(escaped_in_history(text))
             if value is not None:
                 return {"json": value}
-        return {"text": result_text(text)}
+        return self.text(result_text(text))
 
-    def kind(self, block: Mapping[str, JSONValue]) -> str:
-        match block:
-            case {"text": _}:
-                return Kind.TEXT
-            case {"reasoningContent": _}:
-                return Kind.THINKING
-            case {"toolUse": _} if not _is_served(block):
-                return Kind.CALL
-            case {"toolResult": _} if not _is_served(block):
-                return Kind.RESULT
-        return Kind.OTHER
-
-    def new_ids(self, taken: Iterable[str]) -> CallIds:
-        return CallIds(taken, max_chars=_MAX_ID_CHARS)
-
-    def id_place(self, block: Mapping[str, JSONValue]) -> tuple[Any, str]:
-        return block["toolUse" if "toolUse" in block else "toolResult"], "toolUseId"
-
-    def blocks_of(self, message: Mapping[str, JSONValue]) -> Sequence[Mapping[str, JSONValue]]:
-        blocks: list[Mapping[str, JSONValue]] = _with_text(message["content"])
-        return blocks
+    def result_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+        """Return the estimated tokens of the content of a result."""
+        return self.tokens(block["toolResult"]["content"], counter)
 
     def content_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
-        match block:
-            case {"text": text}:
-                return counter(text)
-            case {"json": value}:
-                return counter(json_text(value))
-            case {"reasoningContent": {"reasoningText": {"text": text}}}:
-                return counter(text)
-            case {"reasoningContent": {"redactedContent": data}}:
-                return sealed_tokens(data)
-            case {"toolUse": call} if "type" not in call:
-                return ID_TOKENS + counter(call["name"]) + counter(json_text(call["input"]))
-            case {"toolResult": result} if "type" not in result:
-                return ID_TOKENS + self.tokens(result["content"], counter)
-            case {"image": _}:
-                return IMAGE_TOKENS
-        return part_tokens(block, counter)
+        """Return the estimated tokens of a block without its share of the framing."""
+        if block.keys() == {"json"}:
+            return counter(json_text(block["json"]))
+        return super().content_tokens(block, counter)
 
-    def parse(self, message: object) -> ChatMessage:
-        return parse_message(message)
+    def blocks_of(self, message: Mapping[str, JSONValue]) -> Sequence[Mapping[str, JSONValue]]:
+        """Return the blocks of a message, with bytes as texts."""
+        blocks: list[Mapping[str, JSONValue]] = _with_text(message["content"])
+        return blocks

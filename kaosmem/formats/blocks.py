@@ -24,9 +24,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from kaosmem.arguments import json_text
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import (
     BLOCK_BEGIN,
     BLOCK_END,
@@ -36,8 +38,33 @@ from kaosmem.formats.delimiters import (
     named_speaker,
     speaker_line,
 )
-from kaosmem.formats.fields import CallIds, json_object, sent_part
+from kaosmem.formats.fields import (
+    CallIds,
+    check_has_content,
+    extra_fields,
+    extra_text,
+    mapping_of,
+    opaque_block,
+    parts_of,
+    plainest,
+    sent_part,
+    tool_name,
+)
 from kaosmem.formats.layout import BlockPlace, Mark, Rendered
+from kaosmem.formats.shapes import (
+    EMPTY,
+    ID_TOKENS,
+    Field,
+    Shape,
+    field_names,
+    filled,
+    image_of,
+    values_by_name,
+    values_in,
+    values_of,
+)
+from kaosmem.names import shown_name
+from kaosmem.tokens.parts import part_tokens
 from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
     DocumentBlock,
@@ -47,6 +74,7 @@ from kaosmem.types.content import (
     ToolResultBlock,
     ToolUseBlock,
     block_text,
+    check_content,
 )
 from kaosmem.types.items import ChatMessage
 
@@ -56,25 +84,16 @@ if TYPE_CHECKING:
 
 BLOCK_TOKENS = 4
 """The estimated tokens of a content block beside its text, with its share of the framing."""
-ID_TOKENS = 8
-"""The estimated tokens of the id in a call, and in its result."""
 REPLY_TOKENS = 3
-
-EMPTY = "(empty)"
-"""Stands where a text is blank and nothing else is there, since providers refuse blank texts."""
 
 Block = dict[str, JSONValue]
 """A block of content as the provider has it."""
+ExtraNames = Mapping[type[ContentBlock], tuple[str, ...]]
+"""Names of further fields by the class of the content block that keeps them."""
 
 
-class Kind:
-    """Kinds of a provider's blocks that this module tells apart."""
-
-    TEXT = "text"
-    THINKING = "thinking"
-    CALL = "call"
-    RESULT = "result"
-    OTHER = "other"
+_UNKNOWN = Shape(OpaqueBlock, {})
+"""The shape of blocks that have none of a format's shapes."""
 
 
 class _Message(NamedTuple):
@@ -89,17 +108,35 @@ class BlockFormat(ABC):
 
     Attributes:
         name: The name of the format, under which it also takes back its own blocks.
+        what: The name of a message in errors.
+        shapes: The shapes of blocks. Of a result, the shape only tells that it is one.
+        extra_names: The further fields of a call, a text or a result that go back with it.
+        known_names: The names of blocks that have to have a shape. Others are kept as they are.
+        image_tokens: The estimated tokens of an image.
+        max_tool_name_chars: The length of a tool's name.
+        max_id_chars: The length of a call's id. None: any number.
+        kept_ids: The beginnings of ids that stay as they are stored.
         merges: Whether the roles have to alternate: neighbours of one role are one message.
         is_trimmed: Whether the API refuses white space at the end of the assistant's message.
         has_thinking_first: Whether thinking stands before the rest of the assistant's message.
         binds_thinking: Whether thinking is valid only after the same instructions and tools.
         tools_framing: The tokens that the first tool adds beside its schema.
         roles: The roles of the user and of the assistant.
+        other_roles: Further roles of messages that are read.
         content_name: The field of a message that holds its blocks.
     """
 
     name: str
+    what: ClassVar[str]
+    shapes: ClassVar[tuple[Shape, ...]]
+    extra_names: ClassVar[ExtraNames] = MappingProxyType({})
+    known_names: ClassVar[tuple[str, ...]]
+    image_tokens: ClassVar[int]
+    max_tool_name_chars: ClassVar[int] = 64
+    max_id_chars: ClassVar[int | None] = None
+    kept_ids: ClassVar[tuple[str, ...]] = ()
     roles: ClassVar[tuple[str, str]] = ("user", "assistant")
+    other_roles: ClassVar[tuple[str, ...]] = ()
     content_name: ClassVar[str] = "content"
     merges: ClassVar[bool] = False
     is_trimmed: ClassVar[bool] = True
@@ -107,47 +144,27 @@ class BlockFormat(ABC):
     binds_thinking: ClassVar[bool] = False
     tools_framing: ClassVar[int] = 0
 
-    # A provider's blocks.
-
-    @abstractmethod
-    def text(self, text: str) -> Block:
-        """Return a text as a block."""
-
-    @abstractmethod
-    def image(self, image: ImageBlock) -> Block | None:
-        """Return an image as a block, None if the provider cannot take it."""
-
-    def document(self, document: DocumentBlock) -> Block | None:
-        """Return a document as a block, None if a text stands for it."""
-        return None
-
-    @abstractmethod
-    def thinking(self, block: ThinkingBlock) -> Block:
-        """Return the reasoning that this provider sealed."""
-
-    @abstractmethod
-    def call(self, call: ToolUseBlock) -> Block:
-        """Return a call of a tool with its stored id."""
+    # A provider's own parts of messages.
 
     @abstractmethod
     def result(self, result: ToolResultBlock) -> Block:
-        """Return a result with the stored id of its call."""
+        """Return a result as the provider has it."""
 
     @abstractmethod
-    def kind(self, block: Mapping[str, JSONValue]) -> str:
-        """Return the `Kind` of a block."""
+    def read_result(self, block: Mapping[str, JSONValue]) -> ToolResultBlock:
+        """Return a result as a content block."""
 
     @abstractmethod
-    def id_place(self, block: Mapping[str, JSONValue]) -> tuple[Any, str]:
-        """Return the dict with the id of a call or of a result, and the name of its id."""
+    def result_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+        """Return the estimated tokens of the content of a result."""
 
-    @abstractmethod
-    def content_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
-        """Return the estimated tokens of a block without its share of the framing."""
+    def message_of(self, given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
+        """Return the message of a reply, and a message as it is."""
+        return given
 
-    @abstractmethod
-    def parse(self, message: object) -> ChatMessage:
-        """Return a message of the API, a dict or an object of its SDK, as a ChatMessage."""
+    def check_content(self, given: Mapping[str, JSONValue]) -> None:
+        """Check that a message has content. Raises InvalidArgumentError."""
+        check_has_content(given, self.what)
 
     def content_of(self, blocks: list[Block]) -> JSONValue:
         """Return the content of a message with these blocks."""
@@ -158,24 +175,141 @@ class BlockFormat(ABC):
         blocks: Sequence[Mapping[str, JSONValue]] = message[self.content_name]
         return blocks
 
-    def set_id(self, block: Block, ids: CallIds) -> None:
-        """Put the id of this request in place of the stored one, in a call or a result."""
-        place, name = self.id_place(block)
-        new_id = ids.call if self.kind(block) == Kind.CALL else ids.result
-        place[name] = new_id(place[name])
+    def block_name(self, block: Mapping[str, JSONValue]) -> str | None:
+        """Return the name by which the provider knows the kind of a block."""
+        name: str | None = block.get("type")
+        return name
 
-    def new_ids(self, taken: Iterable[str]) -> CallIds:
-        """Return the ids of a request that has some already."""
-        return CallIds(taken)
+    def tool_name(self, name: str) -> str:
+        """Return the name of a tool with the characters and the length that are allowed."""
+        return tool_name(name, max_chars=self.max_tool_name_chars)
 
-    def said(self, block: TextBlock) -> Block | None:
-        """Return a text of a message, None for a blank one."""
-        shown = escaped_in_history(block.text)
-        return self.text(shown) if shown.strip() else None
+    def extra_tokens(self, fields: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+        """Return the tokens of the further fields of a block."""
+        return counter(json_text(fields))
 
     def finished(self, blocks: list[Block]) -> list[Block]:
         """Return an assistant's blocks with all that the API wants besides its parts."""
         return blocks
+
+    # Blocks by their shapes.
+
+    def text(self, text: str) -> Block:
+        """Return a text that kaosmem made as a block."""
+        return self.written(TextBlock, {"text": text}) or {}
+
+    def written(self, kind: type[ContentBlock], values: Mapping[str, JSONValue]) -> Block | None:
+        """Return a block with values, None if the provider has no place for it."""
+        for shape in self.shapes:
+            block = filled(shape.template, values) if shape.kind is kind else None
+            if block is not None:
+                return block
+        return None
+
+    def write(self, block: ContentBlock) -> Block | None:
+        """Return a block as the provider has it. None: it has no such block."""
+        values = values_of(block)
+        if isinstance(block, ToolUseBlock):
+            values["name"] = self.tool_name(block.name)
+        sent = self.written(type(block), values)
+        names = self.extra_names.get(type(block), ())
+        if sent is not None and names:
+            sent |= extra_fields(getattr(block, "extra", ""), names)
+        return sent
+
+    def shape_of(self, block: Mapping[str, JSONValue]) -> tuple[Shape, dict[Field, JSONValue]]:
+        """Return the shape of a block, and the values that it has."""
+        for shape in self.shapes:
+            values = values_in(shape.template, block)
+            if values is None:
+                continue
+            names = self.extra_names.get(shape.kind, ())
+            if not shape.is_whole or block.keys() <= {*shape.template, *names}:
+                return shape, values
+        return _UNKNOWN, {}
+
+    def kind(self, block: Mapping[str, JSONValue]) -> type[ContentBlock]:
+        """Return the class of the content block that a block is."""
+        shape, _ = self.shape_of(block)
+        return shape.kind
+
+    def read(self, block: Mapping[str, JSONValue]) -> ContentBlock:
+        """Return a provider's block as a content block. Raises InvalidArgumentError."""
+        shape, found = self.shape_of(block)
+        if shape is _UNKNOWN:
+            self._check_unknown(block)
+        if shape.kind is OpaqueBlock:
+            return opaque_block(block, self.name, self.what, kind=self.block_name(block))
+        if shape.kind is ToolResultBlock:
+            return self.read_result(block)
+        values = values_by_name(found)
+        if shape.kind is ImageBlock:
+            return image_of(values)
+        if shape.kind is ThinkingBlock:
+            values = {"thinking": "", "provider": self.name, **values}
+        names = self.extra_names.get(shape.kind)
+        if names:
+            values["extra"] = extra_text(block, names)
+        made: ContentBlock = shape.kind(**values)
+        return made
+
+    def _check_unknown(self, block: Mapping[str, JSONValue]) -> None:
+        """Raise InvalidArgumentError for a block without a shape that has to have one."""
+        name = self.block_name(block)
+        needed: list[str] = []
+        for shape in self.shapes:
+            is_named = name in (shape.template.get("type"), *shape.template)
+            if is_named and shape.kind is not OpaqueBlock:
+                needed += field_names(shape.template)
+        if name in self.known_names:
+            raise InvalidArgumentError(
+                f"a block of kind {name!r} in {self.what} lacks a field; it needs "
+                f"{', '.join(needed)}"
+            )
+
+    def content_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+        """Return the estimated tokens of a block without its share of the framing."""
+        shape, values = self.shape_of(block)
+        if shape.kind is ImageBlock or block.get("type") == "image":
+            return self.image_tokens
+        if shape.kind is OpaqueBlock:
+            return part_tokens(block, counter)
+        tokens = sum(field.tokens(value, counter) for field, value in values.items())
+        if shape.kind is ToolResultBlock:
+            tokens += ID_TOKENS + self.result_tokens(block, counter)
+        names = self.extra_names.get(shape.kind, ())
+        extra = {name: block[name] for name in names if name in block}
+        return tokens + self.extra_tokens(extra, counter) if extra else tokens
+
+    def parse(self, message: object) -> ChatMessage:
+        """Return a message of the API, a dict or an object of its SDK, as a ChatMessage.
+
+        A user's message of nothing but results has the role "tool", one under a speaker's line the
+        speaker's. Marks of a cache are not kept. A block that only the provider can read, such as a
+        file or the result of a search, is kept as it is.
+
+        Raises:
+            InvalidArgumentError: If the value is no message, has no content, or cannot be kept.
+        """
+        given = self.message_of(mapping_of(message, self.what))
+        role = given.get("role")
+        roles = (*self.roles, *self.other_roles)
+        if role not in roles:
+            raise InvalidArgumentError(
+                f"{self.what} has a role of {' or '.join(map(repr, roles))}, not {shown_name(role)}"
+            )
+        self.check_content(given)
+        content = given.get(self.content_name)
+        if isinstance(content, str):
+            return ChatMessage(role, check_content(content))
+        parts = self.read_parts(parts_of(content or [], self.what))
+        if role != "system":
+            role, parts = _role_and_blocks(parts, is_assistants=role == self.roles[True])
+        return ChatMessage(role, check_content(plainest(parts)))
+
+    def read_parts(self, parts: Iterable[Mapping[str, JSONValue]]) -> list[ContentBlock]:
+        """Return the blocks of a message as content blocks."""
+        return list(map(self.read, parts))
 
     # The format.
 
@@ -219,12 +353,11 @@ class BlockFormat(ABC):
 
     def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
         messages: list[_Message] = []
-        ids = self.new_ids(self._call_ids(after))
+        taken = self._call_ids(after)
+        ids = CallIds(taken, max_chars=self.max_id_chars, kept=self.kept_ids)
         for part in layout.history:
             for entry in part.entries:
-                for message in self._messages(entry):
-                    self._set_ids(message.blocks, ids)
-                    messages.append(message)
+                messages += self._messages(ids.applied(entry))
         if layout.block:
             block = self.text("".join((BLOCK_BEGIN, *layout.block, BLOCK_END)))
             if layout.block_place is BlockPlace.IN_MESSAGE:
@@ -256,7 +389,7 @@ class BlockFormat(ABC):
     def without_thinking(self, message: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
         """Return a message of the API without its thinking: the same message if it has none."""
         blocks = self.blocks_of(message)
-        kept = [dict(block) for block in blocks if self.kind(block) != Kind.THINKING]
+        kept = [dict(block) for block in blocks if self.kind(block) is not ThinkingBlock]
         if len(kept) == len(blocks):
             return message
         return self._sent(kept, is_assistants=self._is_assistants(message))
@@ -304,7 +437,7 @@ class BlockFormat(ABC):
         return merged
 
     def _is_result(self, block: Mapping[str, JSONValue]) -> bool:
-        return self.kind(block) == Kind.RESULT
+        return self.kind(block) is ToolResultBlock
 
     def _is_results(self, message: _Message) -> bool:
         return all(map(self._is_result, message.blocks))
@@ -313,14 +446,9 @@ class BlockFormat(ABC):
         """Yield the ids of the calls in messages."""
         for message in messages:
             for block in self.blocks_of(message):
-                if self.kind(block) == Kind.CALL:
-                    place, name = self.id_place(block)
-                    yield place.get(name) or ""
-
-    def _set_ids(self, blocks: Iterable[Block], ids: CallIds) -> None:
-        for block in blocks:
-            if self.kind(block) in (Kind.CALL, Kind.RESULT):
-                self.set_id(block, ids)
+                shape, values = self.shape_of(block)
+                if shape.kind is ToolUseBlock:
+                    yield values_by_name(values).get("id", "")
 
     # Messages of an entry.
 
@@ -328,7 +456,7 @@ class BlockFormat(ABC):
         return isinstance(entry, ChatMessage) and self._messages(entry)[0].is_assistants
 
     def _messages(self, entry: HistoryEntry) -> list[_Message]:
-        """Return the messages for one entry of a history, with stored ids."""
+        """Return the messages for one entry of a history."""
         if isinstance(entry, Mark):
             return [_Message(False, [self.text(mark_text(entry))])]
         results: list[Block] = []
@@ -362,57 +490,40 @@ class BlockFormat(ABC):
         return blocks
 
     def _shown_block(self, block: ContentBlock, *, is_assistants: bool) -> Block | None:
-        shown: Block | None = None
+        sent: Block | None = None
         match block:
-            case TextBlock():
-                return self.said(block)
+            case OpaqueBlock():
+                sent = sent_part(block, self.name)
             case ThinkingBlock():
                 is_sent = is_assistants and block.is_sealed_by(self.name)
-                return self.thinking(block) if is_sent else None
+                return self.write(block) if is_sent else None
             case ToolUseBlock() if is_assistants:
-                return self.call(block)
-            case DocumentBlock() if not is_assistants:
-                shown = self.document(block)
-            case ImageBlock() if not is_assistants:
-                shown = self.image(block)
-            case OpaqueBlock():
-                shown = sent_part(block, self.name)
-        return self.said(TextBlock(block_text(block))) if shown is None else shown
+                sent = self.write(block)
+            case ImageBlock() | DocumentBlock() if not is_assistants:
+                sent = self.write(block)
+            case TextBlock():
+                sent = self.write(block)
+        if sent is None:
+            sent = self.text(escaped_in_history(block_text(block)))
+        text = sent.get("text")
+        # A blank text with a signature goes back.
+        is_blank = isinstance(text, str) and not text.strip() and sent == self.text(text)
+        return None if is_blank else sent
 
     def _assistants_blocks(self, content: Sequence[ContentBlock]) -> list[Block]:
         blocks = self._shown(content, is_assistants=True)
         has_parts = any(isinstance(block, OpaqueBlock) for block in content)
         # Thinking stays where it is between a server's tools: whoever moves it is refused.
         if self.has_thinking_first and not has_parts:
-            blocks.sort(key=lambda block: self.kind(block) != Kind.THINKING)
-        if not blocks or self.kind(blocks[-1]) == Kind.THINKING:
+            blocks.sort(key=lambda block: self.kind(block) is not ThinkingBlock)
+        if not blocks or self.kind(blocks[-1]) is ThinkingBlock:
             blocks.append(self.text(EMPTY))
-        if self.is_trimmed and self.kind(blocks[-1]) == Kind.TEXT:
+        if self.is_trimmed and self.kind(blocks[-1]) is TextBlock:
             blocks[-1]["text"] = blocks[-1]["text"].rstrip()
         return self.finished(blocks)
 
 
-def arguments_of(call: ToolUseBlock) -> dict[str, JSONValue]:
-    """Return a call's arguments as an object: {} for none.
-
-    A text that is no JSON object is kept as text.
-    """
-    arguments = json_object(call.arguments)
-    return {"arguments": call.arguments} if arguments is None else arguments
-
-
-def result_text(text: str) -> str:
-    """Return the text of a result as it is shown, "(empty)" for a blank one."""
-    shown = escaped_in_history(text)
-    return shown if shown.strip() else EMPTY
-
-
-def fields_tokens(fields: Mapping[str, JSONValue], counter: TokenCounter) -> int:
-    """Return the tokens of further fields of a call or a result."""
-    return counter(json_text(fields)) if fields else 0
-
-
-def role_and_blocks(
+def _role_and_blocks(
     blocks: list[ContentBlock], *, is_assistants: bool
 ) -> tuple[str, list[ContentBlock]]:
     """Return the role of a parsed message, and its blocks without the line that names a speaker.

@@ -7,13 +7,19 @@ import json
 import re
 from binascii import a2b_base64
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.memos import register_memo
 from kaosmem.types import Content, ContentBlock, JSONValue, OpaqueBlock
-from kaosmem.types.content import TextBlock
+from kaosmem.types.content import TextBlock, ToolResultBlock, ToolUseBlock
+from kaosmem.types.items import ChatMessage
+
+if TYPE_CHECKING:
+    from kaosmem.formats.layout import HistoryEntry
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]+")
 _NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
@@ -42,22 +48,42 @@ class CallIds:
     Args:
         taken: The ids that the request has already.
         max_chars: Length of an id. None: any number.
-
-    Attributes:
-        names: The tools of the calls by their stored ids, for APIs whose results repeat them.
+        kept: Ids that begin with one of these stay as they are.
     """
 
-    def __init__(self, taken: Iterable[str] = (), *, max_chars: int | None = None) -> None:
+    def __init__(
+        self,
+        taken: Iterable[str] = (),
+        *,
+        max_chars: int | None = None,
+        kept: tuple[str, ...] = (),
+    ) -> None:
         self._max_chars = max_chars
+        self._kept = kept
         self._taken = set(taken)
-        self.names: dict[str, str] = {}
+        self._names: dict[str, str] = {}  # stored id -> name of its latest call
         self._latest: dict[str, str] = {}  # stored id -> id given to its latest call
+
+    def applied(self, entry: HistoryEntry) -> HistoryEntry:
+        """Return the next entry of a history with new ids, and with the names of its results."""
+        if not isinstance(entry, ChatMessage) or isinstance(entry.content, str):
+            return entry
+        return replace(entry, content=tuple(map(self._block, entry.content)))
+
+    def _block(self, block: ContentBlock) -> ContentBlock:
+        if isinstance(block, ToolUseBlock):
+            self._names[block.id] = block.name
+            return replace(block, id=self.call(block.id))
+        if isinstance(block, ToolResultBlock):
+            name = self._names.get(block.tool_use_id, block.name)
+            return replace(block, tool_use_id=self.result(block.tool_use_id), name=name)
+        return block
 
     def call(self, stored: str) -> str:
         """Return the id of the next call."""
         first = given = self._plain(stored)
         number = 1
-        while given in self._taken:
+        while given in self._taken and not self._is_kept(given):
             number += 1
             given = f"{first}-{number}"
         self._taken.add(given)
@@ -68,7 +94,12 @@ class CallIds:
         """Return the id of the latest call with that stored id."""
         return self._latest.get(stored) or self._plain(stored)
 
+    def _is_kept(self, stored: str) -> bool:
+        return stored.startswith(self._kept)
+
     def _plain(self, stored: str) -> str:
+        if self._is_kept(stored):
+            return stored
         room = _ID_ROOM if self._max_chars is None else self._max_chars - _NUMBER_CHARS
         if _PLAIN.fullmatch(stored) and (self._max_chars is None or len(stored) <= room):
             return stored

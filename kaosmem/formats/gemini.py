@@ -15,51 +15,46 @@ import re
 from base64 import b64encode, urlsafe_b64decode
 from binascii import Error as Base64Error
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats.blocks import (
-    ID_TOKENS,
-    Block,
-    BlockFormat,
-    Kind,
-    arguments_of,
-    fields_tokens,
-    result_text,
-    role_and_blocks,
-)
+from kaosmem.formats.blocks import Block, BlockFormat, ExtraNames
 from kaosmem.formats.delimiters import escaped_in_history
 from kaosmem.formats.fields import (
-    CallIds,
     extra_fields,
     extra_text,
     json_object,
     mapping_of,
-    opaque_block,
     parts_of,
-    plainest,
-    sendable_url,
     sent_part,
-    split_data_url,
     text_field,
-    tool_name,
+)
+from kaosmem.formats.shapes import (
+    ARGUMENTS,
+    COUNTED_SIGNATURE,
+    IMAGE_DATA,
+    MEDIA_TYPE,
+    NAME,
+    OPTIONAL_ID,
+    TEXT,
+    THINKING,
+    URL,
+    Shape,
+    result_text,
 )
 from kaosmem.names import shown_name
-from kaosmem.tokens.parts import part_tokens, sealed_tokens
+from kaosmem.tokens.parts import sealed_tokens
 from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
     ImageBlock,
-    ResultContent,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     block_text,
-    check_content,
 )
-from kaosmem.types.items import ChatMessage
 
 if TYPE_CHECKING:
     from kaosmem.tokens.counters import TokenCounter
@@ -73,11 +68,10 @@ NAME_TOKENS = 6
 UNCHECKED = "skip_thought_signature_validator"
 """Stands for the signature of a call that Gemini did not make."""
 
-_CONTENT = "a gemini content"
 _SIGNATURE = "thoughtSignature"
+_BASE64 = (_SIGNATURE, "data")
 _RESULT_FIELDS = ("is_object",)
 """Says of a result that its text is the whole response, which is a JSON object."""
-_MAX_TOOL_NAME_CHARS = 64
 _WITHOUT_ID = "gemini:"
 """The stored id of a call that came without one begins so: its name and number follow."""
 _MEMBERS = (
@@ -94,46 +88,9 @@ _MEMBERS = (
 """The fields of a part of which each part has one."""
 _WITH_FREE_NAMES = ("args", "response")
 _SNAKE = re.compile(r"_([a-z])")
-
-_Inner: TypeAlias = TextBlock | ImageBlock | OpaqueBlock
-
-
-def parse_message(message: object) -> ChatMessage:
-    """Return a content of the API, a dict or an object of its SDK, as a ChatMessage.
-
-    A whole response is taken for the content of its only candidate. The fields of a dict may have
-    the names of the REST API or of the package google-genai. A content of nothing but function
-    responses has the role "tool", one under a speaker's line the speaker's. A call without an id
-    gets one by its name and number. A part that only Gemini can read, such as a file or code that
-    it ran, is kept as it is. Raises InvalidArgumentError for a value that is no content, has no
-    parts, or could not be kept.
-    """
-    given = _content_of(_plain(mapping_of(message, _CONTENT)))
-    role = given.get("role") or "user"
-    if role not in ("user", "model", "function"):
-        raise InvalidArgumentError(
-            f"{_CONTENT} has a role of 'user' or 'model', not {shown_name(role)}"
-        )
-    if "content" in given or "parts" not in given:
-        raise InvalidArgumentError(f"{_CONTENT} has no parts; give 'parts', a list")
-    parts = parts_of(given["parts"] or [], _CONTENT)
-    numbers: Counter[tuple[str, str]] = Counter()
-    blocks = [_parse_part(part, numbers) for part in parts]
-    role, blocks = role_and_blocks(blocks, is_assistants=role == "model")
-    return ChatMessage(role, check_content(plainest(blocks)))
-
-
-def _content_of(given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
-    """Return the content of a response, and a content as it is."""
-    if "candidates" not in given:
-        return given
-    candidates = parts_of(given["candidates"], "a gemini response")
-    if len(candidates) != 1:
-        raise InvalidArgumentError(
-            f"a gemini response has {len(candidates)} candidates; give the content of one"
-        )
-    content = mapping_of(candidates[0].get("content"), _CONTENT)
-    return {"role": "model", "parts": [], **content}
+_CALL = {"id": OPTIONAL_ID, "name": NAME, "args": ARGUMENTS}
+_DATA = {"mimeType": MEDIA_TYPE, "data": IMAGE_DATA}
+_FILE = {"mimeType": MEDIA_TYPE, "fileUri": URL}
 
 
 def _plain(value: JSONValue, *, is_free: bool = False) -> JSONValue:
@@ -148,10 +105,10 @@ def _plain(value: JSONValue, *, is_free: bool = False) -> JSONValue:
         plain = {}
         for name, member in value.items():
             camel = name if is_free else _SNAKE.sub(lambda found: found[1].upper(), str(name))
-            inner = member
-            if camel == _SIGNATURE and isinstance(member, str):
-                inner = _standard(member)
-            plain[camel] = _plain(inner, is_free=is_free or camel in _WITH_FREE_NAMES)
+            if camel in _BASE64 and isinstance(member, str) and not is_free:
+                plain[camel] = _standard(member)
+            elif is_free or camel != "thought" or member:
+                plain[camel] = _plain(member, is_free=is_free or camel in _WITH_FREE_NAMES)
         return plain
     if isinstance(value, list | tuple):
         return [_plain(each, is_free=is_free) for each in value]
@@ -168,126 +125,117 @@ def _standard(data: str) -> str:
         return data
 
 
-def _parse_part(part: Mapping[str, JSONValue], numbers: Counter[tuple[str, str]]) -> ContentBlock:
-    """Return a part as a block.
-
-    Args:
-        numbers: The calls and the results without ids so far, by kind and name. The part is added.
-    """
-    extra = extra_text(part, (_SIGNATURE,)) if part.get(_SIGNATURE) != UNCHECKED else ""
-    match part:
-        case {"thought": True, "text": str() as text}:
-            signature = part.get(_SIGNATURE) or ""
-            return ThinkingBlock(text, signature, provider=GeminiFormat.name)
-        case {"functionCall": Mapping() as call}:
-            name = text_field(call, "name", "a functionCall")
-            arguments = json_text(call.get("args") or {})
-            call_id = _id_of(call, "call", name, numbers)
-            return ToolUseBlock(call_id, name, arguments, extra=extra)
-        case {"functionResponse": Mapping() as response}:
-            return _parse_response(response, numbers)
-    inner = _parse_inner(part)
-    if isinstance(inner, TextBlock):
-        return TextBlock(inner.text, extra=extra)
-    return inner
-
-
-def _id_of(
-    given: Mapping[str, JSONValue], kind: str, name: str, numbers: Counter[tuple[str, str]]
-) -> str:
-    """Return the id of a call or a result. Results without ids stand in the order of the calls."""
-    given_id = given.get("id")
-    if isinstance(given_id, str) and given_id:
-        return given_id
-    numbers[kind, name] += 1
-    return f"{_WITHOUT_ID}{name}:{numbers[kind, name]}"
-
-
-def _parse_response(
-    given: Mapping[str, JSONValue], numbers: Counter[tuple[str, str]]
-) -> ToolResultBlock:
-    name = text_field(given, "name", "a functionResponse")
-    response = given.get("response") or {}
-    is_error = False
-    extra = ""
-    match response:
-        case {"output": str() as text} if len(response) == 1:
-            pass
-        case {"error": str() as text} if len(response) == 1:
-            is_error = True
-        case Mapping():
-            text = json_text(response)
-            extra = extra_text({"is_object": True}, _RESULT_FIELDS)
-        case _:
-            raise InvalidArgumentError(
-                f"the response of {shown_name(name)} is no object; give {{'output': text}}"
-            )
-    content: ResultContent = text
-    if given.get("parts"):
-        parts = parts_of(given["parts"], "a functionResponse")
-        content = (TextBlock(text), *map(_parse_inner, parts))
-    call_id = _id_of(given, "result", name, numbers)
-    return ToolResultBlock(call_id, content, is_error, extra=extra, name=name)
-
-
-def _parse_inner(part: Mapping[str, JSONValue]) -> _Inner:
-    """Return a part that is neither a call nor a result nor a thought."""
-    match part:
-        case {"text": str() as text} if not part.keys() - {"text", "thought", _SIGNATURE}:
-            return TextBlock(text)
-        case {"inlineData": {"mimeType": str() as media_type, "data": str() as data}} if (
-            media_type.startswith("image/") and len(part) == 1
-        ):
-            return ImageBlock(f"data:{media_type};base64,{_standard(data)}", media_type)
-        case {"fileData": {"mimeType": str() as media_type, "fileUri": str() as url}} if (
-            media_type.startswith("image/") and len(part) == 1 and sendable_url(url)
-        ):
-            return ImageBlock(url, media_type)
-    kind = next((name for name in (*_MEMBERS, *part) if name in part), None)
-    if kind is None or (kind == "text" and not isinstance(part["text"], str)):
-        raise InvalidArgumentError(f"a part of {_CONTENT} is empty; give it as the API has it")
-    return opaque_block(part, GeminiFormat.name, _CONTENT, kind=kind)
-
-
 class GeminiFormat(BlockFormat):
-    """A system instruction and contents of Gemini's API, as dicts."""
+    """A system instruction and contents of Gemini's API, as dicts.
+
+    Contents that are read may have the names of the REST API or of the package google-genai. A call
+    without an id gets one by its name and number.
+    """
 
     name = "gemini"
+    what = "a gemini content"
+    shapes = (
+        Shape(ThinkingBlock, {"text": THINKING, "thought": True, _SIGNATURE: COUNTED_SIGNATURE}),
+        Shape(TextBlock, {"text": TEXT}, is_whole=True),
+        Shape(ToolUseBlock, {"functionCall": _CALL}),
+        Shape(ToolResultBlock, {"functionResponse": {}}),
+        Shape(ImageBlock, {"inlineData": _DATA}, is_whole=True),
+        Shape(ImageBlock, {"fileData": _FILE}, is_whole=True),
+    )
+    extra_names: ClassVar[ExtraNames] = {TextBlock: (_SIGNATURE,), ToolUseBlock: (_SIGNATURE,)}
+    known_names = ("functionCall",)
+    image_tokens = IMAGE_TOKENS
+    kept_ids = (_WITHOUT_ID,)
     merges = True
     is_trimmed = False
     has_thinking_first = False
     roles = ("user", "model")
+    other_roles = ("function",)
     content_name = "parts"
 
-    def text(self, text: str) -> Block:
-        return {"text": text}
+    def message_of(self, given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
+        """Return the content of a response, and a content as it is, with the names of the API."""
+        content = _plain(given)
+        if "candidates" in content:
+            candidates = parts_of(content["candidates"], "a gemini response")
+            if len(candidates) != 1:
+                raise InvalidArgumentError(
+                    f"a gemini response has {len(candidates)} candidates; give the content of one"
+                )
+            found = mapping_of(candidates[0].get("content"), self.what)
+            content = {"role": "model", "parts": [], **found}
+        return {**content, "role": content.get("role") or "user"}
 
-    def said(self, block: TextBlock) -> Block | None:
-        signature = extra_fields(block.extra, (_SIGNATURE,))
-        shown = escaped_in_history(block.text)
-        if not shown.strip() and not signature:
-            return None
-        return {"text": shown, **signature}
+    def check_content(self, given: Mapping[str, JSONValue]) -> None:
+        """Check that a content has parts. Raises InvalidArgumentError."""
+        if "content" in given or not isinstance(given.get("parts", ""), list | None):
+            raise InvalidArgumentError(f"{self.what} has no parts; give 'parts', a list")
 
-    def image(self, image: ImageBlock) -> Block | None:
-        url = sendable_url(image.url)
-        if url is None:
-            return None
-        data_url = split_data_url(url)
-        if data_url is not None:
-            return {"inlineData": {"mimeType": data_url[0], "data": data_url[1]}}
-        if not image.media_type:
-            return None
-        return {"fileData": {"mimeType": image.media_type, "fileUri": url}}
+    def block_name(self, block: Mapping[str, JSONValue]) -> str | None:
+        """Return the member of a part. Raises InvalidArgumentError for an empty part."""
+        for name in (*_MEMBERS, *block):
+            if name in block:
+                return name
+        raise InvalidArgumentError(f"a part of {self.what} is empty; give it as the API has it")
 
-    def thinking(self, block: ThinkingBlock) -> Block:
-        return {"text": block.thinking, "thought": True, _SIGNATURE: block.signature}
+    def tool_name(self, name: str) -> str:
+        """Return the name of a tool, which begins with a letter or `_`."""
+        plain = super().tool_name(name)
+        return plain if plain[0].isalpha() or plain[0] == "_" else super().tool_name(f"_{plain}")
 
-    def call(self, call: ToolUseBlock) -> Block:
-        sent = {"id": call.id, "name": _name(call.name), "args": arguments_of(call)}
-        return {"functionCall": sent, **extra_fields(call.extra, (_SIGNATURE,))}
+    def read_parts(self, parts: Iterable[Mapping[str, JSONValue]]) -> list[ContentBlock]:
+        """Return parts as content blocks. Results without ids stand in the order of the calls."""
+        numbers: Counter[tuple[str, str]] = Counter()
+        named = []
+        for part in parts:
+            for member in ("functionCall", "functionResponse"):
+                inner = part.get(member)
+                if isinstance(inner, Mapping) and not inner.get("id"):
+                    name = str(inner.get("name"))
+                    numbers[member, name] += 1
+                    call_id = f"{_WITHOUT_ID}{name}:{numbers[member, name]}"
+                    part = {**part, member: {**inner, "id": call_id}}
+            named.append(part)
+        return super().read_parts(named)
+
+    def read(self, block: Mapping[str, JSONValue]) -> ContentBlock:
+        """Return a part as a content block. Raises InvalidArgumentError."""
+        if block.get(_SIGNATURE) == UNCHECKED:
+            block = {name: value for name, value in block.items() if name != _SIGNATURE}
+        return super().read(block)
+
+    def write(self, block: ContentBlock) -> Block | None:
+        """Return a block as a part. None: there is no such part."""
+        sent = super().write(block)
+        if sent and isinstance(block, ToolUseBlock) and block.id.startswith(_WITHOUT_ID):
+            del sent["functionCall"]["id"]
+        return sent
+
+    def read_result(self, block: Mapping[str, JSONValue]) -> ToolResultBlock:
+        """Return a result as a content block."""
+        given = block["functionResponse"]
+        name = text_field(given, "name", "a functionResponse")
+        response = given.get("response") or {}
+        extra = ""
+        match response:
+            case {"output": str() as text} | {"error": str() as text} if len(response) == 1:
+                pass
+            case Mapping():
+                text = json_text(response)
+                extra = extra_text({"is_object": True}, _RESULT_FIELDS)
+            case _:
+                raise InvalidArgumentError(
+                    f"the response of {shown_name(name)} is no object; give {{'output': text}}"
+                )
+        content: Any = text
+        if given.get("parts"):
+            parts = self.read_parts(parts_of(given["parts"], "a functionResponse"))
+            content = (TextBlock(text), *parts)
+        is_error = not extra and "error" in response
+        return ToolResultBlock(given["id"], content, is_error, extra=extra, name=name)
 
     def result(self, result: ToolResultBlock) -> Block:
+        """Return a result as the provider has it."""
         text = result.content if isinstance(result.content, str) else ""
         parts: list[Block] = []
         if not isinstance(result.content, str):
@@ -299,8 +247,9 @@ class GeminiFormat(BlockFormat):
                 else:
                     parts.append(shown)
             text = "\n".join(texts)
-        # `set_id` puts the name of the call here.
-        sent: Block = {"id": result.tool_use_id, "name": _name(result.name)}
+        call_id = result.tool_use_id
+        sent: Block = {} if call_id.startswith(_WITHOUT_ID) else {"id": call_id}
+        sent["name"] = self.tool_name(result.name)
         sent["response"] = _response(result, text)
         if parts:
             sent["parts"] = parts
@@ -308,72 +257,27 @@ class GeminiFormat(BlockFormat):
 
     def _inner(self, part: ContentBlock) -> Block | None:
         """Return an image or a file in a result; None for what is shown as a text."""
-        shown = None
-        if isinstance(part, ImageBlock):
-            shown = self.image(part)
-        elif isinstance(part, OpaqueBlock):
-            shown = sent_part(part, self.name)
-        return shown
+        if isinstance(part, OpaqueBlock):
+            return sent_part(part, self.name)
+        return self.write(part) if isinstance(part, ImageBlock) else None
+
+    def result_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+        """Return the estimated tokens of the content of a result."""
+        response = block["functionResponse"]
+        tokens = NAME_TOKENS + counter(json_text(response["response"]))
+        return tokens + self.tokens(response.get("parts", ()), counter)
+
+    def extra_tokens(self, fields: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+        """Return the tokens of a signature."""
+        return sealed_tokens(str(fields[_SIGNATURE]))
 
     def finished(self, blocks: list[Block]) -> list[Block]:
+        """Return a model's parts. The first call has a signature, or says that it has none."""
         for block in blocks:
             if "functionCall" in block:
                 block.setdefault(_SIGNATURE, UNCHECKED)
                 break
         return blocks
-
-    def kind(self, block: Mapping[str, JSONValue]) -> str:
-        if "functionCall" in block:
-            return Kind.CALL
-        if "functionResponse" in block:
-            return Kind.RESULT
-        if "text" in block:
-            return Kind.THINKING if block.get("thought") else Kind.TEXT
-        return Kind.OTHER
-
-    def id_place(self, block: Mapping[str, JSONValue]) -> tuple[Any, str]:
-        return block["functionCall" if "functionCall" in block else "functionResponse"], "id"
-
-    def set_id(self, block: Block, ids: CallIds) -> None:
-        inner, _ = self.id_place(block)
-        stored = inner["id"]
-        if "functionCall" in block:
-            ids.names[stored] = inner["name"]
-        inner["name"] = ids.names.get(stored, inner["name"])
-        if stored.startswith(_WITHOUT_ID):
-            del inner["id"]
-        else:
-            super().set_id(block, ids)
-
-    def content_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
-        signature = block.get(_SIGNATURE)
-        tokens = sealed_tokens(signature) if isinstance(signature, str) else 0
-        match block:
-            case {"functionCall": call}:
-                tokens += ID_TOKENS + counter(call["name"]) + counter(json_text(call["args"]))
-            case {"functionResponse": response}:
-                tokens += ID_TOKENS + NAME_TOKENS
-                tokens += fields_tokens(response["response"], counter)
-                tokens += self.tokens(response.get("parts", ()), counter)
-            case {"text": text}:
-                tokens += counter(text)
-            case {"inlineData": {"mimeType": kind}} | {"fileData": {"mimeType": kind}} if str(
-                kind
-            ).startswith("image/"):
-                tokens += IMAGE_TOKENS
-            case _:
-                tokens += part_tokens(block, counter)
-        return tokens
-
-    def parse(self, message: object) -> ChatMessage:
-        return parse_message(message)
-
-
-def _name(name: str) -> str:
-    plain = tool_name(name, max_chars=_MAX_TOOL_NAME_CHARS)
-    if plain[0].isalpha() or plain[0] == "_":
-        return plain
-    return f"_{plain}"[:_MAX_TOOL_NAME_CHARS]
 
 
 def _response(result: ToolResultBlock, text: str) -> dict[str, JSONValue]:

@@ -13,7 +13,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.formats.delimiters import escaped_in_history, mark_text
-from kaosmem.formats.fields import check_has_content, json_object, mapping_of, plainest, text_field
+from kaosmem.formats.fields import (
+    CallIds,
+    check_has_content,
+    json_object,
+    mapping_of,
+    plainest,
+    text_field,
+)
 from kaosmem.formats.layout import Mark
 from kaosmem.formats.openai import MESSAGE_TOKENS, OpenAIFormat
 from kaosmem.tokens.parts import IMAGE_TOKENS, part_tokens, sealed_tokens
@@ -34,6 +41,9 @@ if TYPE_CHECKING:
 _BINDING = ("anthropic", "bedrock")
 """Providers whose thinking is valid only after the same instructions and tools."""
 
+_TEXTS = ("text", "title", "thinking", "id", "name", "arguments", "extra")
+_RESULT_TEXTS = ("tool_use_id", "content", "extra")
+"""The name of a tool does not count in a result: `render` puts it there from the call."""
 _Dict = dict[str, JSONValue]
 
 
@@ -44,15 +54,12 @@ class NeutralFormat(OpenAIFormat):
     binds_thinking = True
 
     def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
-        rendered = super().render(layout, after=after)
-        names: dict[str, JSONValue] = {}
-        for message in rendered.messages or ():
-            for block in _blocks(message):
-                if block["type"] == "tool_use":
-                    names[block["id"]] = block["name"]
-                elif block["type"] == "tool_result":
-                    block["name"] = names.get(block["tool_use_id"], block.get("name") or "")
-        return rendered
+        calls = CallIds(kept=("",))  # keeps all ids, and names the results
+        history = [
+            replace(part, entries=tuple(map(calls.applied, part.entries)))
+            for part in layout.history
+        ]
+        return super().render(replace(layout, history=tuple(history)), after=after)
 
     def takes_block(self, entry: HistoryEntry) -> bool:
         if isinstance(entry, Mark) or entry.role != "user":
@@ -116,19 +123,15 @@ def _tokens(blocks: Iterable[Mapping[str, JSONValue]], counter: TokenCounter) ->
 
 
 def _block_tokens(block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
-    extra = counter(block["extra"]) if block.get("extra") else 0
     match block:
-        case {"type": "text", "text": text}:
-            return extra + counter(text)
-        case {"type": "thinking", "thinking": text}:
-            return extra + counter(text) + sealed_tokens(block.get("data") or "")
-        case {"type": "tool_use", "id": call_id, "name": name, "arguments": arguments}:
-            return extra + counter(call_id) + counter(name) + counter(arguments)
-        case {"type": "tool_result", "tool_use_id": call_id, "content": content}:
-            inner = counter(content) if isinstance(content, str) else _tokens(content, counter)
-            return extra + counter(call_id) + inner
-        case {"type": "document", "text": text}:
-            return counter(text) + counter(block.get("title") or "")
         case {"type": "image"}:
             return IMAGE_TOKENS
-    return part_tokens(json_object(block["data"]) or {}, counter)
+        case {"type": "opaque", "data": data}:
+            return part_tokens(json_object(data) or {}, counter)
+    names = _RESULT_TEXTS if block["type"] == "tool_result" else _TEXTS
+    texts = [block.get(name) for name in names]
+    tokens = sum(counter(text) for text in texts if isinstance(text, str) and text)
+    content = block.get("content") or ()
+    if not isinstance(content, str):
+        tokens += _tokens(content, counter)
+    return tokens + sealed_tokens(block.get("data") or "")

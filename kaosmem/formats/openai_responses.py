@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
+from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats.blocks import EMPTY, fields_tokens, result_text
 from kaosmem.formats.delimiters import mark_text, named_speaker, speaker_line
 from kaosmem.formats.fields import (
     extra_fields,
@@ -45,6 +45,7 @@ from kaosmem.formats.openai import (
     result_content,
     shown_text,
 )
+from kaosmem.formats.shapes import EMPTY, result_text
 from kaosmem.names import shown_name
 from kaosmem.tokens.parts import part_tokens, sealed_tokens
 from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
@@ -308,7 +309,7 @@ class ResponsesFormat(OpenAIFormat):
             elif name in ("content", "output"):
                 tokens += content_tokens(value, counter)
             elif name in _CALL_FIELDS:
-                tokens += fields_tokens({name: value}, counter)
+                tokens += counter(json_text({name: value}))
         return tokens
 
     def parse(self, message: object) -> ChatMessage:

@@ -38,7 +38,8 @@ from kaosmem.formats import (
     parse_message,
 )
 from kaosmem.formats.anthropic import IMAGE_TOKENS
-from kaosmem.formats.blocks import BLOCK_TOKENS, EMPTY, ID_TOKENS, REPLY_TOKENS
+from kaosmem.formats.blocks import BLOCK_TOKENS, REPLY_TOKENS
+from kaosmem.formats.shapes import EMPTY, ID_TOKENS
 from kaosmem.formats.text import DATES, Dates, LabelStyle, TextFormat, item_piece, piece_tokens
 from kaosmem.testing import FormatContract
 from kaosmem.tokens import get_counter

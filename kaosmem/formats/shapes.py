@@ -1,0 +1,210 @@
+"""Shapes of a provider's blocks: templates by which they are read, written and counted.
+
+A template looks like a block in the provider's documentation, with a `Field` in place of each value
+that a content block of kaosmem has:
+
+    {"type": "tool_use", "id": ID, "name": NAME, "input": ARGUMENTS}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from kaosmem.arguments import json_text
+from kaosmem.formats.delimiters import escaped_in_history
+from kaosmem.formats.fields import json_object, sendable_url, split_data_url
+from kaosmem.tokens.parts import sealed_tokens
+from kaosmem.types import ContentBlock, JSONValue
+from kaosmem.types.content import (
+    DocumentBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+)
+
+if TYPE_CHECKING:
+    from kaosmem.tokens.counters import TokenCounter
+
+ID_TOKENS = 8
+"""The estimated tokens of the id in a call, and in its result."""
+EMPTY = "(empty)"
+"""Stands where a text is blank and nothing else is there, since providers refuse blank texts."""
+_MAX_TITLE_CHARS = 500
+
+
+class Field(NamedTuple):
+    """The place of a value in a template.
+
+    Attributes:
+        name: The attribute of the content block.
+        tokens: Returns the estimated tokens of a value.
+        is_optional: Whether a block may lack it.
+        prefix: How each value begins.
+    """
+
+    name: str
+    tokens: Callable[[Any, TokenCounter], int]
+    is_optional: bool = False
+    prefix: str = ""
+
+
+def _of_text(text: str, counter: TokenCounter) -> int:
+    return counter(text)
+
+
+def _of_json(value: JSONValue, counter: TokenCounter) -> int:
+    return counter(json_text(value))
+
+
+def _of_data(data: str, counter: TokenCounter) -> int:
+    return sealed_tokens(data)
+
+
+def _of_call(name: str, counter: TokenCounter) -> int:
+    """Return the tokens of a call's name and of its id, which some calls get only in a request."""
+    return ID_TOKENS + counter(name)
+
+
+def _none(value: JSONValue, counter: TokenCounter) -> int:
+    return 0
+
+
+TEXT = Field("text", _of_text)
+TITLE = Field("title", _of_text, is_optional=True)
+THINKING = Field("thinking", _of_text)
+SIGNATURE = Field("signature", _none, is_optional=True)
+COUNTED_SIGNATURE = Field("signature", _of_data, is_optional=True)
+SEALED = Field("data", _of_data)
+ID = Field("id", _none)
+OPTIONAL_ID = Field("id", _none, is_optional=True)
+NAME = Field("name", _of_call)
+ARGUMENTS = Field("arguments", _of_json, is_optional=True)
+MEDIA_TYPE = Field("media_type", _none, prefix="image/")
+IMAGE_FORMAT = Field("format", _none)
+IMAGE_DATA = Field("data", _none)
+URL = Field("url", _none, prefix="http")
+ANY = Field("type", _none)
+"""A field that a block has, with any value."""
+
+Template: TypeAlias = Mapping[str, Any]
+"""Fields, constants and templates by the names of the API. A name with None is absent."""
+
+
+class Shape(NamedTuple):
+    """The template of one kind of block.
+
+    Attributes:
+        kind: The class of content blocks that have the shape.
+        is_whole: Whether a block with further fields has another shape.
+    """
+
+    kind: type[ContentBlock]
+    template: Template
+    is_whole: bool = False
+
+
+def values_in(template: Template, block: Mapping[str, JSONValue]) -> dict[Field, JSONValue] | None:
+    """Return the values of a block by the fields of a template; None if it has another shape."""
+    values: dict[Field, JSONValue] = {}
+    for name, wanted in template.items():
+        given = block.get(name)
+        if isinstance(wanted, Field):
+            if given is not None and (not wanted.prefix or str(given).startswith(wanted.prefix)):
+                values[wanted] = given
+            elif not wanted.is_optional:
+                return None
+        elif isinstance(wanted, Mapping):
+            inner = values_in(wanted, given) if isinstance(given, Mapping) else None
+            if inner is None:
+                return None
+            values |= inner
+        elif given != wanted:
+            return None
+    return values
+
+
+def values_by_name(values: Mapping[Field, JSONValue]) -> dict[str, JSONValue]:
+    """Return values by the names of their fields."""
+    return {field.name: value for field, value in values.items()}
+
+
+def filled(template: Template, values: Mapping[str, JSONValue]) -> dict[str, JSONValue] | None:
+    """Return a block with values in place of the fields; None if a needed one is missing."""
+    block: dict[str, JSONValue] = {}
+    for name, wanted in template.items():
+        value = wanted
+        if isinstance(wanted, Field):
+            value = values.get(wanted.name)
+            if value is None and not wanted.is_optional:
+                return None
+        elif isinstance(wanted, Mapping):
+            value = filled(wanted, values)
+            if value is None:
+                return None
+        if value is not None:
+            block[name] = value
+    return block
+
+
+def field_names(template: Template) -> Iterator[str]:
+    """Yield the names of the API that a block needs."""
+    for name, wanted in template.items():
+        if isinstance(wanted, Mapping):
+            yield from field_names(wanted)
+        elif isinstance(wanted, Field) and not wanted.is_optional:
+            yield name
+
+
+def values_of(block: ContentBlock) -> dict[str, JSONValue]:
+    """Return the values of a content block as they are shown, by the names of fields."""
+    match block:
+        case TextBlock():
+            return {"text": escaped_in_history(block.text)}
+        case ThinkingBlock():
+            sealed = {"signature": block.signature or None, "data": block.data or None}
+            return {"thinking": block.thinking, **sealed}
+        case ToolUseBlock():
+            return {"id": block.id, "name": block.name, "arguments": _arguments(block)}
+        case DocumentBlock():
+            title = escaped_in_history(block.title)[:_MAX_TITLE_CHARS]
+            shown_title = title if title.strip() else None
+            return {"text": result_text(block.text), "title": shown_title}
+        case ImageBlock():
+            return _image_values(block)
+    return {}
+
+
+def _image_values(image: ImageBlock) -> dict[str, JSONValue]:
+    url = sendable_url(image.url)
+    data_url = split_data_url(url or "")
+    if data_url is None:
+        return {"url": url, "media_type": image.media_type or None}
+    media_type, data = data_url
+    return {"media_type": media_type, "format": media_type.removeprefix("image/"), "data": data}
+
+
+def image_of(values: Mapping[str, JSONValue]) -> ImageBlock:
+    """Return the image with the values of a block."""
+    media_type = values.get("media_type") or ""
+    if "format" in values:
+        media_type = f"image/{values['format']}"
+    if "data" in values:
+        return ImageBlock(f"data:{media_type};base64,{values['data']}", media_type)
+    return ImageBlock(values["url"], media_type)
+
+
+def _arguments(call: ToolUseBlock) -> dict[str, JSONValue]:
+    """Return a call's arguments as an object: {} for none.
+
+    A text that is no JSON object is kept as text.
+    """
+    arguments = json_object(call.arguments)
+    return {"arguments": call.arguments} if arguments is None else arguments
+
+
+def result_text(text: str) -> str:
+    """Return the text of a result as it is shown, "(empty)" for a blank one."""
+    shown = escaped_in_history(text)
+    return shown if shown.strip() else EMPTY
