@@ -8,7 +8,7 @@ items that are lost. Nothing is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -77,42 +77,41 @@ def salvage(
         ConflictError: If other writers move the session's files all the time.
     """
     for _ in range(LOOKS):
-        noted = (yield Noted()) if is_noted else None
-        listed = (yield List(LOG)), (yield List(SNAP))
         try:
-            found = yield from _salvaged(*listed, session, noted[0] if noted else 0)
-        except FileNotFoundError:
+            found = yield from _salvaged(session, is_noted=is_noted)
+        except FileNotFoundError:  # another writer has deleted a file since it was listed
             continue
-        if listed == ((yield List(LOG)), (yield List(SNAP))):
-            if found is None:
-                raise cause
-            damage = found.recovered.damage
-            is_told = any(cause.file == each.file or cause.seq == each.seq for each in damage)
-            if not is_told:
-                damage.append(cause)
-            return found
+        if found is None:
+            raise cause
+        damage = found.recovered.damage
+        if not any(cause.file == each.file or cause.seq == each.seq for each in damage):
+            damage.append(cause)
+        return found
     raise changed_meanwhile()
 
 
-def _salvaged(
-    log: Collection[str], snapshots: Collection[str], session: str, noted: int
-) -> Steps[Recovery | None]:
+def _salvaged(session: str, *, is_noted: bool) -> Steps[Recovery | None]:
     """Return the intact part of a session, None if there are files and nothing of them is intact.
 
-    Args:
-        noted: The number of the last record that a writer noted, 0 for none.
+    Raises:
+        FileNotFoundError: If a file is gone that was listed.
     """
+    noted = (yield Noted()) if is_noted else None
+    last_noted = noted[0] if noted else 0
     damage: list[CorruptionError] = []
     identity = yield from _own_identity(session, damage)
     log_id = identity.log_id if identity else ""
-    base = yield from _base(numbers(snapshots), log, log_id, session, damage)
+    log = numbers((yield List(LOG)))
+    snapshots = numbers((yield List(SNAP)))
+    newest = max(snapshots, default=0)
+    base = yield from _base(snapshots, log, log_id, session, damage)
     found = yield from _read_log(log, base, log_id or base.log_id, damage)
-    newest = max(numbers(snapshots), default=0)
     if (newest or found.records or found.bad) and not (found.records or base.items or base.header):
         return None
     named = identity.segment if identity else 0
-    is_end_unknown = named > max(*numbers(log), base.purged, noted, 0)
-    damage += _lost(found, base.seq, max(newest, noted), named if is_end_unknown else 0)
+    if named <= max(*log, base.purged, last_noted, 0):
+        named = 0  # all that the segment had is known
+    damage += _lost(found, base.seq, max(newest, last_noted), named)
     records = [found.records[seq] for seq in sorted(found.records)]
     archives = base.archives if base.log_id else None  # None: nothing names them
     damage += yield from check_archives(archives or ())
@@ -121,7 +120,7 @@ def _salvaged(
     return Recovery(
         Recovered(header, base.items, records, damage, is_partial=True),
         Head(max([base.seq, *found.records]), txns=txns, log_id=log_id or base.log_id),
-        segments=tuple((first, 0) for first in numbers(log)),
+        segments=tuple((first, 0) for first in log),
         snapshot=newest,
         purged=base.purged,
         archives=archives,
@@ -144,13 +143,13 @@ class _Line(NamedTuple):
     """A line of a file.
 
     start: its first byte. end: the byte after it. crc: the checksum that it states, None without
-    one. fields: None if it is not valid.
+    one. fields: none if it is not valid.
     """
 
     start: int
     end: int
     crc: int | None
-    fields: dict[str, Any] | None
+    fields: dict[str, Any]
 
 
 def _lines(data: bytes, crc: int | None) -> Iterator[_Line]:
@@ -170,7 +169,7 @@ def _lines(data: bytes, crc: int | None) -> Iterator[_Line]:
         statement = _STATEMENT.match(raw)
         stated = int(statement[1], 16) if statement else None
         computed = {chained_crc(raw, each) for each in before if each is not None}
-        fields = None
+        fields: dict[str, Any] = {}
         if stated in computed:
             with suppress(CorruptionError):
                 fields = parse_object(raw)
@@ -198,14 +197,13 @@ def _items(data: bytes, path: str, seq: int) -> tuple[ItemFile, CorruptionError 
     count = None
     bad: list[int] = []
     for line in _lines(data, 0):
-        fields = line.fields or {}
         try:
-            if fields and line.start == 0:
-                file = header_of(fields)
-            elif type(fields.get("end")) is int:
-                count = fields["end"]
+            if line.fields and line.start == 0:
+                file = header_of(line.fields)
+            elif type(line.fields.get("end")) is int:
+                count = line.fields["end"]
             else:
-                file.items.append(item_of(fields))
+                file.items.append(item_of(line.fields))
         except CorruptionError:
             bad.append(line.start)
     if file.log_id and not bad and count == len(file.items):
@@ -225,8 +223,8 @@ def _damaged(path: str, byte: int, what: str, seq: int | None = None) -> Corrupt
 
 
 def _base(
-    seqs: Sequence[int],
-    log: Iterable[str],
+    snapshots: Sequence[int],
+    log: Sequence[int],
     log_id: str,
     session: str,
     damage: list[CorruptionError],
@@ -238,7 +236,7 @@ def _base(
     """
     part = None
     purged = 0
-    for seq in reversed(seqs):
+    for seq in reversed(snapshots):
         path = snapshot_file(seq)
         file, error = _items((yield from _read(path, damage)), path, seq)
         if file.seq != seq or (file.log_id and log_id not in ("", file.log_id)):
@@ -252,7 +250,7 @@ def _base(
         elif seq >= purged:  # else a crash has left it undeleted
             return file
     # The first segment is blank if something was forgotten.
-    begins = 1 in numbers(log) and (yield Read(log_file(1), 0, 1))
+    begins = 1 in log and (yield Read(log_file(1), 0, 1))
     return part if part and (purged or not begins) else ItemFile(0)
 
 
@@ -269,21 +267,21 @@ class _Log:
 
 
 def _read_log(
-    names: Collection[str], base: ItemFile, log_id: str, damage: list[CorruptionError]
+    firsts: Sequence[int], base: ItemFile, log_id: str, damage: list[CorruptionError]
 ) -> Steps[_Log]:
     """Return the log after a snapshot. Raises UnsupportedVersionError."""
     log = _Log()
     crcs: dict[int, int | None] = {0: 0}
     if base.log_id:
         crcs[base.seq] = base.crc
-    firsts = numbers(names)
     for first in firsts:
         path = log_file(first)
         data = yield from _read(path, damage)
-        lines = [(line, _record(line, log_id)) for line in _lines(data, crcs.get(first - 1))]
-        if first == firsts[-1]:
-            lines = _without_torn(lines, data, first, crcs.get(first - 1) or 0, damage)
         seq = first - 1
+        crc = crcs.get(seq)
+        lines = [(line, _record(line, log_id)) for line in _lines(data, crc)]
+        if first == firsts[-1]:
+            lines = _without_torn(lines, data, Head(seq, crc or 0, first), damage)
         for line, record in lines:
             seq = record.seq if record else seq + 1
             if record or seq not in crcs:
@@ -301,7 +299,7 @@ def _record(line: _Line, log_id: str) -> Record | None:
     Raises UnsupportedVersionError.
     """
     try:
-        record = record_of(line.fields or {})
+        record = record_of(line.fields)
     except CorruptionError:
         return None
     check_version(record)
@@ -311,18 +309,20 @@ def _record(line: _Line, log_id: str) -> Record | None:
 def _without_torn(
     lines: list[tuple[_Line, Record | None]],
     data: bytes,
-    first: int,
-    crc: int,
+    head: Head,
     damage: list[CorruptionError],
 ) -> list[tuple[_Line, Record | None]]:
-    """Return the lines of the last segment without the remains of a commit that was cut short."""
+    """Return the lines of the last segment without the remains of a commit that was cut short.
+
+    Args:
+        head: The end of the log before the segment.
+    """
     count = 0
-    head = Head(first - 1, crc, first)
-    path = log_file(first)
+    path = log_file(head.segment)
     for number, (line, record) in enumerate(lines, 1):
         if record and record.k == 0:
             count = number
-            head = Head(record.seq, line.crc or 0, first, line.end)
+            head = Head(record.seq, line.crc or 0, head.segment, line.end)
     torn = read_tail(data[head.size :], head, start=head.size, path=path).torn
     if not torn:
         return lines

@@ -521,6 +521,10 @@ class ItemTable:
             self.units.add_detached(unit, results)
         self.unloaded -= len(self.evicted) - known
 
+    def is_free(self, ordinal: int | None) -> bool:
+        """Return whether an item without a place, or one evicted from an ordinal, may be recalled."""
+        return ordinal is None or (ordinal < self.taken and ordinal not in self._live)
+
     def evicted_among(self, item_ids: Container[str]) -> set[int]:
         """Return the ordinals under which any of these ids was evicted."""
         return {ordinal for ordinal, item in self.evicted.items() if item.id in item_ids}

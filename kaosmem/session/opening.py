@@ -12,14 +12,13 @@ from types import TracebackType
 from typing import NoReturn, ParamSpec, TypeVar
 
 from kaosmem.arguments import check_instance
-from kaosmem.errors import CorruptionError, NotOpenedError
+from kaosmem.errors import NotOpenedError
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.storage.places import Location, fingerprint, same_place
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
-from kaosmem.session.saving.hydration import Hydrated, hydrate, keep_indexes
-from kaosmem.session.saving.salvaging import salvage_sections, stored_specs
+from kaosmem.session.saving.hydration import Hydrated, hydrate, keep_indexes, stored_specs
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import TokenCounter
 
@@ -69,32 +68,23 @@ class Opening:
             read_only=read_only,
             single_writer=single_writer,
         )
-        try:
-            hydrated = self.hydrate(recovered)
-        except CorruptionError as error:
-            if not read_only:
-                raise
-            recovered.damage.append(error)
-            return log, salvage_sections(
-                recovered, self._specs(recovered), self.counter, self.ranker
-            )
-        if not recovered.is_partial:
+        hydrated = self.hydrate(recovered, read_only=read_only)
+        if not hydrated.is_partial:
             keep_indexes(log, hydrated.sections)
         return log, hydrated
 
-    def hydrate(self, recovered: Recovered) -> Hydrated:
+    def hydrate(self, recovered: Recovered, *, read_only: bool = False) -> Hydrated:
         """Return the state of a log, as sections.
+
+        Args:
+            read_only: As in `kaosmem.session.saving.hydration.hydrate`.
 
         Raises CorruptionError, UnsupportedVersionError.
         """
-        read = salvage_sections if recovered.is_partial else hydrate
-        return read(recovered, self._specs(recovered), self.counter, self.ranker)
-
-    def _specs(self, recovered: Recovered) -> Sequence[SectionSpec]:
-        """Return the given specs, or those that the session was stored with."""
-        if self.sections is not None:
-            return self.sections
-        return stored_specs(recovered) or DEFAULT_SECTIONS
+        specs = self.sections
+        if specs is None:  # as the session was stored
+            specs = stored_specs(recovered) or DEFAULT_SECTIONS
+        return hydrate(recovered, specs, self.counter, self.ranker, read_only=read_only)
 
     @property
     def place(self) -> Hashable:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from kaosmem.arguments import json_text
-from kaosmem.errors import ConflictError, CorruptionError, DurabilityError, UnsupportedVersionError
+from kaosmem.errors import (
+    ConflictError,
+    CorruptionError,
+    DurabilityError,
+    InvalidArgumentError,
+    UnsupportedVersionError,
+)
 from kaosmem.names import shown
+from kaosmem.persistence.files.items import decoded_entries
 from kaosmem.persistence.files.records import FORMAT_VERSION, Record
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
@@ -30,16 +38,16 @@ from kaosmem.sections.operations import (
     parse_operation,
 )
 from kaosmem.sections.section import Section
-from kaosmem.sections.spec import MAX_SECTIONS, SectionSpec
+from kaosmem.sections.spec import DEFAULT_SECTIONS, MAX_SECTIONS, SectionSpec
 from kaosmem.sections.substitution import Forgotten
 from kaosmem.session.saving.past import by_section, find_past, let_go
+from kaosmem.session.saving.salvaging import NONSENSE, intact_state, repeat_intact
 from kaosmem.session.windows import Windows
-from kaosmem.tokens import count_content
+from kaosmem.tokens import count_content, get_counter
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.trace.trace import TRACE_SECTION, Trace, turn_entry
 from kaosmem.trace.turn import Turn as KeptTurn
 from kaosmem.types import JSONValue
-from kaosmem.types.items import StoredItem
 
 STATE_FIELDS = "states", "forgotten", "windows", "turns"
 """What a snapshot's header says beside the description of the session."""
@@ -51,7 +59,10 @@ DORMANT: Mapping[str, JSONValue] = {"in_context": False}
 class Hydrated:
     """Sections as saved, by name, with the log's description of them and notices.
 
-    forgotten: ids of all forgotten items. unpurged: the ids among them that files may still hold.
+    Attributes:
+        forgotten: Ids of all forgotten items.
+        unpurged: The ids among them that files may still hold.
+        is_partial: Whether items may be lost, as the session is damaged.
     """
 
     sections: dict[str, Section]
@@ -61,14 +72,49 @@ class Hydrated:
     unpurged: set[str] = field(default_factory=set)
     windows: Windows = field(default_factory=Windows)
     trace: Trace = field(default_factory=Trace)
+    is_partial: bool = False
 
 
-def repeat_record(sections: Mapping[str, Section], record: Record) -> Operation | None:
-    """Apply the operation of a record to its section, and return it."""
-    operation = operation_of(record)
-    if isinstance(operation, SectionOperation):
-        sections[operation.section].apply(operation)
-    return operation
+def stored_specs(recovered: Recovered) -> list[SectionSpec]:
+    """Return the specs that a session was stored with.
+
+    If a description is lost, the section has the default spec of its name, or is not shown.
+    """
+    described = _described(_descriptions(recovered))
+    found = {name for name, _ in recovered.items}
+    found.update(record.section for record in recovered.records)
+    default = {spec.name: spec for spec in DEFAULT_SECTIONS}
+    specs = []
+    for name, stored in described.items():
+        ranker = default[name].ranker if name in default else None
+        specs.append(SectionSpec.from_dict(stored, ranker=ranker))
+    for name in sorted(found - described.keys() - {""}):
+        hidden = SectionSpec.from_dict({**DORMANT, "eviction": "none", "name": name})
+        specs.append(default.get(name, hidden))
+    return specs
+
+
+def stored_counter(recovered: Recovered) -> TokenCounter:
+    """Return the counter that a session is counted with, the default one if it is not here."""
+    names = [each["counter"] for each in _descriptions(recovered)]
+    with suppress(InvalidArgumentError):
+        return get_counter(names[-1] if names else None)
+    return get_counter()
+
+
+def _descriptions(recovered: Recovered) -> list[Mapping[str, Any]]:
+    """Return the stored descriptions of a session, oldest first."""
+    found: list[Mapping[str, Any]] = [recovered.header] if recovered.header else []
+    found += (record.data for record in recovered.records if record.op == Describe.op)
+    return found
+
+
+def _described(descriptions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return the newest stored specs of sections, by name."""
+    described: dict[str, Mapping[str, Any]] = {}
+    for each in descriptions:
+        described.update(each["sections"])
+    return described
 
 
 def hydrate(
@@ -77,25 +123,41 @@ def hydrate(
     counter: TokenCounter,
     ranker: Ranker | None,
     *,
-    repeat: Callable[[Mapping[str, Section], Record], Operation | None] = repeat_record,
+    read_only: bool = False,
 ) -> Hydrated:
     """Return the sections that a log holds, under today's specs.
 
     A stored section that no spec names is kept but not shown. Another counter than the stored one
-    counts all again.
-    repeat: as `repeat_record`; None for a record that cannot be repeated.
-    Raises CorruptionError for records that make no sense.
+    counts all again. In a damaged session, each change is repeated as far as its items are there.
+
+    Args:
+        read_only: If the records make no sense, take the session for a damaged one.
+
+    Raises:
+        CorruptionError: If the records make no sense.
+        UnsupportedVersionError: If a newer version has written some of them.
     """
     try:
-        return _hydrate(recovered, specs, counter, ranker, repeat)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        if isinstance(error, CorruptionError | UnsupportedVersionError):
-            raise
-        # Not from the error: its message may show what was stored.
-        raise CorruptionError(
-            f"the session's records are intact but cannot be replayed: {type(error).__name__}; "
-            "open it with the version of kaosmem that wrote it"
-        ) from None
+        return _hydrate(recovered, specs, counter, ranker)
+    except UnsupportedVersionError:
+        raise
+    except NONSENSE as error:
+        damage = _replay_error(error)
+        if recovered.is_partial or not read_only:
+            raise damage from None
+        recovered.damage.append(damage)
+        return hydrate(replace(recovered, is_partial=True), specs, counter, ranker)
+
+
+def _replay_error(error: Exception) -> CorruptionError:
+    """Return the error for records that make no sense."""
+    if isinstance(error, CorruptionError):
+        return error
+    # Without the message of the error, which may show what was stored.
+    return CorruptionError(
+        f"the session's records are intact but cannot be replayed: {type(error).__name__}; open it "
+        "with the version of kaosmem that wrote it"
+    )
 
 
 def _hydrate(
@@ -103,14 +165,17 @@ def _hydrate(
     specs: Sequence[SectionSpec],
     counter: TokenCounter,
     ranker: Ranker | None,
-    repeat: Callable[[Mapping[str, Section], Record], Operation | None],
 ) -> Hydrated:
     header = recovered.header or {}
-    descriptions = [header] if header else []
-    descriptions += [record.data for record in recovered.records if record.op == Describe.op]
+    descriptions = _descriptions(recovered)
     _check_versions(descriptions)
     known = {spec.name: spec for spec in specs}
-    described = {name: stored for each in descriptions for name, stored in each["sections"].items()}
+    described = _described(descriptions)
+    counters = {each["counter"] for each in descriptions}
+    if recovered.is_partial:
+        recovered.items[:] = decoded_entries(recovered.items)
+        described = {spec.name: spec.to_dict() for spec in stored_specs(recovered)}
+        counters = counters or {"another counter"}
     check_section_count(known.keys() | described.keys())
     unknown = {
         name: SectionSpec.from_dict({**stored, **DORMANT})
@@ -118,12 +183,12 @@ def _hydrate(
         if name not in known
     }
     sections = _restored(recovered, known | unknown, ranker)
-    windows = Windows(header.get("windows", ()))
-    operations = (repeat(sections, record) for record in recovered.records)
+    windows = Windows(() if recovered.is_partial else header.get("windows", ()))
+    operations = _repeated(recovered, sections)
     trace = Trace(header.get("turns", 0))
     unpurged = _apply_to_session(windows, trace, operations)
     notices = notices_of(sections, unknown, described)
-    others = {description["counter"] for description in descriptions} - {counter.name}
+    others = counters - {counter.name}
     if others:
         notices.append(
             f"counted again with {counter.name}: the session was counted with {min(others)}"
@@ -133,7 +198,20 @@ def _hydrate(
     description = {name: value for name, value in newest.items() if name not in STATE_FIELDS}
     forgotten = Forgotten(header.get("forgotten", ()))
     forgotten.add(unpurged)
-    return Hydrated(sections, description, notices, forgotten, unpurged, windows, trace)
+    is_partial = recovered.is_partial
+    return Hydrated(sections, description, notices, forgotten, unpurged, windows, trace, is_partial)
+
+
+def _repeated(recovered: Recovered, sections: Mapping[str, Section]) -> Iterator[Operation | None]:
+    """Apply the operations of the records to their sections, and yield them."""
+    for record in recovered.records:
+        if recovered.is_partial:
+            yield repeat_intact(sections, record, recovered.damage)
+            continue
+        operation = operation_of(record)
+        if isinstance(operation, SectionOperation):
+            sections[operation.section].apply(operation)
+        yield operation
 
 
 def _check_versions(descriptions: Iterable[Mapping[str, JSONValue]]) -> None:
@@ -168,17 +246,20 @@ def _restored(
     recovered: Recovered, specs: Mapping[str, SectionSpec], ranker: Ranker | None
 ) -> dict[str, Section]:
     """Return the sections as the snapshot has them, empty without one."""
-    entries: dict[str, list[dict[str, JSONValue] | StoredItem]] = {}
+    entries: dict[str, list[Any]] = {}
     for name, entry in recovered.items:
         entries.setdefault(name, []).append(entry)
     states = (recovered.header or {}).get("states", {})
     sections = {}
     for name, spec in specs.items():
-        if name in states:
-            own = entries.get(name, ())
-            sections[name] = Section.restore(spec, states[name], own, ranker=ranker)
-        else:
+        own = entries.get(name, [])
+        state = states.get(name)
+        if recovered.is_partial and (state or own):
+            state = intact_state(state, own)
+        if state is None:
             sections[name] = Section(spec, ranker=ranker)
+        else:
+            sections[name] = Section.restore(spec, state, own, ranker=ranker)
     return sections
 
 
@@ -326,14 +407,18 @@ def merged(on_disk: Iterable[Archived], frozen: Frozen) -> Frozen:
         )  # of any counter
         versions.pop(text, None)
         versions[text] = version
-    numbers = Counter(version.item.section for version in versions.values())
-    states = {
-        name: {**state, "archived": numbers[name]}
-        for name, state in frozen.header["states"].items()
-    }
-    return replace(
-        frozen, header={**frozen.header, "states": states}, archived=list(versions.values())
-    )
+    return with_archive(frozen, list(versions.values()))
+
+
+def with_archive(frozen: Frozen, archived: Sequence[Archived]) -> Frozen:
+    """Return a frozen state with these versions as the whole archive."""
+    versions = Counter(version.item.section for version in archived)
+    places = {(each.item.section, each.position) for each in archived}
+    evicted = Counter(name for name, position in places if position is not None)
+    states = {}
+    for name, state in frozen.header["states"].items():
+        states[name] = {**state, "archived": versions[name], "evicted": evicted[name]}
+    return replace(frozen, header={**frozen.header, "states": states}, archived=archived)
 
 
 def release(sections: Iterable[Section], written: Sequence[Archived]) -> None:

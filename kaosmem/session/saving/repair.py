@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
-from kaosmem.arguments import json_text
 from kaosmem.errors import (
     ConflictError,
     CorruptionError,
@@ -23,9 +23,19 @@ from kaosmem.persistence.storage.places import Location, list_sessions, unknown_
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.operations import Describe
 from kaosmem.sections.section import Section
-from kaosmem.session.saving.hydration import STATE_FIELDS, Hydrated, freeze, hydrate
-from kaosmem.session.saving.salvaging import salvage_sections, stored_counter, stored_specs
-from kaosmem.trace.trace import TRACE_SECTION, is_turn, turn_entry
+from kaosmem.session.saving.hydration import (
+    Frozen,
+    Hydrated,
+    describe,
+    freeze,
+    hydrate,
+    merged,
+    stored_counter,
+    stored_specs,
+    with_archive,
+)
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.trace.trace import is_turn
 from kaosmem.types import JSONValue
 
 _ENDING = "-repaired"
@@ -41,13 +51,14 @@ Its value is the time of the lost update.
 class RepairReport:
     """The result of a repair.
 
-    into: the id of the new session. None: there was nothing to repair, and nothing was written.
-    items, archived: live items and archived versions by section, in the new session or else in the
-        old one.
-    damage: the damaged places, and the loss at each.
-    outdated: ids of the items whose newest text is known to be lost. They are archived with an
-        older text, and their
-    metadata say so in the field `newer_text_lost`.
+    Attributes:
+        session_id: The id of the session that was to be repaired.
+        into: The id of the new session. None: there was nothing to repair, and nothing was written.
+        items: The number of live items by section, in the new session or else in the old one.
+        archived: The number of archived versions by section, as `items`.
+        damage: The damaged places, and the loss at each.
+        outdated: The ids of the items whose newest text is known to be lost. They are archived with
+            an older text, and their metadata say so in the field `newer_text_lost`.
     """
 
     session_id: str
@@ -68,13 +79,23 @@ async def repair_session(
 ) -> RepairReport:
     """Copy everything intact of a damaged session into a new session, its kept turns too.
 
-    The damaged session stays as it is. Windows are packed anew.
+    The damaged session stays as it is. Windows are packed anew. If a repair is interrupted, the
+    next one continues it.
 
-    into: the id of the new session. The default is `<session_id>-repaired`.
-    single_writer: as in `SessionMemory.open`.
-    An interrupted repair leaves the damaged session as it is. The next repair continues it.
-    Raises InvalidNameError before any I/O, NotFoundError, UnsupportedVersionError, ConflictError if
-    the new session holds anything, CorruptionError if nothing is intact, DurabilityError.
+    Args:
+        url_or_fs: A path, a URL, or a filesystem.
+        session_id: The id of the damaged session.
+        into: The id of the new session. The default is `<session_id>-repaired`.
+        namespace: The namespace of both sessions.
+        single_writer: As in `SessionMemory.open`.
+
+    Raises:
+        InvalidNameError: If a name is not valid. Nothing was read.
+        NotFoundError: If there is no such session.
+        UnsupportedVersionError: If a newer version of kaosmem has written to the session.
+        ConflictError: If the new session holds anything.
+        CorruptionError: If nothing is intact.
+        DurabilityError: If the storage fails.
     """
     place = _Place(url_or_fs, check_name(namespace, "namespace"), single_writer)
     check_name(session_id, "session id")
@@ -99,167 +120,119 @@ class _Place:
         )
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A session as it was read.
-
-    header, items: as `SessionLog.purge` takes them. archived: all archived versions, oldest first.
-    turns: the turns of the trace, in the form of archived versions.
-    outdated: the items whose newest text is lost, by id, with the time of the update that is lost.
-    """
-
-    header: Mapping[str, JSONValue]
-    items: list[Entry]
-    archived: list[Entry]
-    turns: list[Entry]
-    outdated: Mapping[str, JSONValue]
-    damage: tuple[CorruptionError, ...]
-
-    def report(self, session_id: str, into: str | None) -> RepairReport:
-        """Return the report of a repair into another session, or of a sound session."""
-        items, archived = (
-            dict(Counter(name for name, _ in each)) for each in (self.items, self.archived)
-        )
-        outdated = tuple(self.outdated) if into else ()
-        return RepairReport(session_id, into, items, archived, self.damage, outdated)
-
-
 def _repair(place: _Place, session_id: str, into: str | None) -> RepairReport:
     if session_id not in list_sessions(place.location, place.namespace):
         raise unknown_session(place.location, session_id, place.namespace)
-    try:
-        return _read(place, session_id).report(session_id, None)
-    except CorruptionError:
-        found = _read(place, session_id, read_only=True)
+    log, recovered = place.open(session_id, read_only=True)
+    with closing(log):
+        damage_before = len(log.damage)
+        entries = log.archive()
+        is_archive_sound = len(log.damage) == damage_before
+        counter = stored_counter(recovered)
+        hydrated = hydrate(recovered, stored_specs(recovered), counter, None, read_only=True)
+        whole = _whole(entries, hydrated, counter, recovered.damage)
+    outdated = _outdated(whole.archived, hydrated.sections.values())
+    report = RepairReport(
+        session_id,
+        None,
+        {name: len(section) for name, section in hydrated.sections.items() if len(section)},
+        Counter(version.item.section for version in whole.archived),
+        log.damage,
+    )
+    if is_archive_sound and not hydrated.is_partial:
+        return report
     new_id = into or session_id[: MAX_NAME_CHARS - len(_ENDING)] + _ENDING
-    if not _store(place, new_id, found):
+    archived = [_noted(version, outdated) for version in whole.archived]
+    description = describe(hydrated.sections.values(), counter)
+    if not _store(place, new_id, description, with_archive(whole, archived)):
         raise ConflictError(
             f"session {shown(new_id)} is there already, and a repair overwrites nothing; give "
             "another id"
         )
-    return found.report(session_id, new_id)
+    return replace(report, into=new_id, outdated=tuple(outdated))
 
 
-def _read(place: _Place, session_id: str, *, read_only: bool = False) -> _Found:
-    """Return a session.
+def _whole(
+    entries: Sequence[Entry],
+    hydrated: Hydrated,
+    counter: TokenCounter,
+    damage: list[CorruptionError],
+) -> Frozen:
+    """Return the whole state of a session, with all archived versions and turns.
 
-    If it is read-only, return its intact part; else raise CorruptionError for any damage.
+    Args:
+        entries: The entries of its archive files.
+        damage: The versions that are no items are entered here.
     """
-    log, recovered = place.open(session_id, read_only=read_only)
-    with closing(log):
-        entries = list(log.archive())
-        stored = [entry for entry in entries if not is_turn(entry)]
-        specs = stored_specs(recovered, {name for name, _ in stored})
-        counter = stored_counter(recovered)
-        try:
-            hydrated = (salvage_sections if recovered.is_partial else hydrate)(
-                recovered, specs, counter, None
-            )
-        except CorruptionError as error:
-            if not read_only:
-                raise
-            recovered.damage.append(error)
-            hydrated = salvage_sections(recovered, specs, counter, None)
-        if read_only:
-            stored = _usable(stored, hydrated, recovered.damage)
-        sections = hydrated.sections
-        frozen = freeze(sections.values(), counter, hydrated.forgotten)
-        # Files may have some that the log has still.
-        versions = {
-            json_text(list(each)): each for each in (*stored, *frozen.archived_entries)
-        }.values()
-        outdated = _outdated(versions, sections)
-        archived = [_noted(*version, outdated) for version in versions]
-        turns = hydrated.trace.stored_turns(entries, hydrated.unpurged)
-        header = {
-            **frozen.header,
-            "states": _states(frozen.header["states"], archived, sections),
-            "turns": max((turn.number for turn in turns), default=0),
-        }
-        stored_turns = [(TRACE_SECTION, turn_entry(turn)) for turn in turns]
-        return _Found(header, list(frozen.items), archived, stored_turns, outdated, log.damage)
+    trace = hydrated.trace
+    turns = trace.stored_turns(entries, hydrated.unpurged)
+    trace.stored = max((turn.number for turn in turns), default=0)
+    sections = hydrated.sections.values()
+    frozen = freeze(sections, counter, hydrated.forgotten, trace=trace)
+    on_disk = _usable(entries, hydrated, damage)
+    return replace(merged(on_disk, frozen), turns=turns)
 
 
 def _usable(
-    archive: Sequence[Entry], hydrated: Hydrated, damage: list[CorruptionError]
-) -> list[Entry]:
-    """Return archived versions that are items, and not to be forgotten, in possible places."""
-    usable: list[Entry] = []
-    for name, data in archive:
+    entries: Iterable[Entry], hydrated: Hydrated, damage: list[CorruptionError]
+) -> Iterator[Archived]:
+    """Yield the archived versions that are items and not to be forgotten, in possible places."""
+    for name, data in entries:
+        if is_turn((name, data)):
+            continue
         try:
             version = Archived.from_dict(data, name)
         except InvalidArgumentError:
-            damage.append(
-                CorruptionError(f"an archived version of section {shown(name)} is no item")
-            )
+            error = f"an archived version of section {shown(name)} is no item"
+            damage.append(CorruptionError(error))
             continue
         if version.item.id in hydrated.unpurged:
             continue
         section = hydrated.sections.get(name)
-        if section is not None and version.position in section.held:
+        if section is None or not section.held.is_free(version.position):
             version = replace(version, position=None, unit=None)
-        usable.append((name, version.to_dict()))
-    return usable
+        yield version
 
 
-def _outdated(archived: Iterable[Entry], sections: Mapping[str, Section]) -> dict[str, JSONValue]:
+def _outdated(archived: Iterable[Archived], sections: Iterable[Section]) -> dict[str, datetime]:
     """Return the items whose newest text is lost, by id, with the time of the update that is lost.
 
     The newest version of an item that is not live was never replaced by an update.
     """
-    replaced = {version["id"]: version.get("corrected") for _, version in archived}
-    live = {item_id for section in sections.values() for item_id in section.held.ordinals}
-    return {item_id: time for item_id, time in replaced.items() if time and item_id not in live}
+    corrected = {version.item.id: version.corrected for version in archived}
+    live: set[str] = set()
+    for section in sections:
+        live.update(section.held.ordinals)
+    return {item_id: at for item_id, at in corrected.items() if at and item_id not in live}
 
 
-def _noted(name: str, version: dict[str, JSONValue], outdated: Mapping[str, JSONValue]) -> Entry:
+def _noted(version: Archived, outdated: Mapping[str, datetime]) -> Archived:
     """Return an archived version.
 
     If the newest text of its item is lost, it says so, and is not recalled.
     """
-    if version["id"] not in outdated:
-        return name, version
-    noted = {field: value for field, value in version.items() if field not in ("position", "unit")}
-    if "position" in version:
-        noted["ordinal"] = version["position"]
-    noted["metadata"] = {**version.get("metadata", {}), NEWER_TEXT_LOST: outdated[version["id"]]}
-    return name, noted
+    lost_at = outdated.get(version.item.id)
+    if lost_at is None:
+        return version
+    metadata = {**version.item.metadata, NEWER_TEXT_LOST: lost_at.isoformat()}
+    item = replace(version.item, metadata=metadata)
+    return replace(version, item=item, position=None, unit=None)
 
 
-def _states(
-    states: Mapping[str, Mapping[str, JSONValue]],
-    archived: Sequence[Entry],
-    sections: Mapping[str, Section],
-) -> dict[str, dict[str, JSONValue]]:
-    """Return the states of sections with their archived items."""
-    counted = {name: dict(state) for name, state in states.items()}
-    for name, state in counted.items():
-        versions = [data for section, data in archived if section == name]
-        positions = {data["position"] for data in versions if data.get("position") is not None}
-        state |= {
-            "archived": len(versions),
-            "evicted": len(positions) if sections[name].spec.recalls else 0,
-        }
-        state["taken"] = max([state["taken"], *(position + 1 for position in positions)])
-    return counted
-
-
-def _store(place: _Place, session_id: str, found: _Found) -> bool:
+def _store(
+    place: _Place, session_id: str, description: Mapping[str, JSONValue], whole: Frozen
+) -> bool:
     """Store a session, and return whether its id was free."""
     try:
         log, recovered = place.open(session_id)
     except CorruptionError:  # something is there
         return False
     with closing(log):
-        if recovered.header is not None or any(
-            record.op != Describe.op for record in recovered.records
-        ):
+        is_begun = any(record.op != Describe.op for record in recovered.records)
+        if is_begun or recovered.header is not None:
             return False
         if log.seq == 0:
-            description = {
-                name: value for name, value in found.header.items() if name not in STATE_FIELDS
-            }
             log.commit([Change("", Describe.op, description)])
         # Without the snapshot, no log is to pass for an empty session.
-        log.purge(found.header, found.items, archived=[*found.archived, *found.turns])
+        log.purge(whole.header, whole.items, archived=whole.archived_entries)
         return True
