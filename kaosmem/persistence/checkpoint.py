@@ -21,7 +21,6 @@ from kaosmem.persistence.layout import (
     INDEX,
     LOG,
     PURGE,
-    QUARANTINE,
     SNAP,
     archive_file,
     archive_files,
@@ -161,18 +160,15 @@ def purge(
         # Where nothing locks, another may purge at the same record, and its snapshot may come last.
         if seq < head.seq or (locks and seq == head.seq and path != own):
             yield Delete(path, at_once=True)
-    for folder in (
-        QUARANTINE,
-        INDEX,
-    ):  # after the snapshot: who stores an index looks for that afterwards
-        for name in sorted((yield List(folder))):
-            yield Delete(f"{folder}/{name}", at_once=True)
+    # After the snapshot: a writer that stores an index looks for that afterwards.
+    for name in sorted((yield List(INDEX))):
+        yield Delete(f"{INDEX}/{name}", at_once=True)
     for first in segments((yield List(LOG))):
         if first <= head.seq:
             # Where names alone keep writers apart, none may be free while one may still want it.
             yield Delete(log_file(first), at_once=True) if locks else _blank(first)
     if locks:
-        for folder in (SNAP, ARCHIVE, QUARANTINE, INDEX, LOG):
+        for folder in (SNAP, ARCHIVE, INDEX, LOG):
             yield Sweep(folder)
     yield Delete(PURGE, at_once=True)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from zlib import crc32
 
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.files.manifest import Identity, write_identity
@@ -15,7 +14,6 @@ from kaosmem.persistence.layout import (
     SNAP,
     log_file,
     numbers,
-    quarantine_file,
 )
 from kaosmem.persistence.layout import segments as segment_numbers
 from kaosmem.persistence.recovery import Recovery, recover, recover_since
@@ -31,7 +29,6 @@ from kaosmem.persistence.steps import (
     Sync,
     TakenError,
     Truncate,
-    Write,
 )
 
 
@@ -108,7 +105,8 @@ def create(
         if not (yield from _is_still_there(head)):
             raise _replaced()
         yield from write_identity(unnamed)
-    yield from _cut(head, torn) if torn else ()
+    if torn:
+        yield _cut(head)
     path = log_file(head.seq + 1)
     try:
         yield Create(path, commit.data)
@@ -220,11 +218,6 @@ def _plan_append(head: Head, view: LogView, commit: Commit) -> tuple[list[Step],
             steps += cut
     if head.seq > known.seq:  # this commit itself, of which an error was reported
         return [*steps, Sync(log_file(head.segment), head.began)], head
-    if not head.whole:
-        # Durable before what follows: were both torn in one sector, the record before would be part
-        # of the damage.
-        steps.append(Append(log_file(head.segment), head.size, b"\n", head.began))
-        head = replace(head, size=head.size + 1, whole=True)
     after = _after(head, commit, head.size + len(commit.data))
     last = after.seq, after.crc
     steps.append(Append(log_file(head.segment), head.size, commit.data, head.began, last))
@@ -285,22 +278,17 @@ def _cut_tail(head: Head, beyond: bytes, txn: str) -> tuple[Head, list[Step]]:
     """
     if not beyond:
         return head, []
-    if not head.whole and beyond.startswith(b"\n"):
-        head = replace(head, size=head.size + 1, whole=True)
-        beyond = beyond[1:]
     tail = read_tail(beyond, head, start=head.size, path=log_file(head.segment))
     if any(record.txn != txn for record in tail.records):
         raise conflict(head)
     if tail.fault:
         raise tail.fault
-    return tail.head, _cut(tail.head, tail.torn) if tail.torn else []
+    return tail.head, [_cut(tail.head)] if tail.torn else []
 
 
-def _cut(head: Head, torn: bytes) -> list[Step]:
-    return [
-        Write(quarantine_file(head.segment, head.size, crc32(torn)), [torn]),
-        Truncate(log_file(head.segment), head.size),
-    ]
+def _cut(head: Head) -> Step:
+    """Return the step that deletes an unfinished commit at the end of the log."""
+    return Truncate(log_file(head.segment), head.size)
 
 
 def _after(head: Head, commit: Commit, size: int) -> Head:

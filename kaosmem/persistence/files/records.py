@@ -181,7 +181,6 @@ class Head:
     size: that segment's bytes up to the end of the last committed record.
     last: where the line of that record begins in it; `size` if it stands elsewhere.
     began: where its commit begins in it; `size` if it stands elsewhere.
-    whole: the record has its newline.
     txns: ids of the newest commits, oldest first.
     log_id: the id of the session's first commit, which tells it from another under the same name.
     """
@@ -192,13 +191,12 @@ class Head:
     size: int = 0
     last: int = 0
     began: int = 0
-    whole: bool = True
     txns: tuple[str, ...] = ()
     log_id: str = ""
 
     def before(self, segment: int) -> Head:
         """Return the same end of the log, where the next record begins a segment."""
-        return replace(self, segment=segment, size=0, last=0, began=0, whole=True)
+        return replace(self, segment=segment, size=0, last=0, began=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +223,8 @@ class Tail:
 def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
     """Return the records that bytes of the segment `head.segment`, from `start` on, add to `head`.
 
-    A commit is torn if its last line has no newline, or if sectors of it were never written (see `is_torn`), and no
-    other commit follows. A last line whole but for its newline is a record.
+    A commit is torn if its last line has no newline, or if sectors of it were never written (see
+    `is_torn`), and no other commit follows.
     """
     lines = split_lines(data)
     records: list[Record] = []
@@ -239,30 +237,23 @@ def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
     txns = deque(head.txns, TXNS_KEPT)
     fault = None
     decoded = decode_records(lines[:-1], seq=seq + 1, crc=crc)
-    for index, line in enumerate(lines):
-        is_rest = index == len(lines) - 1
-        if is_rest:
-            line = line[: line.rfind(b"}") + 1]
-            if not line:
-                break
-            decoded = decode_records((line,), seq=seq + 1, crc=crc)
+    for number, line in enumerate(lines[:-1], 1):
         try:
             record, next_crc = next(decoded)
             if len(records) > committed:
                 _check_follows(record, records[-1])
         except CorruptionError as error:
-            if not is_rest and not is_torn(
-                line, lines[index + 1 :], records[committed:], start=offset, commit_start=began
-            ):
+            unfinished = records[committed:]
+            if not is_torn(line, lines[number:], unfinished, start=offset, commit_start=began):
                 fault = located(str(error), path, offset, seq + 1)
             break
         seq = record.seq
         crc = next_crc
         last = offset
-        offset = offset + len(line) + (not is_rest)
+        offset += len(line) + 1
         records.append(record)
         if record.k == 0:
-            end = seq, crc, head.segment, offset, last, began, not is_rest
+            end = seq, crc, head.segment, offset, last, began
             committed = len(records)
             began = offset
             txns.append(record.txn)
