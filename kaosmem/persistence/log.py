@@ -521,30 +521,26 @@ class SessionLog:
             run(erase(self._late), self._storage)
         self._late = []
 
-    def archived(self, item_id: str, check: Callable[[Entry], object] = bool) -> Entry | None:
+    def archived(self, item_id: str) -> Entry | None:
         """Return the section and data of the newest archived version of an item, or None.
 
-        check: raises InvalidArgumentError for a version that makes no sense, which is a
-            CorruptionError then.
         Raises CorruptionError. A read-only session skips the damaged parts and lists them.
         """
         try:
-            return self._read(
-                lambda archives: find_archived(check_item_id(item_id), archives, check)
-            )
+            return self._read(partial(find_archived, check_item_id(item_id)))
         except CorruptionError:
             if not self._read_only:
                 raise
         versions = reversed(self._intact_archive())
         return next((version for version in versions if version[1].get("id") == item_id), None)
 
-    def archive(self, check: Callable[[Entry], object] = bool) -> list[Entry]:
+    def archive(self) -> list[Entry]:
         """Return the section and data of every archived version, oldest first.
 
-        `check` and errors as in `archived`.
+        Raises as `archived`.
         """
         try:
-            entries, self._counters = self._read(lambda archives: read_archive(archives, check))
+            entries, self._counters = self._read(read_archive)
         except CorruptionError:
             if not self._read_only:
                 raise

@@ -26,7 +26,7 @@ from kaosmem.session.item_factory import ItemFactory
 from kaosmem.session.opening import Opening
 from kaosmem.session.roster import Roster
 from kaosmem.session.saving.hydration import Hydrated
-from kaosmem.session.saving.past import Originals, Timeline, check_archived, load_past
+from kaosmem.session.saving.past import Originals, Timeline, load_past, version_of
 from kaosmem.session.saving.saver import Saver
 from kaosmem.types.items import Item
 
@@ -275,10 +275,9 @@ class OpenSession:
                 return attached
         except SourceError as error:
             unavailable = error
-        stored = await asyncio.to_thread(self.log.archived, check_item_id(item_id), check_archived)
+        stored = await asyncio.to_thread(self.log.archived, check_item_id(item_id))
         if stored is not None and item_id not in self.saver.unpurged:
-            section_name, data = stored
-            return Item.from_dict(data, section_name)
+            return version_of(stored).item
         if unavailable is not None:
             raise unavailable
         missing = "; memory.damage says what is missing of the session" if self.damage else ""

@@ -9,7 +9,7 @@ from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import Why
 from kaosmem.errors import NotFoundError
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.saving.past import check_archived, stored_versions
+from kaosmem.session.saving.past import stored_versions
 from kaosmem.trace.trace import KEPT_TURNS
 from kaosmem.trace.turn import KnownItems, Turn, number_of
 from kaosmem.types import JSONValue
@@ -44,7 +44,7 @@ def unstored_items(session: OpenSession, context: Context, visible: Collection[s
 
 def turns_of(session: OpenSession) -> list[Turn]:
     """Return all turns that are kept, oldest first. This reads files. Raises CorruptionError."""
-    archived = session.log.archive(check_archived) if session.trace.stored else []
+    archived = session.log.archive() if session.trace.stored else []
     return session.trace.all_turns(archived, session.saver.unpurged)
 
 

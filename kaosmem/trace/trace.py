@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from kaosmem.arguments import Clock, json_text
 from kaosmem.assembly.context import Context
-from kaosmem.errors import InvalidArgumentError
+from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.trace.turn import Assembly, Turn
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
@@ -38,7 +38,7 @@ def turn_entry(turn: Turn) -> dict[str, JSONValue]:
 
 
 def turn_of(stored: Mapping[str, Any]) -> Turn:
-    """Return the turn that `turn_entry` stored. Raises InvalidArgumentError."""
+    """Return the turn that `turn_entry` stored. Raises CorruptionError."""
     match stored:
         case {
             "number": int(number),
@@ -46,7 +46,7 @@ def turn_of(stored: Mapping[str, Any]) -> Turn:
             "sources": list(sources),
         } if number > 0:
             return Turn(number, data, sources)
-    raise InvalidArgumentError("not a stored turn")
+    raise CorruptionError("a stored turn makes no sense; bring the session back from a copy")
 
 
 def is_turn(entry: Entry) -> bool:
@@ -177,7 +177,7 @@ class Trace:
     # Turns in the log.
 
     def apply(self, stored: Mapping[str, Any]) -> None:
-        """Take in a turn of a record. Raises InvalidArgumentError."""
+        """Take in a turn of a record. Raises CorruptionError."""
         turn = turn_of(stored)
         self.held.append(turn)
         self.stored = max(self.stored, turn.number)

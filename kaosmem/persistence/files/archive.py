@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from kaosmem.errors import CorruptionError, InvalidArgumentError
+from kaosmem.errors import CorruptionError
 from kaosmem.persistence.files.contents import Contents, Table, read_table
 from kaosmem.persistence.files.items import (
     ItemFile,
@@ -22,7 +22,6 @@ from kaosmem.persistence.files.manifest import (
     last_line,
     missing,
 )
-from kaosmem.persistence.files.records import REMEDY
 from kaosmem.persistence.steps import Read, ReadParts, Steps
 from kaosmem.sections.archive import EvictedItem
 from kaosmem.types import JSONValue
@@ -31,16 +30,14 @@ Entry = tuple[str, dict[str, JSONValue]]
 """A section and what is stored of an item."""
 
 
-def find_archived(
-    item_id: str, archives: Sequence[ListedArchive], check: Callable[[Entry], object] = bool
-) -> Steps[Entry | None]:
-    """Return the newest version of an item in the archives, or None. As `read_archive`."""
+def find_archived(item_id: str, archives: Sequence[ListedArchive]) -> Steps[Entry | None]:
+    """Return the newest version of an item in the archives, or None. Raises CorruptionError."""
     for listed in reversed(archives):
         table = yield from _table(listed)
         lines = table.lines(item_id)
         if lines:
-            found = yield from _read_intact(listed.path, table.starts, lines[-1:])
-            return next(_sensible(found, check, listed.path))
+            (found,) = yield from _read_intact(listed.path, table.starts, lines[-1:])
+            return found
     return None
 
 
@@ -261,11 +258,11 @@ def _made_anew(data: bytes, path: str) -> Table:
 
 
 def read_archive(
-    archives: Iterable[ListedArchive], check: Callable[[Entry], object] = bool
+    archives: Iterable[ListedArchive],
 ) -> Steps[tuple[list[Entry], set[str | None]]]:
     """Return every version in the archives, oldest first, and the counters of their tokens.
 
-    check: raises InvalidArgumentError for a version that makes no sense. Raises CorruptionError.
+    Raises CorruptionError.
     """
     entries: list[Entry] = []
     counters: set[str | None] = set()
@@ -273,19 +270,6 @@ def read_archive(
         whole = yield from _whole(listed)
         found = decode_items(whole, listed.path)
         listed.check(last_line(whole))
-        entries += _sensible(decoded_entries(found.items), check, listed.path)
+        entries += decoded_entries(found.items)
         counters.add(found.counter)
     return entries, counters
-
-
-def _sensible(
-    entries: Iterable[Entry], check: Callable[[Entry], object], path: str
-) -> Iterator[Entry]:
-    for entry in entries:
-        try:
-            check(entry)
-        except InvalidArgumentError as error:
-            raise CorruptionError(
-                f"a version in {path!r} makes no sense: {error}; {REMEDY}", file=path
-            ) from None
-        yield entry

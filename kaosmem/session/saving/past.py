@@ -23,14 +23,16 @@ from typing import TypeVar
 
 from kaosmem.entities import Entity, Relationship, part_of
 from kaosmem.errors import CorruptionError, InvalidArgumentError, KaosmemError
+from kaosmem.names import shown_name
 from kaosmem.persistence.files.archive import Entry
+from kaosmem.persistence.files.records import REMEDY
 from kaosmem.persistence.log import SessionLog
 from kaosmem.sections.archive import Archived, EvictedItem, read_evicted
 from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import Replaced
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.trace.trace import is_turn, turn_of
+from kaosmem.trace.trace import is_turn
 from kaosmem.types.items import Item
 from kaosmem.types.versions import Interval, Version, in_order
 
@@ -88,7 +90,7 @@ def salvage_past(log: SessionLog, counter: TokenCounter) -> list[Archived]:
 
     Raises CorruptionError unless it is read-only.
     """
-    return [*counted_versions(archived_items(log), counter)]
+    return [counted(version, counter) for version in stored_versions(log)]
 
 
 def find_versions(
@@ -98,19 +100,17 @@ def find_versions(
 
     This is I/O. Raises CorruptionError.
     """
-    entries = {}
-    for name, data in archived_items(log):
-        if data["id"] in item_ids:
-            entries[data["id"]] = name, data
-    return {each.item.id: each for each in counted_versions(entries.values(), counter)}
+    found = {}
+    for version in stored_versions(log):
+        if version.item.id in item_ids:
+            found[version.item.id] = version
+    return {item_id: counted(version, counter) for item_id, version in found.items()}
 
 
-def counted_versions(entries: Iterable[Entry], counter: TokenCounter) -> Iterator[Archived]:
-    """Yield the stored versions of archive files, as a counter counts them."""
-    for name, data in entries:
-        version = Archived.from_dict(data, name)
-        tokens = count_content(version.item.content, counter)
-        yield replace(version, item=replace(version.item, tokens=tokens))
+def counted(version: Archived, counter: TokenCounter) -> Archived:
+    """Return a version with its tokens as a counter counts them."""
+    tokens = count_content(version.item.content, counter)
+    return replace(version, item=replace(version.item, tokens=tokens))
 
 
 def by_section(versions: Iterable[VersionT]) -> dict[str, list[VersionT]]:
@@ -121,31 +121,39 @@ def by_section(versions: Iterable[VersionT]) -> dict[str, list[VersionT]]:
     return found
 
 
-def archived_items(log: SessionLog) -> list[Entry]:
-    """Return the archived versions of items, without the turns that archive files hold.
+def stored_versions(log: SessionLog, without: Container[str] = ()) -> Iterator[Archived]:
+    """Yield the archived versions of items in the files of a log, oldest first.
 
-    This reads files. Raises CorruptionError.
+    This reads files.
+
+    Args:
+        without: Ids of items that are left out.
+
+    Raises:
+        CorruptionError: If a file is damaged.
     """
-    return [entry for entry in log.archive(check_archived) if not is_turn(entry)]
+    for entry in log.archive():
+        if is_turn(entry):
+            continue
+        version = version_of(entry)
+        if version.item.id not in without:
+            yield version
 
 
-def stored_versions(log: SessionLog, forgotten: Container[str]) -> Iterator[Archived]:
-    """Yield the archived versions in the files of a log, without forgotten items.
+def version_of(entry: Entry) -> Archived:
+    """Return the version of an item that an archive file holds.
 
-    This reads files. Raises CorruptionError.
+    Raises:
+        CorruptionError: If it makes no sense.
     """
-    for name, data in archived_items(log) if log.seq else ():
-        if data["id"] not in forgotten:
-            yield Archived.from_dict(data, name)
-
-
-def check_archived(entry: Entry) -> None:
-    """Raise InvalidArgumentError for a stored version or turn that makes no sense."""
     section, data = entry
-    if is_turn(entry):
-        turn_of(data)
-        return
-    Archived.from_dict(data, section)
+    try:
+        return Archived.from_dict(data, section)
+    except InvalidArgumentError as error:
+        raise CorruptionError(
+            f"an archived version of section {shown_name(section)} makes no sense: {error}; "
+            f"{REMEDY}"
+        ) from None
 
 
 def let_go(sections: Mapping[str, Section], evicted: Iterable[EvictedItem]) -> None:
@@ -422,7 +430,7 @@ class Timeline:
 
     async def versions(self, key: str, names: Iterable[str]) -> list[Version[Item]]:
         """Return the versions of a key in some sections, oldest first. Raises CorruptionError."""
-        stored = self._by_section(await asyncio.to_thread(self._log.keyed, key))
+        stored = self._by_section(map(version_of, await asyncio.to_thread(self._log.keyed, key)))
         found: list[Version[Item]] = []
         for name in names:
             items = told(self._sections[name], stored.get(name, ()))
@@ -442,7 +450,8 @@ class Timeline:
 
         The archive is read whole. Raises CorruptionError.
         """
-        stored = self._by_section(await asyncio.to_thread(archived_items, self._log))
+        versions = await asyncio.to_thread(lambda: [*stored_versions(self._log)])
+        stored = self._by_section(versions)
         return {
             name: section_at(
                 section, told(section, stored.get(name, ())), as_of=as_of, known_at=known_at
@@ -450,7 +459,7 @@ class Timeline:
             for name, section in self._sections.items()
         }
 
-    def _by_section(self, entries: Iterable[Entry]) -> dict[str, list[Archived]]:
+    def _by_section(self, versions: Iterable[Archived]) -> dict[str, list[Archived]]:
         unpurged = self._unpurged()
-        kept = (entry for entry in entries if entry[1]["id"] not in unpurged)
-        return by_section(counted_versions(kept, self._counter))
+        kept = (version for version in versions if version.item.id not in unpurged)
+        return by_section(counted(version, self._counter) for version in kept)

@@ -9,11 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from kaosmem.errors import (
-    ConflictError,
-    CorruptionError,
-    InvalidArgumentError,
-)
+from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.names import MAX_NAME_CHARS, check_name, shown
 from kaosmem.persistence.files.archive import Entry
 from kaosmem.persistence.files.records import Change
@@ -34,6 +30,7 @@ from kaosmem.session.saving.hydration import (
     stored_specs,
     with_archive,
 )
+from kaosmem.session.saving.past import version_of
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.trace.trace import is_turn
 from kaosmem.types import JSONValue
@@ -177,18 +174,17 @@ def _usable(
     entries: Iterable[Entry], hydrated: Hydrated, damage: list[CorruptionError]
 ) -> Iterator[Archived]:
     """Yield the archived versions that are items and not to be forgotten, in possible places."""
-    for name, data in entries:
-        if is_turn((name, data)):
+    for entry in entries:
+        if is_turn(entry):
             continue
         try:
-            version = Archived.from_dict(data, name)
-        except InvalidArgumentError:
-            error = f"an archived version of section {shown(name)} is no item"
-            damage.append(CorruptionError(error))
+            version = version_of(entry)
+        except CorruptionError as error:
+            damage.append(error)
             continue
         if version.item.id in hydrated.unpurged:
             continue
-        section = hydrated.sections.get(name)
+        section = hydrated.sections.get(version.item.section)
         if section is None or not section.held.is_free(version.position):
             version = replace(version, position=None, unit=None)
         yield version

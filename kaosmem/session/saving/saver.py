@@ -51,11 +51,10 @@ from kaosmem.session.saving.hydration import (
     release,
 )
 from kaosmem.session.saving.past import (
-    archived_items,
     by_section,
-    check_archived,
     find_past,
     let_go,
+    stored_versions,
 )
 from kaosmem.session.saving.rebasing import forget_derived, is_foreign, is_reply, rebase, touched_by
 from kaosmem.session.saving.turns import OneLoop, in_line
@@ -551,16 +550,11 @@ class Saver:
 
     async def archived(self) -> dict[str, list[Archived]]:
         """Return the archived items of all files, by section. Raises CorruptionError."""
-
-        def read() -> dict[str, list[Archived]]:
-            entries = archived_items(self._log)
-            return by_section(Archived.from_dict(data, name) for name, data in entries)
-
-        return await asyncio.to_thread(read)
+        return await asyncio.to_thread(lambda: by_section(stored_versions(self._log)))
 
     def _turns_without(self, item_ids: Collection[str]) -> list[KeptTurn]:
         """Return all stored turns without erased items. This reads files."""
-        return self.trace.stored_turns(self._log.archive(check_archived), item_ids)
+        return self.trace.stored_turns(self._log.archive(), item_ids)
 
     def _moments(self) -> list[Moment]:
         return [section.held.moment for section in self._sections.values()]
