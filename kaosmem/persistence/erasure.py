@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -92,8 +92,7 @@ def unerased(
             f"{kept[0]!r}; delete these "
             "versions"
         )
-    found = reasons + search.reasons + search.in_derived()
-    return found + search.in_windows() + search.in_turns()
+    return reasons + search.all_reasons()
 
 
 def _check_log(erasure: Erasure) -> Steps[list[str]]:
@@ -124,18 +123,17 @@ def _check_log(erasure: Erasure) -> Steps[list[str]]:
 class _Search:
     """A search of a session's files for erased items.
 
-    newer: ids of later items, which may be erased ids that were
-    free again. derived: paths with an item and the erased item that it names as its source. shown:
-    paths with the erased ids that a window in them shows. named:
-        paths with the erased ids that a turn of the trace in them decides on.
+    Attributes:
+        reasons: A sentence for each erased item that was found.
+        newer: The ids of later items. An erased id may have been given again.
+        traces: Sentences about erased ids that something names, each with the id. A later item of
+            the same id may be meant.
     """
 
     erasure: Erasure
     reasons: list[str] = field(default_factory=list)
     newer: set[str] = field(default_factory=set)
-    derived: list[tuple[str, str, str]] = field(default_factory=list)
-    shown: list[tuple[str, str]] = field(default_factory=list)
-    named: list[tuple[str, str]] = field(default_factory=list)
+    traces: dict[str, str] = field(default_factory=dict)
 
     def read(self, path: str, data: bytes) -> None:
         """Search one file."""
@@ -146,50 +144,38 @@ class _Search:
             except CorruptionError as error:
                 self.reasons.append(f"line {number} of {path!r} cannot be read: {error}")
                 continue
-            self._search(path, fields.get("d"))
+            self._search(f"{path!r} holds", fields.get("d"))
 
-    def in_derived(self) -> list[str]:
-        """Return a sentence for each item that is derived from an erased one.
+    def all_reasons(self) -> list[str]:
+        """Return a sentence for each erased item, and for each trace of one."""
+        traces = [trace for trace, item_id in self.traces.items() if item_id not in self.newer]
+        return self.reasons + traces
 
-        Items derived from a later item of the same id are left out.
+    def _search(self, holds: str, stored: object) -> None:
+        """Search the data of a line.
+
+        Args:
+            holds: The beginning of a sentence about the file.
         """
-        return [
-            f"{path!r} holds item {shown(item_id)}, derived from {shown(source)}"
-            for path, item_id, source in self.derived
-            if source not in self.newer
-        ]
-
-    def in_windows(self) -> list[str]:
-        """Return a sentence for each erased item that a window shows."""
-        shown_ids = sorted({each for each in self.shown if each[1] not in self.newer})
-        return [
-            f"{path!r} holds a window that shows item {shown(item_id)}"
-            for path, item_id in shown_ids
-        ]
-
-    def in_turns(self) -> list[str]:
-        """Return a sentence for each erased item that a turn of the trace decides on."""
-        named = sorted({each for each in self.named if each[1] not in self.newer})
-        return [
-            f"{path!r} holds a turn that names item {shown(item_id)}" for path, item_id in named
-        ]
-
-    def _search(self, path: str, stored: object) -> None:
-        """Search the data of a line."""
         known = self.erasure.item_ids
         for item in _items_in(stored):
-            self.named += ((path, item_id) for item_id in known.intersection(_named_in(item)))
+            self._note(f"{holds} a turn that names item", _named_in(item))
             if self.erasure.is_later(item):
                 self.newer.add(item["id"])
             elif item["id"] in known:
-                self.reasons.append(f"{path!r} holds item {shown(item['id'])}")
+                self.reasons.append(f"{holds} item {shown(item['id'])}")
             else:
-                sources = known.intersection(item.get("sources") or ())
-                self.derived += ((path, item["id"], source) for source in sorted(sources))
+                derived = f"{holds} item {shown(item['id'])}, derived from"
+                self._note(derived, item.get("sources") or ())
         if isinstance(stored, dict):
             windows = stored.get("windows")
             for window in windows if isinstance(windows, list) else [stored]:
-                self.shown += ((path, item_id) for item_id in known.intersection(_shown_in(window)))
+                self._note(f"{holds} a window that shows item", _shown_in(window))
+
+    def _note(self, beginning: str, item_ids: Iterable[str]) -> None:
+        """Note a sentence that ends with an erased id, for each erased one among these ids."""
+        for item_id in sorted(self.erasure.item_ids.intersection(item_ids)):
+            self.traces[f"{beginning} {shown(item_id)}"] = item_id
 
 
 def _items_in(value: object) -> Iterator[dict[str, Any]]:
