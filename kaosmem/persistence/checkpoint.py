@@ -33,7 +33,6 @@ from kaosmem.persistence.layout import (
 )
 from kaosmem.persistence.steps import (
     Delete,
-    Discard,
     Draft,
     List,
     Lock,
@@ -80,13 +79,8 @@ def store_snapshot(
     path = snapshot_file(seq)
     drafts.append((path, (yield Draft(path, lines))))
     yield Lock(create=False)
-    try:
-        snapshots = (yield from _view(head)).snapshots
-    except (ConflictError, OSError):
-        yield from (Discard(path, draft) for path, draft in drafts)
-        raise
+    snapshots = (yield from _view(head)).snapshots
     if seq <= max(snapshots, default=0) or (before and before not in snapshots):
-        yield from (Discard(path, draft) for path, draft in drafts)
         return False
     failure = None
     try:
@@ -332,17 +326,9 @@ def store_index(
     Raises ConflictError if the log is no longer the one that `head` is of.
     """
     path = index_file(section, seq)
-    if not (yield from _is_welcome(head, path, seq, sound)):
-        return False
     draft = yield Draft(path, chunks)
     yield Lock(create=False)
-    try:
-        is_welcome = yield from _is_welcome(head, path, seq, sound)
-    except (ConflictError, OSError):
-        yield Discard(path, draft)
-        raise
-    if not is_welcome:
-        yield Discard(path, draft)
+    if not (yield from _is_welcome(head, path, seq, sound)):
         return False
     failure = None
     try:

@@ -202,22 +202,32 @@ class Performer(Protocol):
 def run(steps: Steps[_Result], performer: Performer) -> _Result:
     """Perform a protocol's steps and return its result.
 
-    Errors of a step are thrown into the protocol.
+    Errors of a step are thrown into the protocol. At the end, drafts that were not published are
+    discarded, and other writers are let in.
     """
     locked = False
+    drafts: list[Discard] = []
     try:
         step = next(steps)
         while True:
             try:
                 answer = performer.perform(step)
-                locked = locked or type(step) is Lock
             except Exception as error:
                 step = steps.throw(error)
-            else:
-                step = steps.send(answer)
+                continue
+            match step:
+                case Lock():
+                    locked = True
+                case Draft(path):
+                    drafts.append(Discard(path, answer))
+                case Publish(_, draft):
+                    drafts = [each for each in drafts if each.draft is not draft]
+            step = steps.send(answer)
     except StopIteration as end:
         result: _Result = end.value
         return result
     finally:
+        for each in drafts:
+            performer.perform(each)
         if locked:
             performer.unlock()
