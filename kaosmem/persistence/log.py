@@ -39,7 +39,6 @@ from kaosmem.persistence.erasure import Erasure, unerased
 from kaosmem.persistence.files.archive import (
     ArchiveFile,
     Entry,
-    KeyedLines,
     NewArchive,
     evicted_items,
     find_archived,
@@ -133,9 +132,6 @@ class SessionLog:
         self._has_leftovers = recovery.has_leftovers
         self._archives = recovery.archives
         self._counters: set[str | None] = {None}  # of what the archive files hold
-        self._keyed: dict[
-            str, KeyedLines
-        ] = {}  # by path; archive files do not change until the next purge
         self._has_tombstone = any(record.op == Forget.op for record in recovery.recovered.records)
 
     @classmethod
@@ -501,7 +497,6 @@ class SessionLog:
             self._since_snapshot.begin_anew(head, snapshot_bytes=sum(sizes))
             self._purged = head.seq
             self._has_leftovers = False
-            self._keyed = {}
 
     @property
     def has_late_files(self) -> bool:
@@ -550,15 +545,11 @@ class SessionLog:
     def keyed(self, key: str) -> list[Entry]:
         """Return the section and data of every archived version with a key, oldest first.
 
-        Raises as `archived`.
-
-        The first call reads the keys that each archive file lists. Later calls read only the lines
-        with the key.
+        This reads the table of each archive file, and the lines with the key. Raises as `archived`.
         """
         try:
-            return self._read(partial(find_keyed, key, self._keyed))
+            return self._read(partial(find_keyed, key))
         except CorruptionError:
-            self._keyed = {}
             if not self._read_only:
                 raise
         return [entry for entry in self._intact_archive() if entry[1].get("key") == key]

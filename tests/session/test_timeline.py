@@ -151,7 +151,7 @@ async def test_versions_of_an_unknown_key_are_none() -> None:
 async def test_versions_in_a_new_process_cost_the_lines_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first question reads what archive files say at their ends; a later one reads the lines with its key alone."""
+    """A question reads the tables at the ends of the archive files, and the lines with its key."""
     monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 1_000)
     async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
         for number in range(300):
@@ -161,7 +161,6 @@ async def test_versions_in_a_new_process_cost_the_lines_asked_for(
                 await memory._session.saver._checkpoints.finished()
     reads: list[Any] = []
     async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
-        await memory.versions("k5")
         perform = memory._session.log._storage.perform
         monkeypatch.setattr(
             memory._session.log._storage,
@@ -172,7 +171,7 @@ async def test_versions_in_a_new_process_cost_the_lines_asked_for(
         assert [version.item.text.split()[1] for version in versions] == ["7", "107", "207"]
         parts = [part for step in reads if isinstance(step, ReadParts) for part in step.parts]
         assert 1 <= len(parts) <= 3
-        assert not [step for step in reads if isinstance(step, Read)]
+        assert all(step.start > 0 for step in reads if isinstance(step, Read))
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -202,7 +201,7 @@ async def test_a_damaged_version_is_named(
 async def test_a_forgotten_key_is_in_no_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What versions() knows of archive files goes with what is forgotten."""
+    """A forgotten key is in no file, and versions() finds none of its items."""
     monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 100)
     async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
         made = [
@@ -214,7 +213,6 @@ async def test_a_forgotten_key_is_in_no_table(
         assert len(await memory.versions("CANARY")) == 4
         await memory.forget(*(item.id for item in made))
         assert await memory.versions("CANARY") == []
-        assert "CANARY" not in repr(memory._session.log._keyed)
     assert not [
         path for path in tmp_path.rglob("*") if path.is_file() and b"CANARY" in path.read_bytes()
     ]

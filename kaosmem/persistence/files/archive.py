@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.files.contents import Contents, Table, read_table
@@ -34,38 +34,21 @@ def find_archived(item_id: str, archives: Sequence[ListedArchive]) -> Steps[Entr
     """Return the newest version of an item in the archives, or None. Raises CorruptionError."""
     for listed in reversed(archives):
         table = yield from _table(listed)
-        lines = table.lines(item_id)
+        lines = table.lines("id", item_id)
         if lines:
             (found,) = yield from _read_intact(listed.path, table.starts, lines[-1:])
             return found
     return None
 
 
-class KeyedLines(NamedTuple):
-    """Where an archive file holds items with keys.
-
-    It has the beginning of each line, and the numbers of the lines by key.
-    """
-
-    starts: array[int]
-    by_key: dict[str, list[int]]
-
-
-def find_keyed(
-    key: str, known: dict[str, KeyedLines], archives: Iterable[ListedArchive]
-) -> Steps[list[Entry]]:
-    """Return all versions with a key in the archives, oldest first. Raises CorruptionError.
-
-    known: the keys that each file lists, by path. Files that are missing here are read and added.
-    """
+def find_keyed(key: str, archives: Iterable[ListedArchive]) -> Steps[list[Entry]]:
+    """Return all versions with a key in the archives, oldest first. Raises CorruptionError."""
     found: list[Entry] = []
     for listed in archives:
-        if listed.path not in known:
-            table = yield from _table(listed)
-            known[listed.path] = KeyedLines(table.starts, table.keyed_lines())
-        starts, by_key = known[listed.path]
-        if key in by_key:
-            found += yield from _read_intact(listed.path, starts, by_key[key])
+        table = yield from _table(listed)
+        lines = table.lines("key", key)
+        if lines:
+            found += yield from _read_intact(listed.path, table.starts, lines)
     return found
 
 

@@ -151,17 +151,9 @@ class Table:
             _check({*map(type, column)} <= {_COLUMNS[name], NoneType})
             self._columns[name] = column
 
-    def lines(self, item_id: str) -> list[int]:
-        """Return the numbers of the lines with an item of this id, ascending."""
-        return [line for line, each in enumerate(self._columns["id"], 1) if each == item_id]
-
-    def keyed_lines(self) -> dict[str, list[int]]:
-        """Return the numbers of the lines with each key, ascending."""
-        found: dict[str, list[int]] = {}
-        for line, key in enumerate(self._columns["key"], 1):
-            if key is not None:
-                found.setdefault(key, []).append(line)
-        return found
+    def lines(self, column: str, value: str) -> list[int]:
+        """Return the numbers of the lines that have a value in a column, ascending."""
+        return [line for line, each in enumerate(self._columns[column], 1) if each == value]
 
     def evicted(self, file: EvictedFile) -> Iterator[EvictedItem]:
         """Return the items that may be recalled, in order.
