@@ -133,7 +133,7 @@ def _repair(place: _Place, session_id: str, into: str | None) -> RepairReport:
         session_id,
         None,
         {name: len(section) for name, section in hydrated.sections.items() if len(section)},
-        Counter(version.item.section for version in whole.archived),
+        dict(Counter(version.item.section for version in whole.archived)),
         log.damage,
     )
     if is_archive_sound and not hydrated.is_partial:
