@@ -21,6 +21,7 @@ from kaosmem.persistence.layout import (
     INDEX,
     LOG,
     PURGE,
+    QUARANTINE,
     SNAP,
     archive_file,
     archive_files,
@@ -155,14 +156,15 @@ def purge(
         if seq < head.seq or (locks and seq == head.seq and path != own):
             yield Delete(path, at_once=True)
     # After the snapshot: a writer that stores an index looks for that afterwards.
-    for name in sorted((yield List(INDEX))):
-        yield Delete(f"{INDEX}/{name}", at_once=True)
+    for folder in (QUARANTINE, INDEX):
+        for name in sorted((yield List(folder))):
+            yield Delete(f"{folder}/{name}", at_once=True)
     for first in segments((yield List(LOG))):
         if first <= head.seq:
             # Where names alone keep writers apart, none may be free while one may still want it.
             yield Delete(log_file(first), at_once=True) if locks else _blank(first)
     if locks:
-        for folder in (SNAP, ARCHIVE, INDEX, LOG):
+        for folder in (SNAP, ARCHIVE, QUARANTINE, INDEX, LOG):
             yield Sweep(folder)
     yield Delete(PURGE, at_once=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from zlib import crc32
 
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.files.manifest import Identity, write_identity
@@ -14,6 +15,7 @@ from kaosmem.persistence.layout import (
     SNAP,
     log_file,
     numbers,
+    quarantine_file,
 )
 from kaosmem.persistence.layout import segments as segment_numbers
 from kaosmem.persistence.recovery import Recovery, recover, recover_since
@@ -29,6 +31,7 @@ from kaosmem.persistence.steps import (
     Sync,
     TakenError,
     Truncate,
+    Write,
 )
 
 
@@ -105,8 +108,7 @@ def create(
         if not (yield from _is_still_there(head)):
             raise _replaced()
         yield from write_identity(unnamed)
-    if torn:
-        yield _cut(head)
+    yield from _cut(head, torn) if torn else ()
     path = log_file(head.seq + 1)
     try:
         yield Create(path, commit.data)
@@ -283,12 +285,14 @@ def _cut_tail(head: Head, beyond: bytes, txn: str) -> tuple[Head, list[Step]]:
         raise conflict(head)
     if tail.fault:
         raise tail.fault
-    return tail.head, [_cut(tail.head)] if tail.torn else []
+    return tail.head, _cut(tail.head, tail.torn) if tail.torn else []
 
 
-def _cut(head: Head) -> Step:
-    """Return the step that deletes an unfinished commit at the end of the log."""
-    return Truncate(log_file(head.segment), head.size)
+def _cut(head: Head, torn: bytes) -> list[Step]:
+    return [
+        Write(quarantine_file(head.segment, head.size, crc32(torn)), [torn]),
+        Truncate(log_file(head.segment), head.size),
+    ]
 
 
 def _after(head: Head, commit: Commit, size: int) -> Head:

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from fsspec.implementations.memory import MemoryFileSystem
 
 from kaosmem.errors import DurabilityError, KaosmemError
-from kaosmem.persistence.layout import FOLDERS, LOG, OWN, SESSION
+from kaosmem.persistence.layout import FOLDERS, LOG, OWN, QUARANTINE, SESSION
 from kaosmem.persistence.steps import (
     Append,
     Create,
@@ -47,9 +47,6 @@ RETENTION_S = 24 * 3600.0
 
 No slow reader misses it, and no slow writer finds its name free.
 """
-
-PROBE = ".probe-"
-"""How the names of objects begin that find out whether a filesystem overwrites."""
 
 _TRIES = 3
 _PAUSES_S = 0.0, 0.05, 0.2, 0.8
@@ -364,7 +361,7 @@ class ObjectStorage:
         bucket = self._prefix.partition("/")[0]
         if bucket in _conditional.setdefault(self._filesystem, set()):
             return
-        probe = f"{LOG}/{PROBE}{secrets.token_hex(8)}"
+        probe = f"{QUARANTINE}/probe-{secrets.token_hex(8)}"
         refused = _is_overridden(self._filesystem)
         if refused:
             self._put(probe, b"1", mode="create")
