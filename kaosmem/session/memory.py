@@ -82,7 +82,10 @@ from kaosmem.types.content import Trust, check_content
 from kaosmem.types.items import Item
 from kaosmem.types.versions import Version
 
-_QUEUES = Queues()
+_QUEUES = Queues(
+    "the session is opened in_turn inside such a block of the same session, which would wait for "
+    "itself; pass the open memory on, or end the outer block first"
+)
 
 
 def _session_id(memory: SessionMemory) -> str:

@@ -51,45 +51,19 @@ class OneLoop:
             self._inside -= 1
 
 
-class Turns:
-    """Gives turns in the order in which they are asked for, each once the one before has ended."""
-
-    def __init__(self) -> None:
-        self._one_loop = OneLoop()
-        self._current: object = None
-
-    @asynccontextmanager
-    async def take(self) -> AsyncIterator[None]:
-        """Hold a turn.
-
-        Raises ConcurrentUseError inside a turn that has not ended, and in a second event loop.
-        """
-        if self._current is not None and self._current in TURNS_AROUND.get():
-            raise ConcurrentUseError(
-                "a turn inside a turn of the same session would wait for itself; end the outer "
-                "turn first, or leave "
-                "out the inner one"
-            )
-        with self._one_loop:
-            async with self._one_loop.lock:
-                self._current = turn = object()
-                try:
-                    with _inside(turn):
-                        yield
-                finally:
-                    self._current = None
-
-
 class Queues:
     """Gives blocks of one key one after another, in the order of asking.
 
     They may ask in any thread and event loop.
+
+    Args:
+        nested: The message of the error for a block inside a block of the same key.
     """
 
-    def __init__(self) -> None:
-        self._waiting: dict[
-            Hashable, list[Future[None]]
-        ] = {}  # one that is done, and not cancelled, is inside
+    def __init__(self, nested: str) -> None:
+        self._nested = nested
+        # A ticket that is done, and not cancelled, is inside.
+        self._waiting: dict[Hashable, list[Future[None]]] = {}
         self._lock = threading.Lock()
 
     @asynccontextmanager
@@ -102,11 +76,7 @@ class Queues:
         with self._lock:
             waiting = self._waiting.setdefault(key, [])
             if any(each in TURNS_AROUND.get() for each in waiting):
-                raise ConcurrentUseError(
-                    "the session is opened in_turn inside such a block of the same session, which "
-                    "would wait for "
-                    "itself; pass the open memory on, or end the outer block first"
-                )
+                raise ConcurrentUseError(self._nested)
             waiting.append(ticket)
             _admit_next(waiting)
         try:
@@ -121,7 +91,30 @@ class Queues:
                     del self._waiting[key]
 
 
-_LINES, _LINE_S = Queues(), 5.0
+class Turns:
+    """Gives turns in the order in which they are asked for, each once the one before has ended."""
+
+    def __init__(self) -> None:
+        self._one_loop = OneLoop()
+        self._queue = Queues(
+            "a turn inside a turn of the same session would wait for itself; end the outer turn "
+            "first, or leave out the inner one"
+        )
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[None]:
+        """Hold a turn.
+
+        Raises:
+            ConcurrentUseError: Inside a turn that has not ended, and in a second event loop.
+        """
+        with self._one_loop:
+            async with self._queue.take(None):
+                yield
+
+
+_LINES = Queues("a save inside a save of the same session would wait for itself")
+_LINE_S = 5.0
 
 
 @asynccontextmanager
