@@ -18,9 +18,8 @@ from kaosmem.errors import (
     InvalidArgumentError,
     UnsupportedVersionError,
 )
-from kaosmem.names import shown
 from kaosmem.persistence.files.items import decoded_entries
-from kaosmem.persistence.files.records import FORMAT_VERSION, Record
+from kaosmem.persistence.files.records import FORMAT_VERSION, Record, unknown_version
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
 from kaosmem.retrieval.ranker import Ranker
@@ -216,13 +215,9 @@ def _repeated(recovered: Recovered, sections: Mapping[str, Section]) -> Iterator
 
 def _check_versions(descriptions: Iterable[Mapping[str, JSONValue]]) -> None:
     """Raise UnsupportedVersionError if a description is of a newer format."""
-    newer = [each["version"] for each in descriptions if each["version"] > FORMAT_VERSION]
-    if newer:
-        raise UnsupportedVersionError(
-            f"the session was stored in version {shown(newer[0])} of its format, and "
-            f"{FORMAT_VERSION} is the newest "
-            "known here; open it with a newer kaosmem"
-        )
+    for each in descriptions:
+        if each["version"] > FORMAT_VERSION:
+            raise unknown_version(each["version"])
 
 
 def _apply_to_session(
