@@ -148,7 +148,7 @@ async def test_instances_of_one_session_take_turns_across_threads_and_loops(tmp_
 )
 def test_a_queue_lets_one_in_at_a_time(turns: list[tuple[int, bool]], ticks: int) -> None:
     """Whoever is cancelled, waiting or inside, gives way, and all others come in the order in which they asked."""
-    queues = Queues()
+    queues = Queues("a block inside a block")
     inside = []
     done = []
 

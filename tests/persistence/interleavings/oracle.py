@@ -60,7 +60,7 @@ def _commits(files: Mapping[str, bytes]) -> dict[int, list[dict[str, Any]]]:
 
 
 def _records(data: bytes) -> Iterable[dict[str, Any]]:
-    for line in data.split(b"\n"):
+    for line in data.split(b"\n")[:-1]:
         try:
             yield json.loads(line)
         except ValueError:
