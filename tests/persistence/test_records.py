@@ -162,5 +162,5 @@ def test_the_lines_of_an_item_are_found(item_ids: list[str], draw: st.DataObject
         "zz",
         draw.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=3)),
     }:
-        found = [json.loads(stored[line])["d"] for line in table.lines(item_id)]
+        found = [json.loads(stored[line])["d"] for line in table.lines("id", item_id)]
         assert found == [item for _, item in items if item["id"] == item_id]
