@@ -171,7 +171,7 @@ async def ingest(corpus: Corpus, given: argparse.Namespace) -> dict[str, float]:
         if not missing:
             continue
         await _write_all(corpus, missing, end, given, progress)
-        await corpus.compact(counts=end == number)
+        await corpus.compact(keep_s=_KEEP_S, counts=end == number)
         progress.add("compacted")
         check_size(given.folder, given.max_gb)
         print(json.dumps(rounded({"passages": end, **progress.figures})), flush=True)
@@ -340,7 +340,7 @@ async def run(given: argparse.Namespace, url: str = "") -> dict[str, Any]:
         corpus = PgCorpus(url, timeout_s=1_200)
     else:
         given.folder.mkdir(parents=True, exist_ok=True)
-        corpus = LanceCorpus(given.folder, timeout_s=1_200, keep_s=_KEEP_S)
+        corpus = LanceCorpus(given.folder, timeout_s=1_200)
     figures: dict[str, Any] = {"passages": number, "words": given.words}
     figures["real_texts"] = len(texts_of(given.words))
     if (await corpus.statistics()).entries < number:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime, timedelta
-from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 from kaosmem.arguments import (
     check_count,
-    check_instance,
     check_metadata,
     check_several,
     check_text,
     check_time,
+    check_ttl,
     json_text,
 )
 from kaosmem.errors import (
@@ -27,8 +27,7 @@ from kaosmem.errors import (
     NotFoundError,
     ReadOnlyError,
 )
-from kaosmem.filters import MetadataFilter
-from kaosmem.ingest.passages import Passage
+from kaosmem.filters import Filter, MetadataFilter
 from kaosmem.language.analysis import analyze
 from kaosmem.names import check_id, check_name, shown, shown_name
 from kaosmem.retrieval.ranker import CollectionStatistics
@@ -42,9 +41,8 @@ CANDIDATES = 300
 """The number of passages that an engine proposes for a question."""
 MAX_SOURCE_CHARS = 1_024
 WEEK_S = 7 * 86_400.0
-"""The time for which older versions are kept, unless it is given."""
 _MAX_SEARCHED = 4_096
-"""The engine is asked for no more, where it lets passages through that the filter refuses."""
+"""The engine is asked for so many, where it lets passages through that the filter refuses."""
 NAME = "xz"
 """Begins the words of the name of a source. No word of a text begins so."""
 OF_PASSAGES = ""
@@ -53,15 +51,34 @@ OF_ALL_WORDS = " "
 """Counts of words have the number of all words of texts under this word."""
 _LETTERS = str.maketrans("0123456789abcdef", "abcdefghijklmnop")
 
-Given: TypeAlias = Item | Passage | Mapping[str, Any]
+Given: TypeAlias = Item | Mapping[str, Any]
 """A passage as callers give it: a mapping has id, text, source, and may have metadata and role.
 
-A corpus keeps and proposes passages as items, in no section. Their metadata have the source.
+A corpus proposes passages as items, in no section. Their metadata have the source.
 """
 Moment: TypeAlias = int | datetime | str
 """A version by its number, or the newest one of a time."""
 
-_REMEDY = "give an item, or a mapping with id, text and source, and maybe metadata and role"
+MICROSECOND = timedelta(microseconds=1)
+_NEEDED = {"id", "text", "source"}
+_FIELDS = _NEEDED | {"metadata", "role"}
+
+
+class Row(NamedTuple):
+    """A passage as an engine keeps it: `passage` has all of it, the other columns find it.
+
+    Attributes:
+        passage: JSON, which `passage_in` reads.
+        stamp: `metadata["file"]`, by which an ingestion knows a file that has not changed.
+        words: Words with spaces between, as `words_of` returns them.
+    """
+
+    id: str
+    source: str
+    passage: str
+    stamp: str
+    labels: Sequence[str]
+    words: str
 
 
 class CorpusVersion(NamedTuple):
@@ -88,7 +105,7 @@ class Candidates(NamedTuple):
 class Change(NamedTuple):
     """New passages, and the sources and ids whose passages they replace."""
 
-    new: Sequence[Item]
+    new: Sequence[Row]
     sources: Sequence[str] = ()
     ids: Sequence[str] = ()
 
@@ -108,15 +125,22 @@ class CorpusChange(NamedTuple):
 class Snapshot(Protocol):
     """One version of a tenant's passages. Its methods run in a worker thread."""
 
-    def search(self, terms: Sequence[str], limit: int, wanted: MetadataFilter | None) -> Candidates:
-        """Return the passages that match best, and perhaps some that the filter refuses.
+    @property
+    def version(self) -> int:
+        """Return the number of the version."""
+
+    def counts(self, words: Sequence[str]) -> Mapping[str, int]:
+        """Return how many passages had some words at the last count. Unknown words may be missing."""
+
+    def search(self, words: Sequence[str], limit: int, wanted: Filter) -> list[str]:
+        """Return the column `passage` of the best matches, and perhaps of some that the filter refuses.
 
         Args:
-            limit: Maximum number of passages, 0 for the statistics alone.
+            words: Without a word, any passages are returned.
         """
 
-    def lookup(self, column: str, values: Sequence[str]) -> list[Item]:
-        """Return the passages whose `id`, `source` or `spot` is one of some values."""
+    def get(self, ids: Sequence[str]) -> list[str]:
+        """Return the column `passage` of the passages with some ids."""
 
     def sources(self) -> dict[str, str]:
         """Return the stamp of each source."""
@@ -130,22 +154,17 @@ class Corpus(Protocol):
     passages of one version. An engine is a subclass with the abstract methods.
     """
 
-    _tenant: str
+    tenant: str
     _moment: int | datetime | None
 
     def __init__(self, tenant: str) -> None:
-        self._tenant = check_name(tenant, "tenant")
+        self.tenant = check_name(tenant, "tenant")
         self._moment = None
-
-    @property
-    def tenant(self) -> str:
-        """Return the tenant whose passages these are."""
-        return self._tenant
 
     def for_tenant(self, tenant: str) -> Self:
         """Return the corpus of another tenant at the same place. Raises InvalidNameError."""
         other = copy(self)
-        other._tenant = check_name(tenant, "tenant")
+        other.tenant = check_name(tenant, "tenant")
         return other
 
     def at(self, moment: Moment) -> Self:
@@ -192,31 +211,32 @@ class Corpus(Protocol):
         return await self.replace([source], ())
 
     async def erase(
-        self, sources: str | Iterable[str] = (), *, ids: Iterable[str] = (), alone: bool = False
+        self, source: str | Iterable[str] = (), *, ids: Iterable[str] = (), alone: bool = False
     ) -> CorpusChange:
-        """Erase sources and passages from every version and file.
+        """Erase passages from every version and file.
 
         All older versions are given up with it. An erasure that is interrupted is finished by
         another call.
 
         Args:
+            source: A source, or several.
             alone: Whether no other process writes to the corpus meanwhile. Then files that
                 interrupted writers left are deleted too.
         """
         self._check_writable()
-        change = await self._change(Change((), source_names(sources), check_ids(ids)))
+        change = await self._change(Change((), source_names(source), check_ids(ids)))
         return CorpusChange(await self._purge(alone=alone), change.gone)
 
-    async def compact(self, *, counts: bool = True) -> None:
+    async def compact(self, *, keep_s: float = WEEK_S, counts: bool = True) -> None:
         """Merge what many additions left, so that questions stay fast, and count the terms.
 
-        Versions that are not too old are kept.
-
         Args:
+            keep_s: Seconds for which older versions are kept.
             counts: Whether terms are counted, by which passages are ranked. It reads all passages.
         """
         self._check_writable()
-        await self._merge(counts=counts)
+        keep = timedelta(seconds=check_ttl(keep_s, "keep_s"))
+        await self._merge(keep, counts=counts)
 
     # Questions.
 
@@ -234,44 +254,37 @@ class Corpus(Protocol):
                 passages are returned.
             filter: Only passages whose metadata pass. The engine chooses among them.
         """
-        asked = check_count(limit, "limit", least=1)
+        check_count(limit, "limit", least=1)
         different = list(dict.fromkeys(terms))
-        one_version = self
-        while True:
-            proposed = await one_version._search(different, asked, filter)
-            found = proposed.found
-            if filter is not None:
-                found = [each for each in found if filter(each.metadata)]
-            is_enough = len(found) >= limit or asked >= _MAX_SEARCHED
-            if is_enough or len(proposed.found) < asked:
-                return proposed._replace(found=found[:limit])
-            one_version = self.at(proposed.version)
-            asked = min(4 * asked, _MAX_SEARCHED)
+        given = {} if filter is None else filter.given
+
+        def ask(at: Snapshot) -> Candidates:
+            found: list[Item] = []
+            for asked in (limit, max(limit, _MAX_SEARCHED)):
+                proposed = list(map(passage_in, at.search(query_words(different), asked, given)))
+                found = [each for each in proposed if filter is None or filter(each.metadata)]
+                if len(found) >= limit or len(proposed) < asked:
+                    break
+            return Candidates(found[:limit], _statistics(at, different), at.version)
+
+        return await self._ask(ask)
 
     async def statistics(self, terms: Iterable[str] = ()) -> CollectionStatistics:
         """Return the figures of the last count of terms, with the frequencies of some terms.
 
         `compact` and `erase` count. The figures of a version do not change.
         """
-        return (await self._search(list(terms), 0)).statistics
+        asked = list(terms)
+        return await self._ask(lambda at: _statistics(at, asked))
 
     async def get(self, ids: Iterable[str]) -> list[Item]:
         """Return the passages with these ids, in any order. Unknown ids are passed over."""
-        return await self.lookup("id", check_ids(ids))
-
-    async def lookup(self, column: str, values: Sequence[str]) -> list[Item]:
-        """Return the passages whose `id`, `source` or `spot` is one of some values."""
-        return await self._ask(lambda at: at.lookup(column, values)) or []
+        asked = check_ids(ids)
+        return list(map(passage_in, await self._ask(lambda at: at.get(asked))))
 
     async def sources(self) -> dict[str, str]:
         """Return the stamp of each source, as `metadata["file"]` of a passage has it, "" without."""
-        return await self._ask(lambda at: at.sources()) or {}
-
-    async def _search(
-        self, terms: Sequence[str], limit: int, wanted: MetadataFilter | None = None
-    ) -> Candidates:
-        found = await self._ask(lambda at: at.search(terms, limit, wanted))
-        return found or Candidates((), statistics_of(terms, {}))
+        return await self._ask(lambda at: at.sources())
 
     # The part of an engine.
 
@@ -287,21 +300,21 @@ class Corpus(Protocol):
     async def erase_tenant(self) -> None:
         """Erase all passages of the tenant, with every version and file."""
 
-    @abstractmethod
     async def close(self) -> None:
-        """Let go of connections."""
+        """Let go of connections, if the engine has any."""
+        return
 
     @abstractmethod
-    async def _ask(self, ask: Callable[[Snapshot], T]) -> T | None:
-        """Return the answer of the version that is asked for, None if the tenant has no passages."""
+    async def _ask(self, ask: Callable[[Snapshot], T]) -> T:
+        """Return the answer of the version that is asked for, `EMPTY` without any."""
 
     @abstractmethod
     async def _change(self, change: Change) -> CorpusChange:
         """Make one version with new passages, without the old ones of some sources and ids."""
 
-    @abstractmethod
-    async def _merge(self, *, counts: bool) -> None:
-        """Do what `compact` says."""
+    async def _merge(self, keep: timedelta, *, counts: bool) -> None:
+        """Do what `compact` says, if the engine needs it."""
+        return
 
     @abstractmethod
     async def _purge(self, *, alone: bool) -> int:
@@ -342,68 +355,36 @@ def not_kept() -> NotFoundError:
     return NotFoundError("this version of the corpus is not kept; versions() lists the kept ones")
 
 
-def row_of(item: Item) -> dict[str, Any]:
-    """Return the row of a table: `passage` has all of a passage, the other columns find it."""
-    time = item.created_at.isoformat()
-    fields = [item.id, item.role, item.text, item.tokens, time, dict(item.metadata)]
-    return {
-        "id": item.id,
-        "source": item.metadata["source"],
-        "spot": spot_of(item),
-        "passage": json_text(fields),
-        "stamp": str(item.metadata.get("file", "")),
-        "labels": labels_of(item.metadata),
-        "words": words_of(item),
-    }
-
-
 def passage_in(dumped: str) -> Item:
     """Return the passage of the column `passage`."""
     item_id, role, text, tokens, time, metadata = json.loads(dumped)
     return Item(item_id, "", role, text, tokens, datetime.fromisoformat(time), metadata=metadata)
 
 
-def words_of(item: Item) -> str:
+def words_of(text: str, source: str) -> str:
     """Return the words that an engine finds a passage by: those of its text, then of its source."""
-    text = " ".join(map(word_of, analyze(item.text)))
-    names = analyze(str(item.metadata["source"]))
-    return text + "".join(f" {NAME}{word_of(term)}" for term in names)
+    words = " ".join(map(word_of, analyze(text)))
+    return words + "".join(f" {NAME}{word_of(term)}" for term in analyze(source))
+
+
+def count_words(counts: Counter[str], texts: Iterable[str]) -> None:
+    """Count passages, each of which is its words with spaces between, as `words_of` returns them.
+
+    >>> counts = Counter()
+    >>> count_words(counts, ["rent euro rent", "rent"])
+    >>> counts["rent"], counts[OF_PASSAGES], counts[OF_ALL_WORDS]
+    (2, 2, 4)
+    """
+    for text in texts:
+        words = text.split()
+        counts.update({OF_PASSAGES, *words})
+        counts[OF_ALL_WORDS] += len(words) - text.count(f" {NAME}")
 
 
 def query_words(terms: Iterable[str]) -> list[str]:
     """Return the words that find terms in texts, and in names of sources."""
     words = list(map(word_of, terms))
     return words + [NAME + word for word in words]
-
-
-def spot_of(item: Item, step: int = 0) -> str:
-    """Return the spot of the passage so many places further, if it is a neighbour.
-
-    Passages of a source that were added together are neighbours. Each is a microsecond later than
-    the one before it.
-    """
-    source = blake2b(str(item.metadata["source"]).encode(), digest_size=12).hexdigest()
-    return f"{source}-{round(item.created_at.timestamp() * 1e6) + step}"
-
-
-def ordinals_of(found: Sequence[Item]) -> list[int]:
-    """Return an ordinal for each passage, in order: those of two neighbours differ by one."""
-    ordinals = []
-    ordinal = -1
-    expected = ""
-    for each in found:
-        ordinal += 1 if spot_of(each) == expected else 2
-        ordinals.append(ordinal)
-        expected = spot_of(each, 1)
-    return ordinals
-
-
-def statistics_of(terms: Iterable[str], counts: Mapping[str, int]) -> CollectionStatistics:
-    """Return the figures of a corpus from the counts of words."""
-    frequencies = {term: counts.get(word_of(term), 0) for term in terms}
-    return CollectionStatistics(
-        counts.get(OF_PASSAGES, 0), counts.get(OF_ALL_WORDS, 0), frequencies
-    )
 
 
 def word_of(term: str) -> str:
@@ -419,51 +400,70 @@ def word_of(term: str) -> str:
     return "x" + term.encode().hex().translate(_LETTERS)
 
 
-def _checked(given: Iterable[Given], sources: Collection[str] | None = None) -> list[Item]:
+def _statistics(at: Snapshot, terms: Sequence[str]) -> CollectionStatistics:
+    """Return the figures of a version at its last count."""
+    counts = at.counts([OF_PASSAGES, OF_ALL_WORDS, *map(word_of, terms)])
+    frequencies = {term: counts.get(word_of(term), 0) for term in terms}
+    return CollectionStatistics(
+        counts.get(OF_PASSAGES, 0), counts.get(OF_ALL_WORDS, 0), frequencies
+    )
+
+
+def _checked(given: Iterable[Given], sources: Collection[str] | None = None) -> list[Row]:
     """Return new passages. Raises as `Corpus.add` and `Corpus.replace`.
+
+    The passages of one call are neighbours: each is a microsecond later than the one before it.
 
     Args:
         sources: The sources that they may have. None is any.
     """
     time = utc_now()
-    new: dict[str, Item] = {}
+    new: dict[str, Row] = {}
     for each in check_several(given, "passages"):
-        passage = _passage(each, time)
-        if passage.id in new:
-            raise DuplicateError(f"two passages have the id {shown(passage.id)}; give each its own")
-        source = passage.metadata["source"]
-        if sources is not None and source not in sources:
+        row = _row(each, time)
+        if row.id in new:
+            raise DuplicateError(f"two passages have the id {shown(row.id)}; give each its own")
+        if sources is not None and row.source not in sources:
             raise InvalidArgumentError(
-                f"passage {shown(passage.id)} is of the source {shown(source)}, which is not "
+                f"passage {shown(row.id)} is of the source {shown(row.source)}, which is not "
                 "replaced; name it in sources"
             )
-        new[passage.id] = passage
-        time += timedelta(microseconds=1)
+        new[row.id] = row
+        time += MICROSECOND
     return list(new.values())
 
 
-def _passage(given: Given, time: datetime) -> Item:
+def _row(given: Given, time: datetime) -> Row:
     if isinstance(given, Item):
-        if given.key is not None or not isinstance(given.content, str):
-            raise InvalidArgumentError(
-                f"item {shown(given.id)} has a key or blocks; a corpus holds texts: give its id, "
-                "text, source and metadata"
-            )
-        source = str(given.metadata.get("source", given.id))
-        given = Passage(given.id, given.text, source, dict(given.metadata), given.role)
-    elif isinstance(given, Mapping):
-        try:
-            given = Passage(**{"metadata": {}, **given})
-        except TypeError:
-            raise InvalidArgumentError(
-                f"a passage lacks a field, or has another one; {_REMEDY}"
-            ) from None
-    check_instance(given, Passage, "passage")
-    passage_id = check_id(given.id, "passage id")
-    text = check_text(given.text, "text of a passage")
-    role = check_text(given.role, "role")
-    metadata = {**check_metadata(given.metadata), "source": _source(given.source)}
-    return Item(passage_id, "", role, text, get_counter(None)(text), time, metadata=metadata)
+        given = _fields_of(given)
+    if not isinstance(given, Mapping) or not _FIELDS >= given.keys() >= _NEEDED:
+        raise InvalidArgumentError(
+            "a passage lacks a field, or has another one; give an item, or a mapping with id, text "
+            "and source, and maybe metadata and role"
+        )
+    item_id = check_id(given["id"], "passage id")
+    text = check_text(given["text"], "text of a passage")
+    role = check_text(given.get("role", ""), "role")
+    source = _source(given["source"])
+    metadata = {**check_metadata(given.get("metadata")), "source": source}
+    dumped = json_text([item_id, role, text, get_counter(None)(text), time.isoformat(), metadata])
+    stamp = str(metadata.get("file", "")).replace("\0", "")
+    return Row(item_id, source, dumped, stamp, labels_of(metadata), words_of(text, source))
+
+
+def _fields_of(item: Item) -> dict[str, Any]:
+    if item.key is not None or not isinstance(item.content, str):
+        raise InvalidArgumentError(
+            f"item {shown(item.id)} has a key or blocks; a corpus holds texts: give its id, "
+            "text, source and metadata"
+        )
+    return {
+        "id": item.id,
+        "text": item.content,
+        "source": str(item.metadata.get("source", item.id)),
+        "metadata": item.metadata,
+        "role": item.role,
+    }
 
 
 def _source(given: object) -> str:

@@ -2,81 +2,75 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from kaosmem.corpora.corpus import (
-    Candidates,
     Change,
     Corpus,
     CorpusChange,
     CorpusVersion,
+    Row,
     Snapshot,
+    count_words,
     not_kept,
-    query_words,
-    row_of,
-    statistics_of,
     utc_now,
-    words_of,
 )
-from kaosmem.corpora.term_counts import count_words
-from kaosmem.filters import MetadataFilter
+from kaosmem.filters import Filter
+from kaosmem.retrieval.ranker import Index
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.types.items import Item
-
-if TYPE_CHECKING:
-    from kaosmem.retrieval.text_index import TextIndex
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class _Version:
-    """A version of a tenant's passages, by id."""
+    """A version of a tenant's passages, oldest first."""
 
-    number: int = 0
-    at: datetime = field(default_factory=utc_now)
-    passages: Mapping[str, Item] = field(default_factory=dict)
-
-    @property
-    def ordered(self) -> list[Item]:
-        """The passages, oldest first."""
-        return list(self.passages.values())
+    version: int
+    at: datetime
+    rows: Sequence[Row]
 
     @cached_property
-    def index(self) -> TextIndex:
+    def index(self) -> Index:
         """The index of the places in this order, by words."""
         index = BM25Ranker(analyze=str.split).index()
-        for place, each in enumerate(self.ordered):
-            index.add([(place, replace(each, content=words_of(each)))])
+        for place, row in enumerate(self.rows):
+            index.add([(place, Item(row.id, "", "", row.words, 1, self.at))])
         return index
 
+    def counts(self, words: Sequence[str]) -> Mapping[str, int]:
+        return self._all_counts
+
     @cached_property
-    def counts(self) -> Counter[str]:
-        """The counts of the words of all passages."""
+    def _all_counts(self) -> Counter[str]:
         counts: Counter[str] = Counter()
-        count_words(counts, map(words_of, self.ordered))
+        count_words(counts, (row.words for row in self.rows))
         return counts
 
-    def search(self, terms: Sequence[str], limit: int, wanted: MetadataFilter | None) -> Candidates:
-        found = self.ordered
-        if terms:
-            ranked = self.index.rank(" ".join(query_words(terms)), len(found))
+    def search(self, words: Sequence[str], limit: int, wanted: Filter) -> list[str]:
+        found = self.rows
+        if words:
+            ranked = self.index.rank(" ".join(words), len(found))
             found = [found[place] for place, _ in ranked]
-        if wanted is not None:
-            found = [each for each in found if wanted(each.metadata)]
-        return Candidates(found[:limit], statistics_of(terms, self.counts), self.number)
+        if not wanted:
+            found = found[:limit]
+        return [row.passage for row in found]
 
-    def lookup(self, column: str, values: Sequence[str]) -> list[Item]:
-        return [each for each in self.ordered if row_of(each)[column] in values]
+    def get(self, ids: Collection[str]) -> list[str]:
+        return [row.passage for row in self.rows if row.id in ids]
 
     def sources(self) -> dict[str, str]:
-        rows = map(row_of, self.ordered)
-        return {row["source"]: row["stamp"] for row in rows}
+        return {row.source: row.stamp for row in self.rows}
+
+
+EMPTY = _Version(0, utc_now(), ())
+"""The version of a tenant without passages."""
 
 
 class InMemoryCorpus(Corpus):
@@ -101,58 +95,48 @@ class InMemoryCorpus(Corpus):
 
     def __init__(self, *, tenant: str = "default") -> None:
         super().__init__(tenant)
-        self._tenants: dict[str, list[_Version]] = {}
+        self._tenants: defaultdict[str, list[_Version]] = defaultdict(list)
 
     async def versions(self) -> list[CorpusVersion]:
-        return [CorpusVersion(each.number, each.at) for each in self._kept]
+        return [CorpusVersion(each.version, each.at) for each in self._kept]
 
     async def tenants(self) -> list[str]:
-        return sorted(self._tenants)
+        return sorted(tenant for tenant, kept in self._tenants.items() if kept)
 
     async def erase_tenant(self) -> None:
-        self._tenants.pop(self._tenant, None)
-
-    async def close(self) -> None:
-        """Do nothing: the passages stay."""
+        self._kept.clear()
 
     async def _ask(self, ask: Callable[[Snapshot], T]) -> T:
-        return ask(await self._read())
+        number = await self._number()
+        for each in reversed(self._kept):
+            if number in (None, each.version):
+                return ask(each)
+        if number is not None:
+            raise not_kept()
+        return ask(EMPTY)
 
     async def _change(self, change: Change) -> CorpusChange:
-        new, sources, ids = change
-        before = await self._read()
-        gone = {*ids, *(each.id for each in new)}
-        after = {
-            item_id: each
-            for item_id, each in before.passages.items()
-            if item_id not in gone and each.metadata["source"] not in sources
-        }
-        number_gone = len(before.passages) - len(after)
-        after |= {each.id: each for each in new}
-        if after == before.passages:
-            return CorpusChange(before.number, 0)
-        version = _Version(before.number + 1, utc_now(), after)
-        self._tenants.setdefault(self._tenant, []).append(version)
-        return CorpusChange(version.number, number_gone)
-
-    async def _merge(self, *, counts: bool) -> None:
-        """Do nothing: terms are counted when they are asked for."""
+        ids = {*change.ids, *(row.id for row in change.new)}
+        before = self._newest
+        rows = [
+            row for row in before.rows if row.id not in ids and row.source not in change.sources
+        ]
+        gone = len(before.rows) - len(rows)
+        if not (change.new or gone):
+            return CorpusChange(before.version, 0)
+        after = _Version(before.version + 1, utc_now(), [*rows, *change.new])
+        self._kept.append(after)
+        return CorpusChange(after.version, gone)
 
     async def _purge(self, *, alone: bool) -> int:
         del self._kept[:-1]
-        return (await self._read()).number
+        return self._newest.version
+
+    @property
+    def _newest(self) -> _Version:
+        return self._kept[-1] if self._kept else EMPTY
 
     @property
     def _kept(self) -> list[_Version]:
         """The versions that are kept, oldest first."""
-        return self._tenants.get(self._tenant, [])
-
-    async def _read(self) -> _Version:
-        """Return the version that is asked for. Raises NotFoundError."""
-        number = await self._number()
-        if number is None:
-            return self._kept[-1] if self._kept else _Version()
-        for each in self._kept:
-            if each.number == number:
-                return each
-        raise not_kept()
+        return self._tenants[self.tenant]

@@ -5,30 +5,32 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kaosmem.arguments import check_count
 from kaosmem.corpora.corpus import Corpus
 from kaosmem.errors import DurabilityError, MissingExtraError
-from kaosmem.ingest.files import Skipped, SourceFile
+from kaosmem.ingest.files import Skipped, SourceFile, batches
 from kaosmem.ingest.listing import Choice, corpus_label, find_files, nothing_to_ingest
-from kaosmem.ingest.passages import IngestReport, Passage, changes, read_passages
+from kaosmem.ingest.passages import IngestReport, changes, read_passages
+from kaosmem.session.ingestion import Progress
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with a source that was read, the number of files read so far, and of those to read."""
-
 _BATCH_FILES = 64
 _BATCH_BYTES = 2 * 1024 * 1024
+_AT_ONCE = 256
+"""So many batches wait for a worker or are read."""
 _COMPACTED_EVERY = 64
 """Compaction follows so many batches, as questions slow down with each one that is not merged."""
+_TAKEN = "another place has this source"
+_TAKEN_REMEDY = "ingest a folder above both, or give it a tenant of its own"
 
 
 class _Batch(NamedTuple):
@@ -40,7 +42,7 @@ class _Batch(NamedTuple):
     gone: int
 
 
-_Read: TypeAlias = Callable[[Sequence[SourceFile]], Awaitable[_Batch]]
+_Submit: TypeAlias = Callable[[Corpus, Sequence[SourceFile], str], Future[_Batch]]
 
 
 async def ingest_files(
@@ -72,105 +74,110 @@ async def ingest_files(
     """
     found, skipped = await asyncio.to_thread(find_files, path_or_fs, choice)
     label = corpus_label(path_or_fs)
+    mark = f"@{label}"
     stamps = await corpus.sources()
-    own = {}
-    for source, stamp in stamps.items():
-        if stamp.endswith(f"@{label}"):
-            own[source] = stamp.removesuffix(f"@{label}")
+    own = {
+        source: stamp.removesuffix(mark) for source, stamp in stamps.items() if stamp.endswith(mark)
+    }
     taken = stamps.keys() - own.keys()
     todo = changes((file for file in found if file.source not in taken), own)
-    done: list[_Batch] = []
-    if todo.vanished:
-        done.append(_Batch((), (), 0, (await corpus.replace(todo.vanished, ())).gone))
-    async with _reader(corpus, label, workers, ray) as (read, at_once):
-        await _read_all([*todo.new, *todo.changed], read, at_once, corpus, done, progress)
-    if any(batch.read or batch.gone for batch in done):
-        await corpus.compact()
-    was_read = {source for batch in done for source in batch.read}
     skipped += [
         Skipped(file.source, _TAKEN, _TAKEN_REMEDY) for file in found if file.source in taken
     ]
+    done: list[_Batch] = []
+    vanished = await corpus.replace(todo.vanished, ())
+    with _workers(workers, ray) as submit:
+        reader = _Reader(corpus, label, submit, done)
+        await reader.read([*todo.new, *todo.changed], progress)
+    was_read: set[str] = set()
     for batch in done:
+        was_read.update(batch.read)
         skipped += batch.skipped
+    removed = vanished.gone + sum(batch.gone for batch in done)
+    if was_read or removed:
+        await corpus.compact()
+
+    def sources_of(files: Sequence[SourceFile]) -> tuple[str, ...]:
+        return tuple(file.source for file in files if file.source in was_read)
+
     report = IngestReport(
-        new=tuple(file.source for file in todo.new if file.source in was_read),
-        changed=tuple(file.source for file in todo.changed if file.source in was_read),
+        new=sources_of(todo.new),
+        changed=sources_of(todo.changed),
         unchanged=tuple(file.source for file in todo.unchanged),
         vanished=todo.vanished,
         skipped=tuple(sorted(skipped)),
         items_added=sum(batch.added for batch in done),
-        items_removed=sum(batch.gone for batch in done),
+        items_removed=removed,
     )
     if not (own or report.new):
         raise nothing_to_ingest(path_or_fs, report.skipped)
     return report
 
 
-_TAKEN = "another place has this source"
-_TAKEN_REMEDY = "ingest a folder above both, or give it a tenant of its own"
+class _Reader(NamedTuple):
+    """Reads files into a corpus.
+
+    Attributes:
+        submit: Lets a worker read a batch.
+        done: Gets the batches that are written.
+    """
+
+    corpus: Corpus
+    label: str
+    submit: _Submit
+    done: list[_Batch]
+
+    async def read(self, files: Sequence[SourceFile], progress: Progress | None) -> None:
+        """Read files in batches, and compact the corpus now and then."""
+        is_free = asyncio.Semaphore(_AT_ONCE)
+        number = 0
+
+        async def take(batch: Sequence[SourceFile]) -> None:
+            nonlocal number
+            async with is_free:
+                self.done.append(await self._batch(batch))
+            number += len(batch)
+            if progress:
+                progress(batch[-1].source, number, len(files))
+            if len(self.done) % _COMPACTED_EVERY == 0:
+                await self.corpus.compact(counts=False)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for batch in batches(files, _BATCH_FILES, _BATCH_BYTES):
+                    group.create_task(take(batch))
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+
+    async def _batch(self, files: Sequence[SourceFile]) -> _Batch:
+        try:
+            return await asyncio.wrap_future(self.submit(self.corpus, files, self.label))
+        except BrokenProcessPool:
+            raise DurabilityError(
+                f"a worker was killed while {files[0].source!r} and others were read; ingest "
+                "again: it goes on. With fewer workers each one has more memory"
+            ) from None
 
 
-async def _read_all(
-    files: Sequence[SourceFile],
-    read: _Read,
-    at_once: int,
-    corpus: Corpus,
-    done: list[_Batch],
-    progress: Progress | None,
-) -> None:
-    """Read all files in batches, so many at once, and compact the corpus now and then."""
-    is_free = asyncio.Semaphore(at_once)
-    number = 0
-
-    async def take(batch: Sequence[SourceFile]) -> None:
-        nonlocal number
-        async with is_free:
-            done.append(await read(batch))
-        number += len(batch)
-        if progress:
-            progress(batch[-1].source, number, len(files))
-        if len(done) % _COMPACTED_EVERY == 0:
-            await corpus.compact(counts=False)
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for batch in _batches(files):
-                group.create_task(take(batch))
-    except ExceptionGroup as failed:
-        raise failed.exceptions[0] from None
-
-
-@asynccontextmanager
-async def _reader(
-    corpus: Corpus, label: str, workers: int | None, ray: str | None
-) -> AsyncIterator[tuple[_Read, int]]:
-    """Give a function that reads a batch in a worker, and how many may be at work at once."""
+@contextmanager
+def _workers(number: int | None, ray: str | None) -> Iterator[_Submit]:
+    """Give a function that lets a worker read a batch."""
     if ray is not None:
         cluster = _ray()
         cluster.init(ray, log_to_driver=False, ignore_reinit_error=True)
         remote = cluster.remote(read_batch)
-        at_once = 2 * max(1, int(cluster.cluster_resources().get("CPU", 1)))
         try:
-            yield (lambda files: remote.remote(corpus, files, label)), at_once
+            yield lambda *given: remote.remote(*given).future()
         finally:
             cluster.shutdown()
         return
-    number = (os.cpu_count() or 1) if workers is None else check_count(workers, "workers")
-    if not number:
-        yield (lambda files: _take(corpus, files, label)), 1
-        return
-    with ProcessPoolExecutor(number, multiprocessing.get_context("spawn")) as pool:
-
-        async def in_process(files: Sequence[SourceFile]) -> _Batch:
-            try:
-                return await asyncio.wrap_future(pool.submit(read_batch, corpus, files, label))
-            except BrokenProcessPool:
-                raise DurabilityError(
-                    f"a worker was killed while {files[0].source!r} and others were read; ingest "
-                    "again: it goes on. With fewer workers each one has more memory"
-                ) from None
-
-        yield in_process, number + 1
+    if number is not None:
+        check_count(number, "workers")
+    pool: Executor = ThreadPoolExecutor(1)
+    if number != 0:
+        pool = ProcessPoolExecutor(number, multiprocessing.get_context("spawn"))
+    with pool:
+        yield lambda *given: pool.submit(read_batch, *given)
 
 
 def _ray() -> Any:
@@ -184,43 +191,17 @@ def _ray() -> Any:
 
 
 def read_batch(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batch:
-    """Read files and put their passages in place of those that their sources have.
-
-    The corpus is one of this process alone, and is closed.
-    """
-
-    async def take() -> _Batch:
-        try:
-            return await _take(corpus, files, label)
-        finally:
-            await corpus.close()
-
-    return asyncio.run(take())
-
-
-async def _take(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batch:
+    """Read files and put their passages in place of those that their sources have."""
     skipped: list[Skipped] = []
-    passages: list[Passage] = []
+    passages: list[dict[str, Any]] = []
     read = []
-    for reading in await asyncio.to_thread(list, read_passages(files)):
+    for reading in read_passages(files):
         skipped += reading.skipped
         if reading.is_read:
             read.append(reading.file.source)
         stamp = {"file": f"{reading.file.stamp}@{label}"}
-        passages += [replace(each, metadata=each.metadata | stamp) for each in reading.passages]
-    gone = (await corpus.replace(read, passages)).gone if read else 0
+        passages += [
+            {**asdict(each), "metadata": each.metadata | stamp} for each in reading.passages
+        ]
+    gone = asyncio.run(corpus.replace(read, passages)).gone if read else 0
     return _Batch(read, skipped, len(passages), gone)
-
-
-def _batches(files: Iterable[SourceFile]) -> Iterator[list[SourceFile]]:
-    batch: list[SourceFile] = []
-    size = 0
-    for file in files:
-        if batch and (len(batch) == _BATCH_FILES or size + file.size > _BATCH_BYTES):
-            yield batch
-            batch = []
-            size = 0
-        batch.append(file)
-        size += file.size
-    if batch:
-        yield batch

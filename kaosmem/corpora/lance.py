@@ -9,44 +9,35 @@ import time
 import warnings
 from base64 import b32decode, b32encode
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, timedelta
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from functools import partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
+from uuid import uuid4
 
 import numpy as np
 
 from kaosmem.arguments import check_ttl
 from kaosmem.corpora.corpus import (
-    OF_ALL_WORDS,
-    OF_PASSAGES,
-    WEEK_S,
-    Candidates,
     Change,
     Corpus,
     CorpusChange,
     CorpusVersion,
     Snapshot,
+    count_words,
     not_kept,
-    passage_in,
-    query_words,
-    row_of,
-    spot_of,
-    statistics_of,
-    word_of,
 )
-from kaosmem.corpora.term_counts import count_words, packed, unpacked
+from kaosmem.corpora.in_memory import EMPTY
 from kaosmem.errors import (
     DurabilityError,
     InvalidArgumentError,
     KaosmemError,
     MissingExtraError,
 )
-from kaosmem.filters import MetadataFilter
+from kaosmem.filters import Filter
 from kaosmem.names import shown_location
 from kaosmem.stores.labels import condition
-from kaosmem.types.items import Item
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,7 +61,7 @@ _GIVES_WAY = re.compile("conflict|no longer exists|not found", re.IGNORECASE)
 _NOTHING_OLD = timedelta(days=36_500)
 _TABLE = "corpus_"
 """Begins the names of the tables of tenants."""
-_INDICES = 5
+_INDICES = 4
 
 
 class LanceCorpus(Corpus):
@@ -86,7 +77,6 @@ class LanceCorpus(Corpus):
         storage_options: Settings of the object store, such as `aws_access_key_id`, `region` and
             `endpoint`. The default is the environment.
         timeout_s: Seconds that a question or an addition may take.
-        keep_s: Seconds for which `compact` keeps older versions.
 
     Raises:
         MissingExtraError: If the extra `lance` is not installed.
@@ -111,47 +101,59 @@ class LanceCorpus(Corpus):
         tenant: str = "default",
         storage_options: Mapping[str, str] | None = None,
         timeout_s: float = 30.0,
-        keep_s: float = WEEK_S,
     ) -> None:
         _check_installed()
         if not isinstance(folder_or_url, str | os.PathLike) or not os.fspath(folder_or_url):
             raise InvalidArgumentError("the place of a corpus is empty; give a folder or a URL")
         super().__init__(tenant)
+        self._url = os.fspath(folder_or_url)
+        self._options = dict(storage_options or {})
         self._timeout_s = check_ttl(timeout_s, "timeout_s")
-        self._keep = timedelta(seconds=check_ttl(keep_s, "keep_s"))
-        self._lake = _Lake(
-            os.fspath(folder_or_url), dict(storage_options or {}), timeout_s=self._timeout_s
-        )
+        self._connection: LanceDBConnection | None = None
+        self._opened: dict[str, _Tenant] = {}
 
     def __repr__(self) -> str:
-        return f"LanceCorpus({shown_location(self._lake.url)}, tenant={self._tenant!r})"
+        return f"LanceCorpus({shown_location(self._url)}, tenant={self.tenant!r})"
+
+    def __copy__(self) -> Self:
+        """Return a corpus that shares what this one has opened."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: it opens tables of its own."""
+        return {**vars(self), "_connection": None, "_opened": {}}
 
     async def versions(self) -> list[CorpusVersion]:
         return await self._work(_Tenant.versions) or []
 
     async def tenants(self) -> list[str]:
-        return await self._run(self._lake.tenants)
+        return sorted(map(_tenant_of, await self._run(self._tables)))
 
     async def erase_tenant(self) -> None:
         self._check_writable()
-        await self._run(lambda: self._lake.drop(self._tenant))
+        name = _table_name(self.tenant)
+        self._opened.pop(name, None)
+        await self._run(lambda: self._connect().drop_table(name, ignore_missing=True))
 
     async def close(self) -> None:
-        self._lake.close()
+        self._connection = None
+        self._opened.clear()
 
     # The engine's part.
 
-    async def _ask(self, ask: Callable[[Snapshot], T]) -> T | None:
+    async def _ask(self, ask: Callable[[Snapshot], T]) -> T:
         number = await self._number()
-        return await self._work(lambda tenant: ask(tenant.at(number)))
+        return await self._work(lambda tenant: ask(tenant.at(number))) or ask(EMPTY)
 
     async def _change(self, change: Change) -> CorpusChange:
         work = partial(_Tenant.change, change=change)
         return await self._work(work, makes=bool(change.new)) or CorpusChange(0, 0)
 
-    async def _merge(self, *, counts: bool) -> None:
+    async def _merge(self, keep: timedelta, *, counts: bool) -> None:
         """Merge small files and index the passages that no index has, which may take minutes."""
-        merge = partial(_Tenant.merge, keep=self._keep, counts=counts)
+        merge = partial(_Tenant.merge, keep=keep, counts=counts)
         await self._work(merge, is_long=True)
 
     async def _purge(self, *, alone: bool) -> int:
@@ -163,7 +165,7 @@ class LanceCorpus(Corpus):
         """Return the result of work on the tenant, None if it has no table and none is made."""
 
         def on_tenant() -> T | None:
-            tenant = self._lake.find(self._tenant, makes=makes)
+            tenant = self._find(makes=makes)
             return None if tenant is None else work(tenant)
 
         return await self._run(on_tenant, is_long=is_long)
@@ -190,68 +192,39 @@ class LanceCorpus(Corpus):
                 "storage and its free space, then try again"
             ) from error
 
+    def _find(self, *, makes: bool) -> _Tenant | None:
+        """Return the tenant, None if it has no table and none is made."""
+        name = _table_name(self.tenant)
+        if name not in self._opened:
+            connection = self._connect()
+            if makes:
+                _make(connection, name)
+            elif name not in self._tables():
+                return None
+            self._opened[name] = _Tenant(partial(connection.open_table, name))
+        return self._opened[name]
 
-@dataclass(eq=False)
-class _Lake:
-    """A place with the tables of tenants, as far as this process has opened them."""
+    def _tables(self) -> list[str]:
+        """Return the names of the tables of tenants."""
+        return [each for each in self._connect().list_tables().tables if each.startswith(_TABLE)]
 
-    url: str
-    options: dict[str, str]
-    timeout_s: float
-    _tenants: dict[str, _Tenant] = field(default_factory=dict)
-
-    def __reduce__(self) -> tuple[type[_Lake], tuple[str, dict[str, str], float]]:
-        """Return what another process needs: it opens connections of its own."""
-        return _Lake, (self.url, self.options, self.timeout_s)
-
-    @cached_property
-    def connection(self) -> LanceDBConnection:
-        """The connection of this process."""
+    def _connect(self) -> LanceDBConnection:
+        """Return the connection of this process."""
         import lancedb
 
-        limits = {
-            "timeout": f"{self.timeout_s:g}s",
-            "connect_timeout": f"{min(5.0, self.timeout_s):g}s",
-            "client_max_retries": "3",
-            "client_retry_timeout": f"{max(1, round(self.timeout_s))}",
-        }
-        return lancedb.connect(  # type: ignore[return-value]
-            self.url,
-            read_consistency_interval=timedelta(0),
-            storage_options={**limits, **self.options} if "://" in self.url else None,
-        )
-
-    def find(self, name: str, *, makes: bool = False) -> _Tenant | None:
-        """Return a tenant, None if it has no table and none is made."""
-        if name not in self._tenants:
-            table_name = _table_name(name)
-            if makes:
-                _make(self.connection, table_name)
-            elif table_name not in self.tables():
-                return None
-            self._tenants[name] = _Tenant(partial(self.connection.open_table, table_name))
-        tenant = self._tenants[name]
-        if makes:
-            tenant.complete()
-        return tenant
-
-    def tables(self) -> list[str]:
-        """Return the names of the tables."""
-        tables: list[str] = self.connection.list_tables().tables
-        return tables
-
-    def tenants(self) -> list[str]:
-        """Return the names of the tenants."""
-        return sorted(_tenant_of(name) for name in self.tables() if name.startswith(_TABLE))
-
-    def drop(self, name: str) -> None:
-        self._tenants.pop(name, None)
-        self.connection.drop_table(_table_name(name), ignore_missing=True)
-
-    def close(self) -> None:
-        """Let go of the connection and of all that was read."""
-        vars(self).pop("connection", None)
-        self._tenants.clear()
+        if self._connection is None:
+            limits = {
+                "timeout": f"{self._timeout_s:g}s",
+                "connect_timeout": f"{min(5.0, self._timeout_s):g}s",
+                "client_max_retries": "3",
+                "client_retry_timeout": f"{max(1, round(self._timeout_s))}",
+            }
+            options = {**limits, **self._options} if "://" in self._url else None
+            connection = lancedb.connect(
+                self._url, read_consistency_interval=timedelta(0), storage_options=options
+            )
+            self._connection = cast("LanceDBConnection", connection)
+        return self._connection
 
 
 class _Tenant:
@@ -261,18 +234,16 @@ class _Tenant:
         self._open = open_table
         self._newest = open_table()
         self._last: _Snapshot | None = None
+        if len(list(self._newest.list_indices())) < _INDICES:
+            # Its writer is about to make them, or was killed before.
+            self._index()
 
     def versions(self) -> list[CorpusVersion]:
         """Return the versions that are kept, oldest first."""
-        listed = self._newest.list_versions()
-        return sorted(
-            CorpusVersion(each["version"], each["timestamp"].astimezone(UTC)) for each in listed
-        )
-
-    def complete(self) -> None:
-        """Make all indices, unless they are there."""
-        if len(list(self._newest.list_indices())) < _INDICES:
-            self._index()
+        return [
+            CorpusVersion(each["version"], each["timestamp"].astimezone(UTC))
+            for each in self._newest.list_versions()
+        ]
 
     def at(self, number: int | None) -> _Snapshot:
         """Return a version of the table. A count of terms that is known is not read again."""
@@ -289,47 +260,38 @@ class _Tenant:
         rows = _rows(table, _IS_COUNT, "stamp")
         # Two processes that have made the first count at once have made two rows.
         stamp = max((row["stamp"] for row in rows), key=int, default="")
-        counts = np.empty(0, np.int64)
         if last is not None and last.stamp == stamp:
-            counts = last.counts
-        elif stamp:
+            packed = last.packed
+        else:
             is_newest = f"{_IS_COUNT} AND stamp = '{stamp}'"
             read = table.search().where(is_newest).select(["counts"]).to_arrow()
-            counts = read["counts"][0].values.to_numpy(zero_copy_only=False)
-        self._last = _Snapshot(version, table, stamp, counts)
+            packed = read["counts"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        self._last = _Snapshot(version, table, stamp, packed)
         return self._last
 
     def change(self, change: Change) -> CorpusChange:
         """Make one version with new passages, without the old ones of some sources and ids."""
-        new, sources, ids = change
         table = self._newest
         before = table.version
-        gone = f"{_is_in('source', sources)} OR {_is_in('id', ids)}"
+        gone = f"{_is_in('source', change.sources)} OR {_is_in('id', change.ids)}"
         has_gone = table.count_rows(gone) > 0
-        if not (new or has_gone):
+        if not (change.new or has_gone):
             return CorpusChange(before, 0)
-        rows = _arrow(map(row_of, new))
+        spot = uuid4().hex
+        rows = _arrow({**row._asdict(), "spot": spot} for row in change.new)
         merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
         if has_gone:  # with it, the engine reads the whole table
             merge = merge.when_not_matched_by_source_delete(gone)
         result = merge.execute(rows)
         if result.version != before + 1:
-            own = {spot_of(each): each.id for each in new}
-            self._take_over(result.version, f"{gone} OR {_is_in('id', own.values())}", own)
+            # What another writer has put in the same place meanwhile goes.
+            ids = (row.id for row in change.new)
+            replaced = f"{gone} OR {_is_in('id', ids)}"
+            there = _rows(self._open(version=result.version), replaced, "spot")
+            others = {row["spot"] for row in there} - {spot}
+            if others:
+                table.delete(f"({replaced}) AND {_is_in('spot', others)}")
         return CorpusChange(result.version, result.num_deleted_rows + result.num_updated_rows)
-
-    def _take_over(self, version: int, replaced: str, own: Collection[str]) -> None:
-        """Remove the passages that another writer put in the same place meanwhile.
-
-        Args:
-            replaced: The condition of the passages that the change has replaced.
-            own: The spots of the new passages.
-        """
-        table = self._open(version=version)
-        there = {row["spot"] for row in _rows(table, replaced, "spot")}
-        strays = there.difference(own)
-        if strays:
-            self._newest.delete(_is_in("spot", strays))
 
     def merge(self, *, keep: timedelta, counts: bool, alone: bool = False) -> None:
         """Merge small files, give up versions that are older, and count the terms of all passages.
@@ -359,7 +321,7 @@ class _Tenant:
         query = self._open(version=version).search().where(_IS_PASSAGE).select(["words"])
         for batch in query.to_batches():
             count_words(counts, batch["words"].to_pylist())
-        row = {"id": _COUNT_ID, "source": "", "stamp": str(version), "counts": packed(counts)}
+        row = {"id": _COUNT_ID, "source": "", "stamp": str(version), "counts": _packed(counts)}
         merge = self._newest.merge_insert("id")
         put = merge.when_matched_update_all().when_not_matched_insert_all()
         put.execute(_arrow([row]))
@@ -376,7 +338,7 @@ class _Tenant:
             remove_stop_words=False,
             ascii_folding=False,
         )
-        for column in ("id", "source", "spot"):
+        for column in ("id", "source"):
             self._newest.create_index(column, config=BTree())
         self._newest.create_index("labels", config=LabelList())
         self._newest.create_index("words", config=words)
@@ -388,40 +350,59 @@ class _Snapshot(NamedTuple):
     version: int
     table: LanceTable
     stamp: str
-    counts: NDArray[np.int64]
+    packed: NDArray[np.int64]
 
-    def lookup(self, column: str, values: Sequence[str]) -> list[Item]:
-        rows = _rows(self.table, _is_in(column, values), "passage")
-        return [passage_in(row["passage"]) for row in rows]
+    def counts(self, words: Sequence[str]) -> Mapping[str, int]:
+        return _unpacked(self.packed, words)
+
+    def search(self, words: Sequence[str], limit: int, wanted: Filter) -> list[str]:
+        columns = ["id", "passage"]
+        query: LanceQueryBuilder = self.table.search()
+        if words:
+            query = self.table.search(" ".join(words), query_type="fts", fts_columns="words")
+            columns.append("_score")
+        where = f"{_IS_PASSAGE} AND {condition(wanted, 'array_has_any(labels, [{}])')}"
+        rows = query.where(where).limit(limit).select(columns).to_list()
+        rows.sort(key=lambda row: (-row.get("_score", 0), row["id"]))
+        return [row["passage"] for row in rows]
+
+    def get(self, ids: Sequence[str]) -> list[str]:
+        return [row["passage"] for row in _rows(self.table, _is_in("id", ids), "passage")]
 
     def sources(self) -> dict[str, str]:
         """Return the stamp of each source. Rows are read in batches, as there may be millions."""
         stamps: dict[str, str] = {}
         query = self.table.search().where(_IS_PASSAGE).select(["source", "stamp"])
         for batch in query.to_batches():
-            stamps.update(zip(batch["source"].to_pylist(), batch["stamp"].to_pylist(), strict=True))
+            stamps.update(zip(*batch.to_pydict().values(), strict=True))
         return stamps
 
-    def search(self, terms: Sequence[str], limit: int, wanted: MetadataFilter | None) -> Candidates:
-        """Return the passages that match best, best first, as the engine scores them."""
-        statistics = statistics_of(
-            terms, unpacked(self.counts, [OF_PASSAGES, OF_ALL_WORDS, *map(word_of, terms)])
-        )
-        if not limit:
-            return Candidates((), statistics, self.version)
-        where = _IS_PASSAGE
-        if wanted is not None:
-            where = f"{where} AND {condition(wanted.given, 'array_has_any(labels, [{}])')}"
-        columns = ["id", "passage"]
-        query: LanceQueryBuilder = self.table.search()
-        if terms:
-            words = " ".join(query_words(terms))
-            query = self.table.search(words, query_type="fts", fts_columns="words")
-            columns.append("_score")
-        rows = query.where(where).limit(limit).select(columns).to_list()
-        rows.sort(key=lambda row: (-row.get("_score", 0), row["id"]))
-        found = [passage_in(row["passage"]) for row in rows]
-        return Candidates(found, statistics, self.version)
+
+def _packed(counts: Counter[str]) -> NDArray[np.int64]:
+    """Return the digests of the words, ascending, and then their counts. It holds no text.
+
+    >>> _unpacked(_packed(Counter({"rent": 2})), ["rent", "notice"])
+    {'rent': 2}
+    """
+    pairs = sorted((_digest(word), count) for word, count in counts.items())
+    return np.array(pairs, np.int64).T.ravel()
+
+
+def _unpacked(packed: NDArray[np.int64], words: Iterable[str]) -> dict[str, int]:
+    """Return the counts of those of some words that were counted."""
+    digests, counts = np.split(packed, 2)
+    found = {}
+    for word in words:
+        digest = _digest(word)
+        place = digests.searchsorted(digest)
+        if place < len(digests) and digests[place] == digest:
+            found[word] = int(counts[place])
+    return found
+
+
+def _digest(word: str) -> int:
+    digest = blake2b(word.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
 
 
 def _make(connection: LanceDBConnection, name: str) -> None:
@@ -431,7 +412,7 @@ def _make(connection: LanceDBConnection, name: str) -> None:
     puts back what it has replaced.
     """
     try:
-        table = connection.create_table(name, schema=_schema())
+        table = connection.create_table(name, _arrow([]))
     except ValueError as error:
         if "already exists" not in str(error):
             raise
@@ -466,20 +447,15 @@ def _is_in(column: str, values: Iterable[str]) -> str:
     return f"{column} IN ({', '.join(quoted)})" if quoted else "FALSE"
 
 
-def _schema() -> pa.Schema:
+def _arrow(rows: Iterable[dict[str, Any]]) -> pa.Table:
+    """Return rows as a table. The column `spot` tells passages of one change from others."""
     import pyarrow as pa
 
     texts = ("id", "source", "spot", "passage", "stamp", "words")
     columns = {name: pa.string() for name in texts}
     # As a list: the engine rewrites long binary values slowly, and in gigabytes.
     lists = {"labels": pa.list_(pa.string()), "counts": pa.list_(pa.int64())}
-    return pa.schema(columns | lists)
-
-
-def _arrow(rows: Iterable[dict[str, Any]]) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.Table.from_pylist(list(rows), _schema())
+    return pa.Table.from_pylist(list(rows), pa.schema(columns | lists))
 
 
 def _table_name(tenant: str) -> str:

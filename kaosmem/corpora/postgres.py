@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kaosmem.arguments import check_ttl
 from kaosmem.backends.postgres.database import PostgresDatabase
 from kaosmem.corpora.corpus import (
-    OF_ALL_WORDS,
-    OF_PASSAGES,
-    WEEK_S,
-    Candidates,
     Change,
     Corpus,
     CorpusChange,
     CorpusVersion,
+    Row,
+    Snapshot,
     not_kept,
-    passage_in,
-    query_words,
-    row_of,
-    statistics_of,
     utc_now,
 )
+from kaosmem.corpora.in_memory import EMPTY
 from kaosmem.errors import DurabilityError
-from kaosmem.filters import MetadataFilter
+from kaosmem.filters import Filter
 from kaosmem.stores.labels import condition
-from kaosmem.types.items import Item
 
 if TYPE_CHECKING:
     from psycopg import Cursor
@@ -40,23 +33,22 @@ _READ_PLAIN = 20_000
 """Without pg_textsearch, about so many passages are scored: those with the rarest words."""
 _EXTENSION = "pg_textsearch"
 # A tenant has a table of passages and one of terms. In the second, the words "" and " " stand for
-# the numbers of passages and of words. A stamp is in bytes, as it may have any character.
+# the numbers of passages and of words.
 _TENANT = """INSERT INTO corpora (tenant, passages, has_bm25)
     SELECT %(tenant)s, 'corpus_' || nextval('corpus_numbers'),
         EXISTS (SELECT FROM pg_extension WHERE extname = %(extension)s)
     ON CONFLICT DO NOTHING RETURNING passages, has_bm25"""
-_COLUMNS = "id, source, spot, passage, stamp, labels, words, since"
+_COLUMNS = "id, source, passage, stamp, labels, words, since"
 _TABLES = """CREATE TABLE {table} (
-        id text COLLATE "C" NOT NULL, source text COLLATE "C" NOT NULL,
-        spot text COLLATE "C" NOT NULL, passage text NOT NULL, stamp bytea NOT NULL,
-        labels text[] NOT NULL, words text NOT NULL, since bigint NOT NULL, until bigint
+        id text COLLATE "C" NOT NULL, source text COLLATE "C" NOT NULL, passage text NOT NULL,
+        stamp text NOT NULL, labels text[] NOT NULL, words text NOT NULL, since bigint NOT NULL,
+        until bigint
     );
     CREATE TABLE {table}_terms (
         word text COLLATE "C", counted bigint, passages bigint, PRIMARY KEY (word, counted)
     )"""
 _INDICES = """CREATE INDEX {table}_id ON {table} (id);
     CREATE INDEX {table}_source ON {table} (source);
-    CREATE INDEX {table}_spot ON {table} (spot);
     CREATE INDEX {table}_labels ON {table} USING gin (labels)"""
 _BM25_INDEX = (
     "CREATE INDEX {table}_words ON {table} USING bm25 (words) WITH (text_config = 'simple')"
@@ -94,15 +86,26 @@ _BM25 = f"""SELECT passage, -(words <@> to_bm25query(%(any)s, '{{table}}_words')
     FROM {{table}} WHERE {_LIVE} AND $wanted
     ORDER BY words <@> to_bm25query(%(any)s, '{{table}}_words') LIMIT %(limit)s"""
 # BM25. `ts_rank` of one word with n occurrences is 1 - 0.6079 / (n + 0.5), to within 3 percent.
-_PLAIN = f"""WITH asked AS (
-        SELECT word, ln(1 + (%(size)s - passages + 0.5) / (passages + 0.5))::float8 AS idf,
+_PLAIN = f"""WITH counted AS (
+        SELECT word, passages FROM {{table}}_terms WHERE counted = {_LAST_COUNT}
+            AND (word IN ('', ' ') OR word = ANY(%(words)s))
+    ), figures AS (
+        SELECT size, greatest(1.0, words::float8 / greatest(1, size)) AS length FROM (
+            SELECT coalesce(max(passages) FILTER (WHERE word = ''), 0) AS size,
+                coalesce(max(passages) FILTER (WHERE word = ' '), 0) AS words FROM counted
+        ) AS sums
+    ), known AS (
+        SELECT word, coalesce(passages, 0) AS passages
+        FROM unnest(%(words)s::text[]) AS given (word) LEFT JOIN counted USING (word)
+    ), asked AS (
+        SELECT word, ln(1 + (size - passages + 0.5) / (passages + 0.5))::float8 AS idf,
             sum(passages) OVER (ORDER BY passages, word) <= %(most)s
                 OR row_number() OVER (ORDER BY passages, word) = 1 AS is_rare
-        FROM unnest(%(words)s::text[], %(frequencies)s::int8[]) AS asked (word, passages)
+        FROM known, figures
     ), best AS (
-        SELECT ctid AS spot_of, (
-            SELECT sum(idf * n / (n + 1.2 * (0.25 + 0.75 * own / %(length)s)))
-            FROM asked,
+        SELECT ctid AS place, (
+            SELECT sum(idf * n / (n + 1.2 * (0.25 + 0.75 * own / length)))
+            FROM asked, figures,
                 LATERAL ts_rank(ARRAY[1, 1, 1, 1]::real[], vector, word::tsquery) AS rank,
                 LATERAL (SELECT 0.6079 / (1 - rank) - 0.5 AS n) AS occurrences
             WHERE rank > 0
@@ -111,7 +114,7 @@ _PLAIN = f"""WITH asked AS (
         WHERE vector @@ (SELECT string_agg(word, ' | ') FROM asked WHERE is_rare)::tsquery
             AND {_LIVE} AND $wanted
         ORDER BY score DESC, id LIMIT %(limit)s
-    ) SELECT passage, score FROM {{table}} AS passages JOIN best ON passages.ctid = spot_of
+    ) SELECT passage, score FROM {{table}} AS passages JOIN best ON passages.ctid = place
     ORDER BY score DESC, id"""
 
 
@@ -127,7 +130,6 @@ class PgCorpus(Corpus):
         url: `postgresql://user@host/database`. `kaosmem` makes its tables in the schema.
         tenant: A valid name. `safe_id` makes one of any text.
         timeout_s: Seconds that a question or an addition may take.
-        keep_s: Seconds for which `compact` keeps older versions.
 
     Raises:
         MissingExtraError: If the extra `postgres` is not installed.
@@ -146,19 +148,14 @@ class PgCorpus(Corpus):
         tenant: str = "default",
         schema: str = "kaosmem",
         timeout_s: float = 30.0,
-        keep_s: float = WEEK_S,
     ) -> None:
         super().__init__(tenant)
         self._url = url
-        self._keep = timedelta(seconds=check_ttl(keep_s, "keep_s"))
         self._database = PostgresDatabase(url, schema=schema, timeout_s=timeout_s)
-
-    def __repr__(self) -> str:
-        return f"PgCorpus(schema={self._database.schema!r}, tenant={self._tenant!r})"
 
     async def versions(self) -> list[CorpusVersion]:
         query = "SELECT number, at FROM corpus_versions WHERE tenant = %(tenant)s ORDER BY 1"
-        rows = await self._run(lambda cursor: _rows(cursor, query, tenant=self._tenant))
+        rows = await self._run(lambda cursor: _rows(cursor, query, tenant=self.tenant))
         return [CorpusVersion(*row) for row in rows]
 
     async def tenants(self) -> list[str]:
@@ -167,7 +164,6 @@ class PgCorpus(Corpus):
 
     async def erase_tenant(self) -> None:
         self._check_writable()
-
         await self._maintain(lambda at: at.rows(_ERASE))
 
     async def close(self) -> None:
@@ -177,7 +173,7 @@ class PgCorpus(Corpus):
 
     async def _change(self, change: Change) -> CorpusChange:
         new, sources, ids = change
-        named = {"sources": list(sources), "ids": [*ids, *(each.id for each in new)]}
+        named = {"sources": list(sources), "ids": [*ids, *(row.id for row in new)]}
 
         def work(cursor: Cursor) -> CorpusChange:
             if new:
@@ -195,10 +191,10 @@ class PgCorpus(Corpus):
 
         return await self._run(work)
 
-    async def _merge(self, *, counts: bool) -> None:
+    async def _merge(self, keep: timedelta, *, counts: bool) -> None:
         def work(at: _Snapshot) -> None:
             query = f"SELECT min(number) FROM {_OF_TENANT} AND at >= %(time)s"
-            ((oldest,),) = at.rows(query, time=utc_now() - self._keep)
+            ((oldest,),) = at.rows(query, time=utc_now() - keep)
             at._replace(version=oldest or at.version).rows(_GIVE_UP)
             if counts:
                 at.next().rows(_COUNT)
@@ -238,8 +234,8 @@ class PgCorpus(Corpus):
         ) as patient:
             return await patient.run(locked, part="corpora")
 
-    async def _ask(self, ask: Callable[[_Snapshot], T]) -> T | None:
-        """Return the answer of one version, None if the tenant has no passages.
+    async def _ask(self, ask: Callable[[Snapshot], T]) -> T:
+        """Return the answer of one version.
 
         An erasure may drop the table while it is asked. Then the new one is asked.
         """
@@ -247,12 +243,12 @@ class PgCorpus(Corpus):
 
         number = await self._number()
 
-        def work(cursor: Cursor) -> T | None:
+        def work(cursor: Cursor) -> T:
             _rows(cursor, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             found = self._snapshot(cursor, number)
             if found is None and number is not None:
                 raise not_kept()
-            return None if found is None else ask(found)
+            return ask(found or EMPTY)
 
         try:
             return await self._run(work)
@@ -267,21 +263,21 @@ class PgCorpus(Corpus):
             FROM corpora JOIN corpus_versions USING (tenant)
             WHERE tenant = %(tenant)s AND number = coalesce(%(number)s, number)
             ORDER BY number DESC LIMIT 1"""
-        for row in _rows(cursor, query, tenant=self._tenant, number=number):
-            return _Snapshot(cursor, self._tenant, *row)
+        for row in _rows(cursor, query, tenant=self.tenant, number=number):
+            return _Snapshot(cursor, self.tenant, *row)
         return None
 
     def _locked(self, cursor: Cursor) -> _Snapshot | None:
         """Return the newest version, which no other transaction changes until this one ends."""
         lock = "SELECT tenant FROM corpora WHERE tenant = %(tenant)s FOR UPDATE"
-        _rows(cursor, lock, tenant=self._tenant)
+        _rows(cursor, lock, tenant=self.tenant)
         return self._snapshot(cursor)
 
     def _make(self, cursor: Cursor) -> None:
         """Make the tables of the tenant, unless they are there."""
-        made = _rows(cursor, _TENANT, tenant=self._tenant, extension=_EXTENSION)
+        made = _rows(cursor, _TENANT, tenant=self.tenant, extension=_EXTENSION)
         for table, has_bm25 in made:
-            empty = _Snapshot(cursor, self._tenant, table, has_bm25, 0).next()
+            empty = _Snapshot(cursor, self.tenant, table, has_bm25, 0).next()
             empty.rows(_TABLES)
             empty.make_indices()
 
@@ -307,48 +303,37 @@ class _Snapshot(NamedTuple):
         ((number,),) = self.rows(query, at=utc_now())
         return self._replace(version=number)
 
-    def search(self, terms: Sequence[str], limit: int, wanted: MetadataFilter | None) -> Candidates:
-        """Return the passages that match best, best first, as the engine scores them."""
-        words = query_words(terms)
-        known = f"""SELECT word, passages FROM {{table}}_terms
+    def counts(self, words: Sequence[str]) -> Mapping[str, int]:
+        query = f"""SELECT word, passages FROM {{table}}_terms
             WHERE counted = {_LAST_COUNT} AND word = ANY(%(words)s)"""
-        counts = dict(self.rows(known, words=[OF_PASSAGES, OF_ALL_WORDS, *words]))
-        statistics = statistics_of(terms, counts)
-        if not limit:
-            return Candidates((), statistics, self.version)
+        return dict(self.rows(query, words=list(words)))
+
+    def search(self, words: Sequence[str], limit: int, wanted: Filter) -> list[str]:
         query = _ANY
-        if terms:
+        if words:
             query = _BM25 if self.has_bm25 else _PLAIN
-        sql = "TRUE" if wanted is None else condition(wanted.given, "labels && ARRAY[{}]")
         rows = self.rows(
-            query.replace("$wanted", sql),
+            query.replace("$wanted", condition(wanted, "labels && ARRAY[{}]")),
             any=" ".join(words),
-            words=words,
-            frequencies=[counts.get(word, 0) for word in words],
-            size=statistics.entries,
-            length=max(1.0, statistics.terms / max(1, statistics.entries)),
+            words=list(words),
             most=_READ_PLAIN,
             limit=limit,
         )
-        found = [passage_in(passage) for passage, score in rows if score > 0]
-        return Candidates(found, statistics, self.version)
+        return [passage for passage, score in rows if score > 0]
 
-    def lookup(self, column: str, values: Sequence[str]) -> list[Item]:
-        query = f"SELECT passage FROM {{table}} WHERE {_LIVE} AND {column} = ANY(%(values)s)"
-        return [passage_in(passage) for (passage,) in self.rows(query, values=list(values))]
+    def get(self, ids: Sequence[str]) -> list[str]:
+        query = f"SELECT passage FROM {{table}} WHERE {_LIVE} AND id = ANY(%(ids)s)"
+        return [passage for (passage,) in self.rows(query, ids=list(ids))]
 
     def sources(self) -> dict[str, str]:
-        rows = self.rows(f"SELECT DISTINCT source, stamp FROM {{table}} WHERE {_LIVE}")
-        return {source: stamp.decode() for source, stamp in rows}
+        return dict(self.rows(f"SELECT DISTINCT source, stamp FROM {{table}} WHERE {_LIVE}"))
 
-    def insert(self, new: Sequence[Item]) -> None:
+    def insert(self, new: Sequence[Row]) -> None:
         """Write new passages, which are there from this version on."""
         copying = f"COPY {self.table} ({_COLUMNS}) FROM STDIN"
         with self.cursor.copy(copying.encode()) as copy:
-            for each in new:
-                row = row_of(each)
-                row["stamp"] = row["stamp"].encode()
-                copy.write_row([*row.values(), self.version])
+            for row in new:
+                copy.write_row([*row, self.version])
 
     def make_indices(self) -> None:
         self.rows(_INDICES)

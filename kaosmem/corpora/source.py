@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kaosmem.arguments import check_count, check_instance
-from kaosmem.corpora.corpus import CANDIDATES, Candidates, Corpus, ordinals_of
+from kaosmem.corpora.corpus import CANDIDATES, MICROSECOND, Candidates, Corpus
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.analysis import analyze
 from kaosmem.language.query import Query
@@ -61,9 +61,7 @@ class CorpusSource(StoreSource):
     ) -> None:
         super().__init__(spec, trust=trust)
         self._corpus = check_instance(corpus, Corpus, "corpus")
-        self._ranker = (
-            LinearRanker() if ranker is None else check_instance(ranker, Ranker, "ranker")
-        )
+        self._ranker = check_instance(ranker or LinearRanker(), Ranker, "ranker")
         self._limit = check_count(candidates, "candidates", least=1)
 
     async def propose(
@@ -76,66 +74,59 @@ class CorpusSource(StoreSource):
         corpus = self._corpus if query.known_at is None else self._corpus.at(query.known_at)
         first = await corpus.candidates(terms, limit=self._limit, filter=wanted)
         version = corpus.at(first.version) if first.version else corpus
-        second, rest = await asyncio.gather(
-            self._second(version, first, terms, wanted), self._rest(version, first, wanted)
-        )
-        found = {each.id: each for each in (*first.found, *second, *rest)}
+        others = await self._others(version, first, terms, wanted)
+        found = {each.id: each for each in (*first.found, *others)}
         if not found:
             return Proposal((), has_no_match=True)
         ordered = sorted(found.values(), key=lambda each: (each.created_at, each.id))
         sample = await asyncio.to_thread(self._sample, ordered, first.statistics)
         asked = replace(query, known_at=None)
         proposal = await asyncio.to_thread(sample.proposer.propose, asked, cap=cap, wanted=wanted)
-        return replace(proposal, stock=_stock(ordered, first.statistics))
+        # The tokens of the corpus are judged by the sample.
+        size = first.statistics.entries
+        tokens = sum(each.tokens for each in ordered) * size // len(ordered)
+        return replace(proposal, stock=Stock(size, tokens, first.statistics.frequencies))
 
     async def get(self, item_id: str) -> Item | None:
         """Return a passage, or None."""
-        passage_id = self._store_id(item_id)
-        if passage_id is None:
-            return None
-        found = await self._corpus.get([passage_id])
+        found = await self._corpus.get(self._store_ids([item_id]))
         return self._item_of(found[0]) if found else None
 
     async def forget(self, item_ids: Collection[str]) -> None:
         """Erase passages from the corpus, with all its older versions."""
         await self._corpus.erase(ids=self._store_ids(item_ids))
 
-    async def _second(
+    async def _others(
         self,
         corpus: Corpus,
         first: Candidates,
         asked: Sequence[str],
         wanted: MetadataFilter | None,
-    ) -> Sequence[Item]:
-        """Return the passages for the rarest terms of the best ones."""
-        known = set(asked)
-        terms: dict[str, None] = {}
-        for each in first.found[:_READ_FOR_HOP]:
-            new = (term for term in analyze(each.text) if term not in known)
-            terms |= dict.fromkeys(new)
-        collection = await corpus.statistics(terms)
-        shared = [term for term in terms if collection.frequencies.get(term, 0) > 1]
-        shared.sort(key=lambda term: (collection.frequencies[term], term))
-        if not shared:
-            return ()
-        limit = max(1, self._limit // 4, self._limit - len(first.found))
-        found = await corpus.candidates(shared[:_HOP_TERMS], limit=limit, filter=wanted)
-        return found.found
+    ) -> list[Item]:
+        """Return the passages for the rarest terms of the best ones.
 
-    async def _rest(
-        self, corpus: Corpus, first: Candidates, wanted: MetadataFilter | None
-    ) -> Sequence[Item]:
-        """Return further passages where few match: all of a small corpus, else of their sources."""
-        if len(first.found) >= self._limit:
-            return ()
-        rest = await corpus.candidates((), limit=self._limit, filter=wanted)
-        if len(rest.found) < self._limit:
-            return rest.found
-        names: dict[str, None] = {}
-        for each in first.found:
-            names |= dict.fromkeys(analyze(str(each.metadata["source"])))
-        left = self._limit - len(first.found)
-        return (await corpus.candidates(list(names), limit=left, filter=wanted)).found
+        Where few match, return further passages: all of a small corpus, else of their sources.
+        """
+        terms = set[str]()
+        for each in first.found[:_READ_FOR_HOP]:
+            terms.update(analyze(each.text))
+        collection = await corpus.statistics(terms.difference(asked))
+        shared = [
+            (frequency, term) for term, frequency in collection.frequencies.items() if frequency > 1
+        ]
+        rarest = [term for _, term in sorted(shared)[:_HOP_TERMS]]
+        others: list[Item] = []
+        if rarest:
+            limit = max(1, self._limit // 4, self._limit - len(first.found))
+            others += (await corpus.candidates(rarest, limit=limit, filter=wanted)).found
+        if len(first.found) < self._limit:
+            rest = await corpus.candidates((), limit=self._limit, filter=wanted)
+            if len(rest.found) == self._limit:
+                names = " ".join(each.metadata["source"] for each in first.found)
+                left = self._limit - len(first.found)
+                rest = await corpus.candidates(analyze(names), limit=left, filter=wanted)
+            others += rest.found
+        return others
 
     def _sample(self, found: Sequence[Item], statistics: CollectionStatistics) -> Section:
         """Return a section with the found passages, ranked as the corpus would rank them."""
@@ -151,6 +142,22 @@ class CorpusSource(StoreSource):
     def _item_of(self, found: Item) -> Item:
         item = self._item(found.id, found.content, role=found.role, metadata=found.metadata)
         return replace(item, tokens=found.tokens, created_at=found.created_at)
+
+
+def ordinals_of(found: Iterable[Item]) -> list[int]:
+    """Return an ordinal for each passage, oldest first: those of two neighbours differ by one.
+
+    Passages of a source that were added together are neighbours.
+    """
+    ordinals = []
+    ordinal = -1
+    expected: object = None
+    for each in found:
+        source = each.metadata["source"]
+        ordinal += 1 if (source, each.created_at) == expected else 2
+        ordinals.append(ordinal)
+        expected = (source, each.created_at + MICROSECOND)
+    return ordinals
 
 
 @dataclass(frozen=True)
@@ -169,9 +176,3 @@ class _SampleRanker:
         if isinstance(index, SampleIndex):
             index.collection = self.statistics
         return index
-
-
-def _stock(found: Sequence[Item], statistics: CollectionStatistics) -> Stock:
-    """Return what the corpus could propose, its tokens judged by a sample."""
-    tokens = sum(each.tokens for each in found) * statistics.entries // max(1, len(found))
-    return Stock(statistics.entries, tokens, statistics.frequencies)

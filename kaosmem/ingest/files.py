@@ -87,19 +87,30 @@ def read_bytes(
     Args:
         size: Number of bytes to read of each file. None reads all.
     """
-    batch: list[SourceFile] = []
-    waiting = 0
-    for file in files:
-        expected = file.size if size is None else min(file.size, size)
-        full = len(batch) == _BATCH_FILES or waiting + expected > _BATCH_BYTES
-        if batch and (full or file.fs is not batch[0].fs):
-            yield from _fetched(batch, size)
-            batch = []
-            waiting = 0
-        batch.append(file)
-        waiting += expected
-    if batch:
+    for batch in batches(files, _BATCH_FILES, _BATCH_BYTES, of_each=size or MAX_FILE_BYTES):
         yield from _fetched(batch, size)
+
+
+def batches(
+    files: Iterable[SourceFile], number: int, size: int, *, of_each: int = MAX_FILE_BYTES
+) -> Iterator[list[SourceFile]]:
+    """Yield files in batches of at most `number` files, and of `size` bytes or a single file.
+
+    Args:
+        of_each: At most so many bytes of a file count.
+    """
+    batch: list[SourceFile] = []
+    left = size
+    for file in files:
+        counted = min(file.size, of_each)
+        if batch and (len(batch) == number or counted > left):
+            yield batch
+            batch = []
+            left = size
+        batch.append(file)
+        left -= counted
+    if batch:
+        yield batch
 
 
 def _fetched(

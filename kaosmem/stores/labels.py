@@ -57,7 +57,7 @@ def _members(value: JSONValue) -> Iterator[JSONValue]:
 
 
 def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, str | bool | int | float)
+    return isinstance(value, str | int | float | None)
 
 
 def _label(name: str, value: object) -> str:

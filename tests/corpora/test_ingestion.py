@@ -184,7 +184,7 @@ async def test_a_cluster_of_two_nodes_reads(tmp_path: Path) -> None:
     from ray.cluster_utils import Cluster
 
     folder = folder_of(tmp_path / "files", 200)
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     try:
         cluster.add_node(num_cpus=1)
         corpus = LanceCorpus(tmp_path / "corpus", timeout_s=300)

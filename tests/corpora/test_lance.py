@@ -14,6 +14,7 @@ import pytest
 from kaosmem import DurabilityError, SessionMemory
 from kaosmem.assembly.context import SourceStatus
 from kaosmem.corpora import CorpusSource, LanceCorpus, lance
+from kaosmem.corpora import corpus as corpus_module
 from kaosmem.language.analysis import analyze
 from kaosmem.testing.contracts.corpus import passage
 from tests.corpora.places import s3_corpus, s3_url
@@ -54,7 +55,7 @@ async def test_two_creations_of_a_tenant_lose_nothing(
     """Where a creation replaces the table of another writer, it puts that writer's passages back."""
     first = LanceCorpus(tmp_path)
     second = LanceCorpus(tmp_path)
-    connection = second._lake.connection
+    connection = second._connect()
     create = connection.create_table
 
     def late(name: str, **given: Any) -> Any:
@@ -101,7 +102,7 @@ async def test_a_fault_of_ours_is_no_fault_of_the_storage(
     """An error that the engine did not raise comes out as it is."""
     corpus = LanceCorpus(tmp_path)
     await corpus.add([passage("a", "rent")])
-    monkeypatch.setattr(lance, "passage_in", lambda dumped: int("no number"))
+    monkeypatch.setattr(corpus_module, "passage_in", lambda dumped: int("no number"))
     with pytest.raises(ValueError, match="no number"):
         await corpus.candidates(["rent"])
 

@@ -12,7 +12,7 @@ import pytest
 from kaosmem import SessionMemory, Trust
 from kaosmem.corpora import CorpusSource, InMemoryCorpus
 from kaosmem.corpora import corpus as corpus_module
-from kaosmem.corpora.corpus import ordinals_of
+from kaosmem.corpora.source import ordinals_of
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.ranker import CollectionStatistics, SampleIndex
 from kaosmem.retrieval.rankers import BM25Ranker
