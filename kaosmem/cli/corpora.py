@@ -44,8 +44,9 @@ def ingest(
     include: Globs = None,
     exclude: Globs = None,
     gitignore: Annotated[bool, typer.Option(help="Skip files that a .gitignore names.")] = True,
+    all_skipped: Annotated[bool, typer.Option(help="Print every skipped file.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the report as JSON, with every skipped file.")
+        bool, typer.Option("--json", help="Print the report as JSON for a program.")
     ] = False,
 ) -> None:
     """Read new and changed files of PATH into a corpus, and remove the sources whose files are gone.
@@ -75,5 +76,5 @@ def ingest(
         passages = {"added": report.items_added, "removed": report.items_removed}
         write_json({"files": {**counts, "skipped": skipped}, "passages": passages})
         return
-    for line in ingest_summary(report):
+    for line in ingest_summary(report, all_skipped=all_skipped):
         write(visible(line) + "\n")

@@ -153,6 +153,9 @@ class PgCorpus(Corpus):
         self._url = url
         self._database = PostgresDatabase(url, schema=schema, timeout_s=timeout_s)
 
+    def __repr__(self) -> str:
+        return f"PgCorpus(schema={self._database.schema!r}, tenant={self.tenant!r})"
+
     async def versions(self) -> list[CorpusVersion]:
         query = "SELECT number, at FROM corpus_versions WHERE tenant = %(tenant)s ORDER BY 1"
         rows = await self._run(lambda cursor: _rows(cursor, query, tenant=self.tenant))
