@@ -412,7 +412,7 @@ def _make(connection: LanceDBConnection, name: str) -> None:
     puts back what it has replaced.
     """
     try:
-        table = connection.create_table(name, _arrow([]))
+        table = connection.create_table(name, data=_arrow([]))
     except ValueError as error:
         if "already exists" not in str(error):
             raise
