@@ -220,7 +220,10 @@ class TaskList:
         return replace(self, tasks=tuple(task.settled() for task in self.tasks))
 
     def render(self) -> str:
-        """Return the board as text, a task a line: the open ones first, otherwise in the order of the board."""
+        """Return the board as text, a task a line.
+
+        The open ones come first, otherwise in the order of the board.
+        """
         lines = [
             self._line(task)
             for task in sorted(self.tasks, key=lambda task: not task.status.is_open)

@@ -88,7 +88,9 @@ _NO_LABEL = re.compile(r"[^A-Za-z0-9_]")
 
 
 def label_of(relationship_type: str) -> str:
-    """Return the label of the relationships of a type: the type, with `_` for each character that no label may have.
+    """Return the label of the relationships of a type.
+
+    It is the type, with `_` for each character that no label may have.
 
     >>> label_of("WORKS_AT"), label_of("works at"), label_of("2nd owner"), label_of("属于")
     ('WORKS_AT', 'works_at', '_2nd_owner', 'Relationship')
@@ -103,14 +105,16 @@ def label_of(relationship_type: str) -> str:
 class AGEGraphStore(SqlGraphStore):
     """A GraphStore in PostgreSQL that answers Cypher queries, by the extension Apache AGE.
 
-    Tables hold the entities and relationships. A graph of AGE beside them is for queries.
-    Each tenant of a schema has a graph of its own. Entities have the label `Entity`. A relationship
-    has its type as label (see `label_of`), so that `MATCH (a)-[:WORKS_AT]->(b)` finds it. From the
-    hundredth label on, new types have the label `Relationship`. Both have the properties `id`,
-    `name`, `type`, `description` and `properties`. Vertices and edges that a Cypher query made are
-    found by Cypher queries alone. An administrator prepares the database once: `CREATE EXTENSION
-    age`, `GRANT USAGE ON SCHEMA ag_catalog TO <role>` and `ALTER DATABASE <name> SET
-    session_preload_libraries = 'age'`.
+    Tables hold the entities and relationships. A graph of AGE beside them is for queries. Each
+    tenant of a schema has a graph of its own.
+
+    Entities have the label `Entity`. A relationship has its type as label (see `label_of`), so that
+    `MATCH (a)-[:WORKS_AT]->(b)` finds it. From the hundredth label on, new types have the label
+    `Relationship`. Both have the properties `id`, `name`, `type`, `description` and `properties`.
+    Changes by a Cypher query are seen by Cypher queries alone.
+
+    An administrator prepares the database once: `CREATE EXTENSION age`, `GRANT USAGE ON SCHEMA
+    ag_catalog TO <role>` and `ALTER DATABASE <name> SET session_preload_libraries = 'age'`.
     """
 
     def __init__(self, database: PostgresDatabase) -> None:
@@ -122,11 +126,17 @@ class AGEGraphStore(SqlGraphStore):
     async def query_cypher(
         self, query: str, params: Mapping[str, JSONValue] | None = None
     ) -> list[dict[str, Any]]:
-        """Return the rows of a Cypher query on the tenant's graph: each a mapping from the names in its RETURN.
+        """Return the rows of a Cypher query on the tenant's graph.
 
-        params: values that the query names as `$name`. They are bound, never inserted into its text.
-        Vertices and edges are mappings of `id`, `label` and `properties`.
-        Raises InvalidArgumentError if the server refuses the query, InvalidArgumentError for the values.
+        Each row is a mapping from the names in the query's RETURN. Vertices and edges are mappings
+        of `id`, `label` and `properties`. A change by a query is seen by queries alone.
+
+        Args:
+            params: Values that the query names as `$name`. They are bound, never inserted into its
+                text.
+
+        Raises:
+            InvalidArgumentError: If the server refuses the query, or for the values.
         """
         import psycopg
 
@@ -296,8 +306,12 @@ class AGEGraphStore(SqlGraphStore):
 
 
 def _inline(*names: str) -> str:
-    """Return the properties of `row` as a map in a query: setting them after CREATE would write each part twice."""
-    return f"{{{', '.join(f'{name}: row.{name}' for name in ('id', *names, 'description', 'properties'))}}}"
+    """Return the properties of `row` as a map in a query.
+
+    Setting them after CREATE would write each part twice.
+    """
+    given = (f"{name}: row.{name}" for name in ("id", *names, "description", "properties"))
+    return f"{{{', '.join(given)}}}"
 
 
 def _fields(part: Entity | Relationship) -> dict[str, Any]:

@@ -118,7 +118,10 @@ TABLES = (
         PRIMARY KEY (shelf, live, term, fact)
     ) {clustered}""",
 )
-"""The tables of histories, states, tasks, graphs, collections and facts, with names of types for `str.format`."""
+"""The tables of histories, states, tasks, graphs, collections and facts.
+
+They have the names of types for `str.format`.
+"""
 
 TENANT_TABLES = (
     *("threads", "messages", "states", "boards", "entities", "relationships"),

@@ -123,7 +123,10 @@ class BlobContract(StoreContract[BlobStore]):
         assert await store.download("a") == b"2"
 
     async def test_an_unknown_key_has_no_bytes(self, store: BlobStore) -> None:
-        """Reading it is a FileNotFoundError, too. A deleted key has neither bytes nor time to live."""
+        """Reading it is a FileNotFoundError, too.
+
+        A deleted key has neither bytes nor time to live.
+        """
         await refuses(FileNotFoundError, store.download("a"))
         await refuses(MissingFileError, store.presign_url("a"))
         await store.upload("a", b"1", content_type=_TEXT, ttl=self.ttl_s)

@@ -191,7 +191,7 @@ class CorpusContract:
         assert await other.at(version).statistics([*terms, "unknown"]) == statistics
 
     async def test_filters_mean_what_they_mean_in_a_section(self, corpus: Corpus) -> None:
-        """Among many passages, a filter finds those that a section would let through, and no other."""
+        """Among many passages, a filter finds those that a section lets through, and no other."""
         rng = random.Random(3)
         fields: list[dict[str, Any]] = [*METADATA.values()]
         for _ in range(60):

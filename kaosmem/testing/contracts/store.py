@@ -306,7 +306,10 @@ class StoreContract(Generic[S]):
 
     @pytest.mark.asyncio
     async def test_refused_calls_change_nothing(self, store: S) -> None:
-        """A wrong id or value in any place of any call is a typed error, and all stays as it was."""
+        """A wrong id or value in any place of any call is a typed error.
+
+        All stays as it was.
+        """
         key = self.keys[0]
         await self.put(store, key)
         for name, method in inspect.getmembers(self.protocol, inspect.iscoroutinefunction):
