@@ -47,7 +47,7 @@ T = TypeVar("T")
 _BATCH = 5_000
 _PER_SOURCE = 50
 _MIN_COMPACTED = 200_000
-_COMPACTIONS = 20
+_COMPACTIONS = 5
 """An ingestion is compacted so often, but never after fewer than `_MIN_COMPACTED` passages."""
 _KEEP_S = 1.0
 """Older versions take disk: each compaction gives them up."""

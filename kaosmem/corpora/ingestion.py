@@ -27,8 +27,13 @@ _BATCH_FILES = 64
 _BATCH_BYTES = 2 * 1024 * 1024
 _AT_ONCE = 256
 """So many batches wait for a worker or are read."""
-_COMPACTED_EVERY = 64
-"""Compaction follows so many batches, as questions slow down with each one that is not merged."""
+_FIRST_COMPACTION = 64
+_GROWTH = 3 / 2
+"""Compaction follows the first batches, and again whenever there are so many times as many.
+
+Questions slow down with each batch that is not merged, and each compaction costs as much as there
+are passages.
+"""
 _TAKEN = "another place has this source"
 _TAKEN_REMEDY = "ingest a folder above both, or give it a tenant of its own"
 
@@ -131,15 +136,17 @@ class _Reader(NamedTuple):
         """Read files in batches, and compact the corpus now and then."""
         is_free = asyncio.Semaphore(_AT_ONCE)
         number = 0
+        next_compaction = _FIRST_COMPACTION
 
         async def take(batch: Sequence[SourceFile]) -> None:
-            nonlocal number
+            nonlocal number, next_compaction
             async with is_free:
                 self.done.append(await self._batch(batch))
             number += len(batch)
             if progress:
                 progress(batch[-1].source, number, len(files))
-            if len(self.done) % _COMPACTED_EVERY == 0:
+            if len(self.done) >= next_compaction:
+                next_compaction = int(len(self.done) * _GROWTH)
                 await self.corpus.compact(counts=False)
 
         try:

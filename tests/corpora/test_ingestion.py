@@ -60,6 +60,23 @@ async def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
     assert "The rent is 1,000,000 euros now." in await texts_of(corpus, "rent")
 
 
+async def test_compactions_become_rarer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each costs as much as there are passages, so it waits for half as many batches again."""
+    monkeypatch.setattr(ingestion_module, "_BATCH_FILES", 1)
+    folder = folder_of(tmp_path / "files", 148)
+    compacted = []
+
+    class Compacted(InMemoryCorpus):
+        async def compact(self, **given: Any) -> None:
+            compacted.append(len(await self.sources()))
+            await super().compact(**given)
+
+    await ingest_files(folder, Compacted(), workers=0)
+    assert compacted[-1] == 149
+    assert len(compacted) == 4
+    assert all(count >= due for count, due in zip(compacted, (63, 95, 143), strict=False))
+
+
 async def test_places_do_not_replace_each_other(tmp_path: Path) -> None:
     """A place whose file has a source of another place is told so, and neither loses anything."""
     corpus = InMemoryCorpus()
