@@ -117,6 +117,17 @@ class LosingDisk(SimulatedDisk):
         super().truncate(fd, size)
 
 
+def opened(disk: SimulatedDisk) -> tuple[SessionLog, Recovered]:
+    """Open the log of a session on a simulated disk."""
+    return SessionLog.over(LocalStorage(Path("/root"), "default", "s", disk=disk), "s")  # type: ignore[arg-type]
+
+
+def check_states(disk: SimulatedDisk) -> None:
+    """Check that a power loss now takes the second commit at most, and that whole."""
+    for image in power_loss.states(disk):
+        assert ids(opened(SimulatedDisk(image))[1]) in (["a"], ["a", "b"])
+
+
 @pytest.mark.parametrize("looks_again", [False, True])
 def test_a_commit_whose_sync_failed_is_written_again_before_the_next(looks_again: bool) -> None:
     """A power loss takes nothing that another process saved on top of a commit that never reached the disk.
@@ -124,9 +135,6 @@ def test_a_commit_whose_sync_failed_is_written_again_before_the_next(looks_again
     It may have looked for later commits before, and found none.
     """
     disk = LosingDisk()
-
-    def opened(disk: SimulatedDisk) -> tuple[SessionLog, Recovered]:
-        return SessionLog.over(LocalStorage(Path("/root"), "default", "s", disk=disk), "s")  # type: ignore[arg-type]
 
     log, _ = opened(disk)
     log.commit([OPENING, add("a")])
@@ -148,9 +156,6 @@ def test_a_failed_commit_that_is_found_in_the_log_is_durable_before_it_is_told()
     """Its sync failed, and the writer finds its records when it looks again: a power loss takes none of them."""
     disk = LosingDisk()
 
-    def opened(disk: SimulatedDisk) -> tuple[SessionLog, Recovered]:
-        return SessionLog.over(LocalStorage(Path("/root"), "default", "s", disk=disk), "s")  # type: ignore[arg-type]
-
     log, _ = opened(disk)
     log.commit([OPENING, add("a")])
     disk.is_losing = True
@@ -170,9 +175,6 @@ def test_a_segment_without_a_commit_is_not_named_before_it_has_one() -> None:
     """
     disk = SimulatedDisk()
 
-    def opened(disk: SimulatedDisk) -> tuple[SessionLog, Recovered]:
-        return SessionLog.over(LocalStorage(Path("/root"), "default", "s", disk=disk), "s")  # type: ignore[arg-type]
-
     early, _ = opened(disk)  # which has seen no identity of the session
     log, _ = opened(disk)
     log.commit([OPENING, add("a")])
@@ -181,12 +183,8 @@ def test_a_segment_without_a_commit_is_not_named_before_it_has_one() -> None:
         disk.open("/root/default/s/log/00000000000000000003.jsonl", os.O_WRONLY | os.O_CREAT)
     )
 
-    def check(_: str) -> None:
-        for image in power_loss.states(disk):
-            assert ids(opened(SimulatedDisk(image))[1]) in (["a"], ["a", "b"])
-
     early.adopt(early.catch_up())
-    disk.watch = check
+    disk.watch = lambda _: check_states(disk)
     early.commit([add("b")])
 
 
