@@ -1,4 +1,4 @@
-"""A coding agent's two thousand events in a window of four thousand tokens."""
+"""A coding agent's thousand events in a window of four thousand tokens."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ INSTRUCTION = "TASK-{0}: the client in src/client_{0}.py must give up after {0} 
 
 
 def work(events: int, seed: int) -> Iterator[ConversationEvent]:
-    """Yield what happens: every hundred events another instruction, between them steps and a list of those to do."""
+    """Yield what happens: every fifty events another instruction, between them steps and a list of those to do."""
     rng = random.Random(seed)
     to_do: list[str] = []
     yield ActionEvent("system_message", "You are a careful programmer.", source="environment")
     for number in range(1, events):
-        if number % 100 == 1:
+        if number % 50 == 1:
             yield ActionEvent("message", f"The last task is done, and {len(to_do)} steps are left.")
-            yield ActionEvent("message", INSTRUCTION.format(number // 100 + 1), source="user")
+            yield ActionEvent("message", INSTRUCTION.format(number // 50 + 1), source="user")
         elif number % 14 == 0:
             to_do = [step for step in to_do if rng.random() < 0.7] + [
                 f"step {number}: look at line {rng.random()}"
@@ -61,7 +61,7 @@ async def test_every_open_task_and_instruction_is_in_the_prompt_at_every_step() 
     condenser = LLMSummarizingCondenser(model, max_size=None)
     memory = SessionMemory.test_mode()
     await memory.attach(ConversationSource(log, condenser))
-    for event in work(2_000, seed=7):
+    for event in work(1_000, seed=7):
         log.append(event)
         if event.source == "user":
             told.append(event.text)
@@ -89,7 +89,7 @@ async def test_every_open_task_and_instruction_is_in_the_prompt_at_every_step() 
         "user's"
     )
     assert len(told) == 20
-    assert len(forgotten) > 1_800
+    assert len(forgotten) > 900
     assert not any(log.get(event_id).source == "user" for event_id in forgotten)
     (summary,) = (item for item in context.items if item.role == "summary")
     fetched = [await memory.fetch(source) for source in summary.sources]
