@@ -724,9 +724,9 @@ async def test_condensing_does_not_pack_a_window_anew(kind: str) -> None:
     }
     talk = Talk("log")
     talk.source = ConversationSource(talk.log, condensers[kind])
-    rebased = await rebases_of(talk, turns=80, budget=8_000)
+    rebased = await rebases_of(talk, turns=66, budget=8_000)
     if not _REBASES_OF_A_THREAD:
-        _REBASES_OF_A_THREAD.update(await rebases_of(Talk("thread"), turns=80, budget=8_000))
+        _REBASES_OF_A_THREAD.update(await rebases_of(Talk("thread"), turns=66, budget=8_000))
     assert set(rebased) == set(_REBASES_OF_A_THREAD) == {"new", None, "full"}
     assert rebased["full"] <= _REBASES_OF_A_THREAD["full"] + 2
     has_condensed = any(isinstance(event, Condensation) for event in talk.log)
