@@ -178,7 +178,7 @@ class LinearIndex(TextIndex):
         found, ordinals, proposed = self._proposed(query, max(limit, CANDIDATES), among)
         if found is None:
             return Ranking()
-        added = self._added(found)
+        added = self.weighted(found)
         sums = np.array(list(added.values())).sum(axis=0)
         scores = hundredths(sums)
         order = top(scores, found.ordinals, limit)
@@ -209,7 +209,7 @@ class LinearIndex(TextIndex):
         """
         return min(ONE, len(self) * ONE // ENOUGH_TEXTS)
 
-    def _added(self, found: Candidates) -> dict[str, Int64s]:
+    def weighted(self, found: Candidates) -> dict[str, Int64s]:
         """Return the weighted signals of candidates, by name."""
         model = self._model.conversation if self.is_conversation else self._model.documents
         added = {}

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from benchmarks import train_ranker
+from benchmarks import signal_worth, train_ranker
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from benchmarks.learning import learn_weights, read_lessons
 from kaosmem import DEFAULT_SECTIONS, DenseRanker, LinearRanker, Reason, SessionMemory
@@ -506,6 +506,19 @@ def test_one_command_learns_all_weights(tmp_path: Path) -> None:
     for file in train_ranker.FILES:
         learned = Weights.from_json((tmp_path / file).read_text(encoding="utf-8"))
         assert learned.documents.keys() == default_weights(file).documents.keys()
+
+
+def test_the_worth_of_each_signal_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each signal with a weight has a row, and what fits is shown."""
+    few = saved_corpora(tmp_path)
+    signal_worth.main(["--data", str(tmp_path), "--budget", "64"])
+    printed = capsys.readouterr().out
+    for name in default_weights().documents:
+        assert f"| `{name}` |" in printed
+    for found in signal_worth.answers(few, budget=10**6, every=1):
+        assert all(each.recalls[signal_worth.ALL] == each.proposed for each in found)
 
 
 def test_weights_are_read_as_they_were_written() -> None:
