@@ -101,8 +101,3 @@ def idf(entries: int, having: int) -> float:
     It is never negative. Source: the idf of Lucene's BM25Similarity.
     """
     return log((entries + 1) / (having + 0.5))
-
-
-def okapi_idf(entries: int, having: int) -> float:
-    """Return Okapi's idf of a term, below 0 for a term that more than half of the entries have."""
-    return log((entries - having + 0.5) / (having + 0.5))

@@ -6,7 +6,6 @@ Source: Robertson & Zaragoza 2009; the idf of Lucene's BM25Similarity, as a bina
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -61,14 +60,12 @@ def _rising(exact: int, steps: int, count: int) -> Int64s:
     return np.array([*range(exact), *later], np.int64)
 
 
-_EXACT_TIMES = 64
-TIMES = _rising(_EXACT_TIMES, 16, 256)
+TIMES = _rising(64, 16, 256)
 """The numbers of occurrences that a posting can tell apart, by code.
 
 A number above 63 is rounded down by at most a sixteenth, where one more occurrence adds nothing
 that anybody sees.
 """
-_TIMES = TIMES.tolist()
 LENGTHS = _rising(256, 32, 768)
 """The lengths of entries that BM25 tells apart, by code. A length above 255 is rounded down by at
 most 3 %. Lucene tells fewer apart.
@@ -78,11 +75,6 @@ most 3 %. Lucene tells fewer apart.
 def times_codes(times: Int64s) -> UInt32s:
     """Return the codes of numbers of occurrences."""
     return _codes(TIMES, times).astype(np.uint32)
-
-
-def times_code(times: int) -> int:
-    """Return the code of a number of occurrences."""
-    return times if times < _EXACT_TIMES else bisect_right(_TIMES, times) - 1
 
 
 def length_codes(lengths: Int64s) -> NDArray[np.uint16]:

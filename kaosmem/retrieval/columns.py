@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Columns = Mapping[str, "NDArray[Any] | list[str]"]
 """The data of an index, by name: numbers, shape (n,), or texts."""
 
-VERSION = 2
+VERSION = 3
 """Raised when the same columns are written or read in another way."""
 _MAX_HEADER_BYTES = 1 << 16
 _ALIGNMENT = 8
@@ -72,10 +72,11 @@ class GrowingArray:
         self._rows = rows
         self._size = len(rows)
 
-    def own(self) -> None:
-        """Keep no memory of others, so that rows can be changed."""
+    def put(self, place: int | slice, row: Any) -> None:
+        """Overwrite a row. Rows that are the memory of others are copied first."""
         if not self._rows.flags.owndata:
             self._rows = self._rows.copy()
+        self._rows[place] = row
 
     def _make_room(self, rows: int) -> None:
         wanted = self._size + rows
@@ -136,16 +137,13 @@ class Ragged:
 
     def erase(self, row: int) -> None:
         """Overwrite the numbers of a row."""
-        self.of(row)[:] = 0
+        start, stop = self.starts[row : row + 2].tolist()
+        self._values.put(slice(start, stop), 0)
 
     def take_over(self, values: UInt32s, sizes: Int64s) -> None:
         """Have these rows and no others."""
         self._values.take_over(values)
         self._starts.take_over(np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]))
-
-    def own(self) -> None:
-        """Keep no memory of others, so that rows can be changed."""
-        self._values.own()
 
 
 class Labels:
@@ -189,7 +187,7 @@ class Labels:
     def clear(self, slot: int) -> int:
         """Take a slot's label away, and return its number if no other slot has it, else 0."""
         number = int(self.numbers[slot])
-        self.numbers[slot] = 0
+        self._numbers.put(slot, 0)
         self.sizes[number] -= 1
         name = self.names[number]
         if name is None:
@@ -215,10 +213,6 @@ class Labels:
         self._number_of = {name: number for number, name in enumerate(names, 1)}
         self.sizes = np.bincount(numbers, minlength=len(self.names)).tolist()
 
-    def own(self) -> None:
-        """Keep no memory of others, so that labels can be taken away."""
-        self._numbers.own()
-
 
 def encode_columns(kind: str, columns: Callable[[], Columns]) -> Iterator[bytes]:
     """Yield the bytes of an index of some kind: the same for the same columns on every machine."""
@@ -227,7 +221,7 @@ def encode_columns(kind: str, columns: Callable[[], Columns]) -> Iterator[bytes]
         "index": kind,
         "version": VERSION,
         "analysis": ANALYSIS,
-        "columns": {name: [each.dtype.str, len(each)] for name, each in stored.items()},
+        "columns": {name: each.nbytes for name, each in stored.items()},
     }
     line = json.dumps(header, separators=(",", ":")).encode()
     yield line + b" " * (-(len(line) + 1) % _ALIGNMENT) + b"\n"
@@ -239,8 +233,11 @@ def encode_columns(kind: str, columns: Callable[[], Columns]) -> Iterator[bytes]
 class StoredColumns:
     """The columns of a dump, as views of its bytes where they can be.
 
-    Raises CorruptionError, here or where a column is taken, for bytes that are no index of this
-    kind, of another version or analysis, or damaged. Memory is in proportion to the bytes.
+    Memory is in proportion to the bytes.
+
+    Raises:
+        CorruptionError: Here or where a column is taken, if the bytes are no index of this kind, of
+            another version or analysis, or damaged.
     """
 
     def __init__(self, data: bytes | memoryview, kind: str) -> None:
@@ -252,7 +249,7 @@ class StoredColumns:
         for name, value in (("index", kind), ("version", VERSION), ("analysis", ANALYSIS)):
             if header.get(name) != value:
                 raise unusable(f"its {name} is not {value!r}")
-        self._places = dict(self._placed(header.get("columns"), len(line) + 1))
+        self._columns = self._views(header.get("columns"), len(line) + 1)
 
     def numbers(
         self,
@@ -264,33 +261,30 @@ class StoredColumns:
     ) -> NDArray[Any]:
         """Return a column of numbers.
 
-        among: the least number and one above the largest. size: number of them.
+        Args:
+            among: The least number, and one above the largest.
+            size: Number of them.
         """
-        stored, start, stop = self._places.get(name, ("", 0, 0))
-        wanted = np.dtype(dtype)
-        if stored != wanted.newbyteorder("<").str:
-            raise unusable(f"it has no column {name!r} of {wanted.name}")
-        found = np.frombuffer(self._data[start:stop], stored).astype(wanted, copy=False)
+        stored = np.dtype(dtype).newbyteorder("<")
+        column = self._columns.get(name)
+        if column is None or len(column) % stored.itemsize:
+            raise unusable(f"it has no column {name!r} of {stored.name}")
+        found = np.frombuffer(column, stored).astype(dtype, copy=False)
         if size is not None and len(found) != size:
             raise unusable(f"column {name!r} has {len(found)} numbers, not {size}")
-        if (
-            among is not None
-            and len(found)
-            and not (among[0] <= found.min().item() and found.max().item() < among[1])
-        ):
-            raise unusable(
-                f"column {name!r} has a number that is not from {among[0]} to below {among[1]}"
-            )
+        if among is not None and len(found):
+            least, above = among
+            if found.min().item() < least or found.max().item() >= above:
+                raise unusable(
+                    f"column {name!r} has a number that is not from {least} to below {above}"
+                )
         return found
 
     def texts(self, name: str) -> list[str]:
         """Return a column of texts, each of them once."""
         found = _parsed(self.numbers(name, np.uint8).tobytes())
-        if (
-            not isinstance(found, list)
-            or not {*map(type, found)} <= {str}
-            or len({*found}) != len(found)
-        ):
+        are_texts = isinstance(found, list) and {*map(type, found)} <= {str}
+        if not are_texts or len({*found}) != len(found):
             raise unusable(f"column {name!r} is no list of different texts")
         return found
 
@@ -307,33 +301,21 @@ class StoredColumns:
         found = self.texts(names)
         return found, self.numbers(numbers, np.int32, among=(0, len(found) + 1), size=size)
 
-    def is_wide(self, name: str) -> bool:
-        """Return whether a column is of numbers of 8 bytes."""
-        return self._places.get(name, ("", 0, 0))[0].endswith("8")
-
-    def _placed(self, columns: object, start: int) -> Iterator[tuple[str, tuple[str, int, int]]]:
-        if isinstance(columns, dict):
-            for name, column in columns.items():
-                match column:
-                    case [str(dtype), int(size)] if dtype in _DTYPES and 0 <= size <= len(
-                        self._data
-                    ):
-                        stop = start + size * np.dtype(dtype).itemsize
-                        yield name, (dtype, start, stop)
-                        start = stop + -stop % _ALIGNMENT
-                    case _:
-                        raise unusable("a column is of no known kind")
+    def _views(self, sizes: object, start: int) -> dict[str, memoryview]:
+        """Return the bytes of each column. sizes: how many bytes each has, by name."""
+        if not isinstance(sizes, dict):
+            raise unusable("its header names no columns")
+        views = {}
+        for name, size in sizes.items():
+            if type(size) is not int or size < 0:
+                raise unusable(f"the size of column {name!r} is no whole number")
+            views[name] = self._data[start : start + size]
+            start += size + -size % _ALIGNMENT
         if start != len(self._data):
             raise unusable(
                 f"it has {len(self._data)} bytes, and not the {start} that its columns take"
             )
-
-
-_DTYPES = {
-    np.dtype(each).newbyteorder("<").str
-    for each in (np.uint8, np.uint16, np.int32, np.uint32, np.int64)
-}
-_DTYPES.add("<f4")
+        return views
 
 
 def unusable(why: str) -> CorruptionError:

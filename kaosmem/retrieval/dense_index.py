@@ -161,10 +161,8 @@ class DenseIndex(LinearIndex):
 
     def _detach(self, slot: int) -> None:
         super()._detach(slot)
-        self._digests.own()
-        self._rows.own()
-        self._digests.values[slot] = 0
-        self._rows.values[slot] = 0
+        self._digests.put(slot, 0)
+        self._rows.put(slot, 0)
 
     def _frozen(self) -> Callable[[], Columns]:
         slots = self.slots.in_order()

@@ -28,7 +28,7 @@ from kaosmem.retrieval.shares import (
 )
 from kaosmem.retrieval.signals import best_of_source, passage_scores, place_in_source, values_at
 from kaosmem.retrieval.source_matcher import NONE, SourceMatches, TitleBeginnings
-from kaosmem.retrieval.text_index import IS_RULE, TextIndex
+from kaosmem.retrieval.text_index import TextIndex
 from kaosmem.retrieval.vocabulary import NO_TERM, TermNumbers
 from kaosmem.retrieval.word_vectors import TOPIC_UNITS, row_of, topics, word_vectors
 
@@ -323,7 +323,7 @@ class LinearIndex(TextIndex):
     @property
     def _rules(self) -> Int64s:
         """Return the slots of the entries that state standing rules, in order of ordinals."""
-        slots = np.flatnonzero(self.flags.values & IS_RULE)
+        slots = np.flatnonzero(self.are_rules.values)
         found: Int64s = slots[np.argsort(self.slots.ordinals[slots])]
         return found
 
@@ -395,7 +395,7 @@ class LinearIndex(TextIndex):
         rules = self.slots.ordinals[self._rules]
         older = rules.searchsorted(self.slots.ordinals[slots], side="right")
         shares = 2 * ONE // 5 + 3 * ONE // 5 * older // max(1, len(rules))
-        return np.where(self.flags.values[slots] & IS_RULE, shares, 0)
+        return np.where(self.are_rules.values[slots], shares, 0)
 
     def _written(self, matches: Matches, chosen: Chosen, words: Int64s) -> dict[str, Int64s]:
         """Return the signals of entries of documents alone."""

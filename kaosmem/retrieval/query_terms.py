@@ -25,13 +25,9 @@ _TEST = re.compile(
 _BORDER = re.compile(r"(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)")
 
 
-@lru_cache(maxsize=1 << 14)
-def title_terms(name: str, analyze: Callable[[str], list[str]]) -> frozenset[str]:
+def name_terms(name: str, analyze: Callable[[str], list[str]]) -> list[str]:
     """Return the terms of a source's name, those of its letters and of its digits among them."""
-    return frozenset((*analyze(name), *analyze(_BORDER.sub(" ", name))))
-
-
-register_memo(title_terms.cache_clear)
+    return [*analyze(name), *analyze(_BORDER.sub(" ", name))]
 
 
 @lru_cache(maxsize=1 << 14)
@@ -47,29 +43,6 @@ def is_test_name(name: str) -> bool:
 
 
 register_memo(is_test_name.cache_clear)
-
-
-def asked_terms(
-    query: str, analyze: Callable[[str], list[str]], beginnings: Collection[str]
-) -> frozenset[str]:
-    """Return the terms under which a query may name a source.
-
-    Two or three words of the query may be one word of the name.
-
-    Args:
-        beginnings: The first BEGINNING letters of the terms of all names. Only such words are
-            joined.
-    """
-    words = _WORD.findall(query)
-    joined = [
-        *map("".join, pairwise(words)),
-        *map("".join, zip(words, words[1:], words[2:], strict=False)),
-    ]
-    found = set(title_terms(query, analyze))
-    for word in joined:
-        if not word.isascii() or word[:BEGINNING].lower() in beginnings:
-            found.update(analyze(word))
-    return frozenset(found)
 
 
 _CLAUSE_END = re.compile(r"(?<=[.;:?!])\s+")
@@ -153,9 +126,22 @@ class QueryTerms:
         )
         return list(dict.fromkeys(terms[0] for terms in parts if terms))
 
-    def titles(self, beginnings: Collection[str]) -> frozenset[str]:
-        """Return the terms under which the query may name a source, as `asked_terms` does."""
-        return asked_terms(self.text, self._analyze, beginnings)
+    def titles(self, beginnings: Collection[str]) -> set[str]:
+        """Return the terms under which the query may name a source.
+
+        Two or three words of the query may be one word of the name.
+
+        Args:
+            beginnings: The first BEGINNING letters of the terms of all names. Only such words are
+                joined.
+        """
+        words = _WORD.findall(self.text)
+        threes = zip(words, words[1:], words[2:], strict=False)
+        found = {*name_terms(self.text, self._analyze)}
+        for joined in map("".join, (*pairwise(words), *threes)):
+            if not joined.isascii() or joined[:BEGINNING].lower() in beginnings:
+                found.update(self._analyze(joined))
+        return found
 
 
 def _spelt_alike(term: str, known: Vocabulary) -> list[str]:

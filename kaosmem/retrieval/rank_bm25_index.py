@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from kaosmem.exact import okapi_idf
 from kaosmem.language.keys import key_words
 from kaosmem.retrieval.order import best
 from kaosmem.retrieval.ranker import check_new, unknown
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from kaosmem.types.items import Item
 
 
@@ -28,18 +24,6 @@ def item_terms(item: Item, analyze: Callable[[str], list[str]]) -> list[str]:
     known = frozenset(terms)
     about = [term for term in analyze(key_words(item.key)) if term not in known]
     return about + terms
-
-
-class _Okapi(BM25Okapi):  # type: ignore[misc]
-    """rank_bm25's model, with logarithms and a sum that are the same on every machine."""
-
-    def _calc_idf(self, nd: Mapping[str, int]) -> None:
-        for term, frequency in nd.items():
-            self.idf[term] = okapi_idf(self.corpus_size, frequency)
-        self.average_idf = math.fsum(self.idf.values()) / len(self.idf)
-        for term, found in self.idf.items():
-            if found < 0:
-                self.idf[term] = self.epsilon * self.average_idf
 
 
 class RankBM25Index:
@@ -57,17 +41,13 @@ class RankBM25Index:
         return len(self._terms)
 
     def add(self, entries: Iterable[tuple[int, Item]]) -> None:
-        self._terms |= {
-            ordinal: item_terms(item, self._analyze)
-            for ordinal, item in check_new(entries, self._terms)
-        }
+        for ordinal, item in check_new(entries, self._terms):
+            self._terms[ordinal] = item_terms(item, self._analyze)
         self._model = None
 
     def update(self, ordinal: int, item: Item) -> None:
-        if ordinal not in self._terms:
-            raise unknown(ordinal)
-        self._terms[ordinal] = item_terms(item, self._analyze)
-        self._model = None
+        self.remove(ordinal)
+        self.add([(ordinal, item)])
 
     def remove(self, ordinal: int) -> None:
         if ordinal not in self._terms:
@@ -88,11 +68,10 @@ class RankBM25Index:
         # BM25Okapi divides by the number of entries and of terms.
         if not any(self._terms.values()):
             return dict.fromkeys(self._terms, 0.0)
+        ordinals = sorted(self._terms)
         if self._model is None:
-            self._model = _Okapi(list(self._terms.values()), **self._parameters)
+            self._model = BM25Okapi([self._terms[each] for each in ordinals], **self._parameters)
         # With b = 1 an entry without terms scores 0 / 0.
         with np.errstate(invalid="ignore"):
-            scores: NDArray[np.float64] = np.nan_to_num(
-                self._model.get_scores(self._analyze(query))
-            )
-        return dict(zip(self._terms, scores.tolist(), strict=True))
+            found = np.nan_to_num(self._model.get_scores(self._analyze(query)))
+        return dict(zip(ordinals, found.tolist(), strict=True))

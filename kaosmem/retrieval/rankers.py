@@ -140,9 +140,7 @@ class BM25Ranker:
         return TextIndex(k1=self.k1, b=self.b, analyze=self.analyze, tokens_of=tokens_of)
 
     def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> TextIndex:
-        index = self.index(tokens_of=tokens_of)
-        index.load(data)
-        return index
+        return self.index(tokens_of=tokens_of).load(data)
 
 
 @dataclass(frozen=True)
@@ -233,9 +231,7 @@ class LinearRanker:
         )
 
     def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> LinearIndex:
-        index = self.index(tokens_of=tokens_of)
-        index.load(data)
-        return index
+        return self.index(tokens_of=tokens_of).load(data)
 
 
 @dataclass(frozen=True)
@@ -290,9 +286,7 @@ class DenseRanker:
 
         Raises CorruptionError.
         """
-        index = self.index(tokens_of=tokens_of)
-        index.load(data)
-        return index
+        return self.index(tokens_of=tokens_of).load(data)
 
 
 @dataclass(frozen=True)

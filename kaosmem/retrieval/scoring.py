@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,10 +34,8 @@ def bm25_scores(
         saturation: Shares of a weight, by codes of occurrences and lengths.
     """
     scores = np.zeros(len(codes), np.int64)
-    parts = postings.of(list(weights))
-    sizes = [sum(map(len, own)) for own in parts]
+    packed, sizes = postings.of(list(weights))
     by_posting = np.repeat(np.array(list(weights.values()), np.int64), sizes)
-    packed = np.concatenate([np.empty(0, np.uint32), *chain.from_iterable(parts)])
     for start in range(0, len(packed), _SCORED_AT_ONCE):
         chunk = packed[start : start + _SCORED_AT_ONCE].astype(np.int64)
         slots = chunk >> TIMES_BITS

@@ -1,22 +1,21 @@
 """Postings: which entries have a term, and how often each has it.
 
 Entries are indexed in segments, which are merged as they become many. The entries that came last
-are in no segment yet: their postings are in a table.
+are in no lasting segment yet: their postings are made when they are asked for.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kaosmem.retrieval.bm25 import times_code, times_codes
+from kaosmem.retrieval.arrays import are_changes
+from kaosmem.retrieval.bm25 import times_codes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
     from kaosmem.retrieval.arrays import Int64s, UInt32s
     from kaosmem.retrieval.columns import Ragged
@@ -25,11 +24,13 @@ TIMES_BITS = 8
 """A posting is slot << 8 | code of the number of occurrences."""
 TIMES_MASK = (1 << TIMES_BITS) - 1
 MAX_SLOTS = 1 << 32 - TIMES_BITS
-_MAX_IN_TABLE = 1 << 13
-"""So many terms of the newest entries are in a table before a segment is made of them."""
+_MAX_PENDING = 1 << 12
+"""So many terms of the newest entries are sorted anew after a change."""
 _MAX_MERGED = 1 << 20
 """No larger segment is made by merging, which bounds the time of a merge to about 30 ms."""
 _MERGED_AT_ONCE = 1 << 20
+_SORTED_AT_ONCE = 1 << 13
+"""The terms of so many entries are sorted at a time, which saves memory."""
 
 
 class Segment(NamedTuple):
@@ -73,20 +74,13 @@ def segment_of(values: UInt32s, sizes: Int64s, first: int) -> Segment:
     slots = np.repeat(np.arange(first, first + len(sizes), dtype=np.uint64), sizes)
     keys = values.astype(np.uint64) << np.uint64(32) | slots
     keys.sort()
-    starts = np.flatnonzero(_changes(keys))
+    starts = np.flatnonzero(are_changes(keys))
     times = np.diff(starts, append=len(keys))
     keys = keys[starts]
     packed = keys.astype(np.uint32) << np.uint32(TIMES_BITS) | times_codes(times)
     terms = (keys >> np.uint64(32)).astype(np.uint32)
-    by_term = np.flatnonzero(_changes(terms))
+    by_term = np.flatnonzero(are_changes(terms))
     return Segment(len(sizes), terms[by_term], np.append(by_term, len(terms)), packed)
-
-
-def _changes(values: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
-    """Return whether each value differs from the one before it; the first one does."""
-    changes = np.ones(len(values), np.bool_)
-    np.not_equal(values[1:], values[:-1], out=changes[1:])
-    return changes
 
 
 def merged(segments: Sequence[Segment]) -> Segment:
@@ -120,31 +114,15 @@ def _copy_postings(segment: Segment, places: Int64s, packed: UInt32s) -> None:
         packed[targets] = segment.packed[start:stop]
 
 
-def renumbered(segment: Segment, slots: Int64s, numbers: UInt32s) -> Segment:
-    """Return the postings of a segment with other numbers.
-
-    Args:
-        slots: The new slot of each slot, -1 for one that is left out.
-        numbers: The new number of each term.
-    """
-    moved = slots[segment.packed >> TIMES_BITS]
-    kept = moved >= 0
-    packed = (moved[kept] << TIMES_BITS).astype(np.uint32) | (segment.packed[kept] & TIMES_MASK)
-    left = np.concatenate([[0], np.cumsum(kept)])[segment.starts]
-    terms = numbers[segment.terms]
-    order = np.argsort(terms)
-    order = order[np.diff(left)[order] > 0]
-    sizes = np.diff(left)[order]
+def whole_segment(values: UInt32s, sizes: Int64s) -> Segment:
+    """Return the postings of all entries, in slots from 0 on. Some are sorted at a time."""
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    places = np.repeat(left[order] - starts[:-1], sizes)
-    places += np.arange(len(places))
-    packed = packed[places]
-    left_slots = slots[slots >= 0]
-    if (left_slots[1:] < left_slots[:-1]).any():
-        keys = np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes) << np.uint64(32) | packed
-        keys.sort()
-        packed = keys.astype(np.uint32)
-    return Segment(len(left_slots), terms[order], starts, packed)
+    parts = []
+    for first in range(0, max(1, len(sizes)), _SORTED_AT_ONCE):
+        own = sizes[first : first + _SORTED_AT_ONCE]
+        stop = first + len(own)
+        parts.append(segment_of(values[starts[first] : starts[stop]], own, first))
+    return merged(parts)
 
 
 class Postings:
@@ -158,60 +136,32 @@ class Postings:
         self._sequences = sequences
         self._segments: list[Segment] = []
         self._indexed = 0  # slots that are in segments
-        self._tail: dict[int, list[int]] = {}  # postings of the other slots, by number of a term
+        self._newest: Segment | None = None  # of the other slots, None if they have changed
 
-    def of(self, numbers: Sequence[int]) -> list[list[UInt32s]]:
-        """Return the postings of each term, part by part, in order of slots."""
+    def of(self, numbers: Sequence[int]) -> tuple[UInt32s, Int64s]:
+        """Return the postings of terms, one term after another, and how many each term has.
+
+        The postings of a term are in order of slots.
+        """
+        if self._newest is None:
+            self._newest = self._rows(self._indexed, len(self._sequences))
         wanted = np.array(numbers, np.uint32)
-        found: list[list[UInt32s]] = [[] for _ in numbers]
-        for segment in self._segments:
-            for parts, part in zip(found, segment.postings(wanted), strict=True):
-                if len(part):
-                    parts.append(part)
-        for parts, number in zip(found, numbers, strict=True):
-            if number in self._tail:
-                parts.append(np.array(self._tail[number], np.uint32))
-        return found
+        by_segment = [each.postings(wanted) for each in (*self._segments, self._newest)]
+        by_term = list(zip(*by_segment, strict=True))
+        sizes = [sum(map(len, parts)) for parts in by_term]
+        packed = np.concatenate([np.empty(0, np.uint32), *chain.from_iterable(by_term)])
+        return packed, np.array(sizes, np.int64)
 
     def add(self, segment: Segment) -> None:
-        """Take in the postings of new slots, which follow those that are known."""
-        self._index_tail(len(self._sequences) - segment.size)
-        self._append(segment)
-
-    def add_entry(self, slot: int, times: Mapping[int, int]) -> None:
-        """Take in the postings of the next slot. times: how often it has each term, by number."""
-        shifted = slot << TIMES_BITS
-        for number, occurrences in times.items():
-            posting = shifted | times_code(occurrences)
-            self._tail.setdefault(number, []).append(posting)
+        """Take in the postings of the next slots, which `sequences` has already."""
+        self._newest = None
         starts = self._sequences.starts
-        if starts[slot + 1] - starts[self._indexed] >= _MAX_IN_TABLE:
-            self._index_tail(slot + 1)
-
-    def take_over(self, segment: Segment) -> None:
-        """Have the postings of a segment, and no others."""
-        self._segments = [segment]
-        self._indexed = segment.size
-
-    def frozen(self) -> list[Segment]:
-        """Return all postings as they are now, in segments that do not change."""
-        tail = segment_of_rows(self._sequences, self._indexed, len(self._sequences))
-        return [*self._segments, tail]
-
-    def own(self) -> None:
-        """Keep no memory of others."""
-        for place, segment in enumerate(self._segments):
-            if not segment.packed.flags.owndata:
-                self._segments[place] = segment._replace(packed=segment.packed.copy())
-
-    def _index_tail(self, stop: int) -> None:
-        if stop > self._indexed:
-            self._append(segment_of_rows(self._sequences, self._indexed, stop))
-            self._tail = {}
-
-    def _append(self, segment: Segment) -> None:
-        self._segments.append(segment)
+        if starts[-1] - starts[self._indexed] < _MAX_PENDING:
+            return
+        if segment.size < len(self._sequences) - self._indexed:
+            segment = self._rows(self._indexed, len(self._sequences))
         self._indexed += segment.size
+        self._segments.append(segment)
         while len(self._segments) > 1:
             last = len(self._segments[-1].packed)
             before = len(self._segments[-2].packed)
@@ -219,16 +169,18 @@ class Postings:
                 return
             self._segments[-2:] = [merged(self._segments[-2:])]
 
+    def take_over(self, segment: Segment) -> None:
+        """Have the postings of a segment, and no others."""
+        self._segments = [segment]
+        self._indexed = segment.size
 
-def segment_of_rows(sequences: Ragged, first: int, stop: int) -> Segment:
-    """Return the postings of some slots."""
-    starts = sequences.starts[first : stop + 1]
-    return segment_of(sequences.values[starts[0] : starts[-1]], np.diff(starts), first)
+    def own(self) -> None:
+        """Keep no memory of others."""
+        for place, segment in enumerate(self._segments):
+            if not segment.packed.flags.owndata:
+                self._segments[place] = segment._replace(packed=segment.packed.copy())
 
-
-def slots_and_codes(
-    parts: Iterable[UInt32s],
-) -> tuple[Int64s, Int64s]:
-    """Return the slots and the codes of occurrences of postings."""
-    packed = np.concatenate([np.empty(0, np.uint32), *parts]).astype(np.int64)
-    return packed >> TIMES_BITS, packed & TIMES_MASK
+    def _rows(self, first: int, stop: int) -> Segment:
+        starts = self._sequences.starts[first : stop + 1]
+        values = self._sequences.values[starts[0] : starts[-1]]
+        return segment_of(values, np.diff(starts), first)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kaosmem.retrieval.arrays import are_changes
 from kaosmem.retrieval.shares import CHANCE, ONE, on_log_scale
 
 if TYPE_CHECKING:
@@ -31,21 +32,14 @@ def place_in_source(numbers: NDArray[np.int32], scores: Int64s) -> Int64s:
     """Return 2 / (2 + n) for a candidate, where n others of its source have a better score."""
     order = np.lexsort((-scores, numbers))
     ordered = scores[order]
-    is_other = _are_changes(numbers[order])
-    is_lower = is_other | _are_changes(ordered)
+    is_other = are_changes(numbers[order])
+    is_lower = is_other | are_changes(ordered)
     at = np.arange(len(order))
     first_of_source = np.maximum.accumulate(at * is_other)
     first_of_score = np.maximum.accumulate(at * is_lower)
     found = np.empty(len(order), np.int64)
     found[order] = 2 * ONE // (2 + first_of_score - first_of_source)
     return found
-
-
-def _are_changes(values: NDArray[np.signedinteger]) -> NDArray[np.bool_]:
-    """Return whether each value differs from the one before it; the first one does."""
-    are_changes = np.ones(len(values), np.bool_)
-    np.not_equal(values[1:], values[:-1], out=are_changes[1:])
-    return are_changes
 
 
 def passage_scores(ordinals: Int64s, numbers: NDArray[np.int32], chance: Int64s) -> Int64s:

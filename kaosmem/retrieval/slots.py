@@ -30,7 +30,6 @@ class Slots:
         self._full = GrowingArray(np.bool_)
         self._moved: dict[int, int] = {}  # ordinal -> slot, of entries after a higher ordinal
         self._empty = 0
-        self._order: Int64s | None = None
         self._newest = -1  # the highest ordinal ever given
 
     def __len__(self) -> int:
@@ -38,7 +37,9 @@ class Slots:
         return len(self._ordinals)
 
     def __contains__(self, ordinal: object) -> bool:
-        return isinstance(ordinal, int) and self.get(ordinal) >= 0
+        if not isinstance(ordinal, int) or not 0 <= ordinal <= self._newest:
+            return False
+        return bool(self.find_all(np.array([ordinal], np.int64))[0] >= 0)
 
     @property
     def used(self) -> int:
@@ -62,25 +63,16 @@ class Slots:
 
     def in_order(self) -> Int64s:
         """Return the slots of the entries in order of ordinals."""
-        if self._order is None:
-            slots = np.flatnonzero(self.are_full)
-            if self._moved:
-                slots = slots[np.argsort(self.ordinals[slots], kind="stable")]
-            self._order = slots
-        return self._order
-
-    def get(self, ordinal: int) -> int:
-        """Return the slot of an entry, -1 for an unknown ordinal."""
-        if not 0 <= ordinal <= self._newest:
-            return -1
-        return int(self.find_all(np.array([ordinal], np.int64))[0])
+        slots = np.flatnonzero(self.are_full)
+        if self._moved:
+            slots = slots[np.argsort(self.ordinals[slots], kind="stable")]
+        return slots
 
     def find(self, ordinal: int) -> int:
         """Return the slot of an entry. Raises KeyError for an unknown ordinal."""
-        slot = self.get(ordinal)
-        if slot < 0:
+        if ordinal not in self:
             raise unknown(ordinal)
-        return slot
+        return int(self.find_all(np.array([ordinal], np.int64))[0])
 
     def find_all(self, wanted: Int64s) -> Int64s:
         """Return the slots of ordinals, -1 for each unknown ordinal."""
@@ -115,12 +107,11 @@ class Slots:
         self._highest.extend(highest[1:])
         self._full.extend(np.ones(len(new), np.bool_))
         self._newest = int(highest[-1])
-        self._order = None
 
     def take_over(self, ordinals: Int64s) -> None:
         """Have these entries, in order of ordinals, and no others."""
-        self._ordinals.take_over(ordinals)
-        self._highest.take_over(ordinals.copy())
+        self._ordinals.extend(ordinals)
+        self._highest.extend(ordinals)
         self._full.extend(np.ones(len(ordinals), np.bool_))
         self._newest = int(ordinals.max(initial=-1))
 
@@ -129,8 +120,3 @@ class Slots:
         self._moved.pop(int(self.ordinals[slot]), None)
         self.are_full[slot] = False
         self._empty += 1
-        self._order = None
-
-    def own(self) -> None:
-        """Keep no memory of a dump."""
-        self._ordinals.own()

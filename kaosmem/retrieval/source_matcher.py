@@ -61,7 +61,7 @@ class SourceMatches:
 
     Args:
         counts: How often the query has each term that some entry has, by number.
-        beginnings: As for `asked_terms`.
+        beginnings: As for `QueryTerms.titles`.
     """
 
     def __init__(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.analysis import analyze
-from kaosmem.language.dates import day_of
 from kaosmem.language.rules import plain_rules_in
-from kaosmem.retrieval.bm25 import BM25, TIMES, idf_q16, length_codes, times_code
+from kaosmem.retrieval.bm25 import BM25, TIMES, idf_q16, length_codes
 from kaosmem.retrieval.columns import (
     Columns,
     GrowingArray,
@@ -25,6 +22,7 @@ from kaosmem.retrieval.columns import (
     unusable,
 )
 from kaosmem.retrieval.order import top
+from kaosmem.retrieval.query_terms import name_terms
 from kaosmem.retrieval.ranker import check_new
 from kaosmem.retrieval.scoring import bm25_scores
 from kaosmem.retrieval.segments import (
@@ -33,10 +31,8 @@ from kaosmem.retrieval.segments import (
     TIMES_MASK,
     Postings,
     Segment,
-    merged,
-    renumbered,
     segment_of,
-    slots_and_codes,
+    whole_segment,
 )
 from kaosmem.retrieval.slots import Slots
 from kaosmem.retrieval.term_reader import TermReader
@@ -52,18 +48,13 @@ if TYPE_CHECKING:
 
 _BATCH = 1_024
 """Entries that are read at a time."""
-_FEW = 8
-"""So many entries are sorted together. Fewer are indexed one by one."""
 _AVERAGE_BITS = 10
 _LEAST_STALE = 8_192
 """So many slots may be empty or out of order before the index is made anew."""
 
-IS_RULE, IS_QUESTION, HAS_TIMESTAMP = 1, 2, 4
-"""The bits of an entry's flags."""
 _NUMBERS: Mapping[str, DTypeLike] = {
-    "days": np.int32,
     "tokens": np.int64,
-    "flags": np.uint8,
+    "are_rules": np.uint8,
     "figures": np.int32,
 }
 """The columns that have one number for each entry."""
@@ -71,20 +62,11 @@ _RULE_CHARS = 4_096
 """Rules are looked for in so much of a text. A longer text is mostly pasted."""
 _NEVER_RULES = frozenset({"", "assistant", "tool"})
 """The roles that set no rules."""
-_QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # of Latin, Chinese, Arabic and Greek texts
-_BORDER = re.compile(r"(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)")
 
 
-def flags_of(item: Item) -> int:
-    """Return the flags of an item."""
-    flags = 0
-    if item.role not in _NEVER_RULES and any(plain_rules_in(item.text[:_RULE_CHARS])):
-        flags |= IS_RULE
-    if item.text.rstrip().endswith(_QUESTION_MARKS):
-        flags |= IS_QUESTION
-    if item.timestamp is not None:
-        flags |= HAS_TIMESTAMP
-    return flags
+def sets_rule(item: Item) -> bool:
+    """Return whether an item states a standing rule."""
+    return item.role not in _NEVER_RULES and any(plain_rules_in(item.text[:_RULE_CHARS]))
 
 
 def source_of(item: Item) -> str | None:
@@ -112,9 +94,8 @@ class TextIndex:
         titles: The numbers of the terms of each source's name, each once, by number of source.
         roles: The role of each slot.
         lengths: How many terms each slot has, 0 for an empty slot.
-        days: The day of each slot, as `date.toordinal` counts.
         tokens: How many tokens the item of each slot had when it came.
-        flags: IS_RULE, IS_QUESTION and HAS_TIMESTAMP, by slot.
+        are_rules: Whether each slot states a standing rule.
         figures: How many terms of each slot are made of digits alone.
     """
 
@@ -146,9 +127,8 @@ class TextIndex:
         self.titles.extend(np.empty(0, np.uint32), np.zeros(1, np.int64))  # of no source
         self.roles = Labels()
         self.lengths = GrowingArray(np.int32)
-        self.days = GrowingArray(np.int32)
         self.tokens = GrowingArray(np.int64)
-        self.flags = GrowingArray(np.uint8)
+        self.are_rules = GrowingArray(np.uint8)
         self.figures = GrowingArray(np.int32)
         self._codes = GrowingArray(np.uint16)  # of lengths
         self._postings = Postings(self.sequences)
@@ -196,35 +176,21 @@ class TextIndex:
         values, sizes = self._reader.read(items)
         self.slots.extend(ordinals)
         self.sequences.extend(values, sizes)
-        if len(items) < _FEW:
-            self._index_entries(first)
-        else:
-            self._index_batch(segment_of(values, sizes, first))
+        self._index(segment_of(values, sizes, first))
         self._note_lengths(sizes)
         self.figures.extend(self._count_figures(values, sizes))
-        self.days.extend(np.array([day_of(item).toordinal() for item in items], np.int32))
         self.tokens.extend(np.array([item.tokens for item in items], np.int64))
-        self.flags.extend(np.array(list(map(flags_of, items)), np.uint8))
+        self.are_rules.extend(np.array(list(map(sets_rule, items)), np.uint8))
         self.roles.extend([item.role for item in items])
         for name in self.sources.extend(list(map(source_of, items))):
             self._add_title(name)
         self._fill(first, items)
 
-    def _index_batch(self, segment: Segment) -> None:
+    def _index(self, segment: Segment) -> None:
         self.vocabulary.count(segment.terms, segment.frequencies)
         self._postings.add(segment)
         codes = segment.packed & TIMES_MASK
         self._most_times = max(self._most_times, 1 + int(codes.max(initial=0)))
-
-    def _index_entries(self, first: int) -> None:
-        """Index the few entries in slots from `first` on."""
-        for slot in range(first, len(self.sequences)):
-            times = Counter(self.sequences.of(slot).tolist())
-            numbers = np.array(list(times), np.uint32)
-            self.vocabulary.count(numbers, np.ones(len(numbers), np.int64))
-            self._postings.add_entry(slot, times)
-            most = max(times.values(), default=0)
-            self._most_times = max(self._most_times, 1 + times_code(most))
 
     def _note_lengths(self, sizes: Int64s) -> None:
         codes = length_codes(sizes)
@@ -239,8 +205,8 @@ class TextIndex:
         return np.bincount(rows[are_digits], minlength=len(sizes))
 
     def _add_title(self, name: str) -> None:
-        terms = [*self.analyze(name), *self.analyze(_BORDER.sub(" ", name))]
-        numbers = np.array(list(map(self.vocabulary.given, dict.fromkeys(terms))), np.uint32)
+        terms = dict.fromkeys(name_terms(name, self.analyze))
+        numbers = np.array(list(map(self.vocabulary.given, terms)), np.uint32)
         self.vocabulary.count_titles(numbers)
         self.titles.extend(numbers, np.array([len(numbers)]))
 
@@ -249,32 +215,19 @@ class TextIndex:
 
     def _detach(self, slot: int) -> None:
         """Take an entry out, whose slot stays empty, and forget the words that only it has."""
-        self._own()
+        self._postings.own()
         self.vocabulary.lose(np.unique(self.sequences.of(slot)))
         self._reader.forget()
         self.sequences.erase(slot)
         self._total_length -= int(self.lengths.values[slot])
-        self.lengths.values[slot] = 0
-        self._codes.values[slot] = 0
-        for name in _NUMBERS:
-            getattr(self, name).values[slot] = 0
+        for column in (self.lengths, self._codes, self.tokens, self.are_rules, self.figures):
+            column.put(slot, 0)
         source = self.sources.clear(slot)
         if source:
             self.vocabulary.lose_title(self.titles.of(source))
             self.titles.erase(source)
         self.roles.clear(slot)
         self.slots.empty(slot)
-
-    def _own(self) -> None:
-        """Keep no memory of a dump, which may have words that are to be forgotten."""
-        self._postings.own()
-        self.sequences.own()
-        self.titles.own()
-        self.slots.own()
-        self.sources.own()
-        self.roles.own()
-        for name in _NUMBERS:
-            getattr(self, name).own()
 
     def _settle(self) -> None:
         """Make the index anew from its own columns where too many slots are empty or moved."""
@@ -288,11 +241,15 @@ class TextIndex:
             return None
         return encode_columns(self._kind, self._frozen())
 
-    def load(self, data: bytes | memoryview) -> None:
-        """Take the entries of a dump into this index, which has none. Raises CorruptionError."""
+    def load(self, data: bytes | memoryview) -> Self:
+        """Take the entries of a dump into this index, which has none, and return it.
+
+        Raises CorruptionError.
+        """
         if not self._reader.is_ours:
             raise unusable("its terms are not those of the ranker's own analysis")
         self._restore(StoredColumns(data, self._kind))
+        return self
 
     def _frozen(self) -> Callable[[], Columns]:
         """Return a function that makes the columns of the entries as they are now.
@@ -324,12 +281,8 @@ class TextIndex:
         values, sizes = self.sequences.gathered(slots)
         title_values, title_sizes = self.titles.gathered(titles)
 
-        parts = self._postings.frozen()
-        new_slots = np.full(self.size, -1)
-        new_slots[slots] = np.arange(len(slots))
-
         def columns() -> Columns:
-            segment = renumbered(merged(parts), new_slots, places)
+            segment = whole_segment(places[values], sizes)
             frequencies = np.zeros(len(terms) + 1, np.int32)
             frequencies[segment.terms] = segment.frequencies
             return {
@@ -438,11 +391,10 @@ class TextIndex:
             The place of each posting's term among `numbers`, the slot of the entry, and how often
             it has the term.
         """
-        parts = self._postings.of(numbers)
-        sizes = [sum(map(len, own)) for own in parts]
-        places = np.repeat(np.arange(len(parts)), np.array(sizes, np.int64))
-        slots, codes = slots_and_codes(chain.from_iterable(parts))
-        times = TIMES[codes]
+        packed, sizes = self._postings.of(numbers)
+        places = np.repeat(np.arange(len(numbers)), sizes)
+        slots = (packed >> TIMES_BITS).astype(np.int64)
+        times = TIMES[packed & TIMES_MASK]
         if len(self) < self.size:
             is_there = self.slots.are_full[slots]
             return places[is_there], slots[is_there], times[is_there]

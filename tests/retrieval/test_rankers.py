@@ -44,8 +44,9 @@ def exact(index: TextIndex, ranked: list[tuple[int, float]]) -> list[tuple[int, 
 @pytest.fixture(autouse=True)
 def merged_and_settled_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have small indexes go through the changes of large ones."""
-    monkeypatch.setattr(segments, "_MAX_IN_TABLE", 64)
+    monkeypatch.setattr(segments, "_MAX_PENDING", 64)
     monkeypatch.setattr(segments, "_MAX_MERGED", 500)
+    monkeypatch.setattr(segments, "_SORTED_AT_ONCE", 16)
     monkeypatch.setattr(text_index, "_LEAST_STALE", 16)
     monkeypatch.setattr(scoring, "_SCORED_AT_ONCE", 16)
 
