@@ -470,6 +470,10 @@ class _ByProcess:
         return getattr(own, name)
 
 
+def _lines() -> turns.Queues:
+    return turns.Queues("a save is inside a save")
+
+
 @contextmanager
 def simulated(world: World) -> Iterator[None]:
     """Put the world in the place of the disk, the network, the clock, chance and threads."""
@@ -506,7 +510,7 @@ def simulated(world: World) -> Iterator[None]:
         patch.setattr(random, "SystemRandom", lambda: random.Random(next(numbers)))
         for module in (session_memory, forgetting):
             patch.setattr(module, "SHARED_SESSIONS", _ByProcess(SharedSessions))
-        patch.setattr(turns, "_LINES", _ByProcess(turns.Queues))
+        patch.setattr(turns, "_LINES", _ByProcess(_lines))
         for module in (local, log, objects):
             patch.setattr(module, "time", time)
         for function in (
