@@ -196,10 +196,9 @@ def test_survival_and_growth(capsys: pytest.CaptureFixture[str]) -> None:
             assert max(sizes) <= 1.0
             if kept:
                 assert all(survival[kind] == 1.0 for kind in SURVIVING)
-            if (
-                planted_in == 1
-            ):  # what the first summary names by itself moves to the list, and then none grows
+            if planted_in == 1:
+                # Facts that the first summary names by itself move to the list. Then it settles.
                 assert max(growth) <= 1.1
-                assert max(growth[2:]) <= 1.01
+                assert max(growth[2:]) <= 1.03
     with capsys.disabled():
         print("", *table, sep="\n")

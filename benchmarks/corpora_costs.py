@@ -2,10 +2,11 @@
 
     python -m benchmarks.corpora_costs [--questions 1000000] [--delay-ms 20] [--picture FILE]
 
-The terms come from runs of `benchmarks.bench_corpora --words 60 --s3`. Requests and bytes stored are
-worked out from the small run. The first read and the memory of a client grow on a line through the
-small and the large run. `check` compares this with what the other runs measured. Larger corpora are
-predictions. A question is a call of `candidates` and a context: 775 passages are read.
+The terms come from runs of `benchmarks.bench_corpora --words 60 --s3`. Requests are worked out from
+the passages that a question reads, and the bytes stored from the small run. The first read and the
+memory of a client grow on a line through the small and the large run. `check` compares this with
+what the other runs measured. Larger corpora are predictions. A question is a call of `candidates`
+and a context: 675 passages are read.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from math import ceil, exp, log
 from pathlib import Path
 
-READ = 775
+READ = 675
 """The passages that a question of the benchmark reads, at most."""
 ROWS_A_FILE = 1_048_576
 _FIRST = 3
@@ -65,7 +66,7 @@ class Run:
 SMALL = Run(10_000, 7.24, 93.5, 9.16, 430, 34.0, 358)
 MIDDLE = Run(100_000, 0, 485, 9.92, 1_721, 45.2, 385)
 LARGE = Run(1_000_000, 647, 755, 5.51, 2_659, 74.7, 481)
-PASSAGE_BYTES = 505
+PASSAGE_BYTES = 468
 """The mean size of a passage with its metadata, in the column that a question reads."""
 READ_BYTES = 65_536
 """The engine reads from an object store in blocks of so many bytes, at least."""
@@ -82,7 +83,6 @@ SEARCH_MS = 76.0
 class Model:
     """Costs by the number of passages, with terms from two runs."""
 
-    fixed_gets: float
     mb_a_get: float
     mb_a_passage: float
     cold_mb_fixed: float
@@ -98,7 +98,6 @@ class Model:
         cold_step = (cold[1] - cold[0]) / step
         client_step = (large.client_mb - small.client_mb) / step
         return cls(
-            fixed_gets=small.gets - _blocks(small.passages),
             mb_a_get=large.read_mb / large.gets,
             mb_a_passage=small.megabytes / small.passages,
             cold_mb_fixed=cold[0] - cold_step * small.passages,
@@ -108,8 +107,8 @@ class Model:
         )
 
     def gets(self, passages: int) -> float:
-        """Return the requests of a question: blocks that hold a passage, and those of the indices."""
-        return self.fixed_gets + _blocks(passages)
+        """Return the requests of a question: one for each block that holds one of its passages."""
+        return _blocks(passages)
 
     def gigabytes(self, passages: int) -> float:
         return self.mb_a_passage * passages / 1_000
