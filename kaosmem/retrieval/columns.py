@@ -283,8 +283,9 @@ class StoredColumns:
     def texts(self, name: str) -> list[str]:
         """Return a column of texts, each of them once."""
         found = _parsed(self.numbers(name, np.uint8).tobytes())
-        are_texts = isinstance(found, list) and {*map(type, found)} <= {str}
-        if not are_texts or len({*found}) != len(found):
+        if not isinstance(found, list) or not {*map(type, found)} <= {str}:
+            raise unusable(f"column {name!r} is no list of texts")
+        if len({*found}) != len(found):
             raise unusable(f"column {name!r} is no list of different texts")
         return found
 

@@ -60,15 +60,16 @@ class TermReader:
         if len(self._chunks) > _MAX_CHUNKS:
             self.forget()
         values = array("I")
-        ends = array("q", [0])
+        lengths = array("q")
         for item in items:
+            first = len(values)
             if item.key is not None:
                 own = {*self._numbers(item.text)}
                 about = self._numbers(key_words(item.key))
                 values.extend(number for number in about if number not in own)
             values.extend(self._numbers(item.text))
-            ends.append(len(values))
-        return np.array(values, np.uint32), np.diff(np.array(ends, np.int64))
+            lengths.append(len(values) - first)
+        return np.array(values, np.uint32), np.array(lengths, np.int64)
 
     @property
     def is_ours(self) -> bool:
