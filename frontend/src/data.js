@@ -95,12 +95,13 @@ export function arrivalOf(number, id) {
 export function requestOf(number) {
   const { request, shown } = turnData(number)
   if (!request) return null
-  const { skeleton } = request
+  const { form, parts } = request
   const digests = new Map(shown)
-  const own = value => partsOf(value, digests)
-  if (isText(skeleton)) return { messages: [{ role: 'text', parts: own(skeleton) }], system: null, prefix: 0 }
-  const messages = (skeleton.messages || []).map(each => messageOf(each, own))
-  return { messages, system: skeleton.system ? own(skeleton.system) : null, prefix: prefixOf(number, messages) }
+  // A text of the form is short, or the number of its parts after a zero character.
+  const own = text => (text.startsWith('\u0000') ? parts[Number(text.slice(1))] : [text]).map(each => partOf(each, digests))
+  if (typeof form === 'string') return { messages: [{ role: 'text', parts: own(form) }], system: null, prefix: 0 }
+  const messages = (form.messages || []).map(each => messageOf(each, own))
+  return { messages, system: form.system ? own(form.system) : null, prefix: prefixOf(number, messages) }
 }
 
 function prefixOf(number, messages) {
@@ -109,21 +110,15 @@ function prefixOf(number, messages) {
   if (!window || rebased) return 0
   const before = turns.slice(0, at).reverse().find(each => each.window === window)
   const { request } = before ? turnData(before.n) : {}
-  return request && request.skeleton.messages ? Math.min(request.skeleton.messages.length, messages.length) : 0
+  return request && request.form.messages ? Math.min(request.form.messages.length, messages.length) : 0
 }
 
-// A text is short, or stands as its parts under a name that no other object has.
-const isText = value => typeof value === 'string' || Array.isArray(value?.['\u0000'])
-
-function partsOf(value, digests) {
-  if (typeof value === 'string') return [{ text: value }]
-  return value['\u0000'].map(part => {
-    if (typeof part === 'string') return { text: part }
-    const [id, leaf, start, stop] = part
-    const item = itemOf(id, digests.get(id))
-    if (!item) return { text: '(erased or not in the session)', id }
-    return { text: slice(item.leaves ? item.leaves[leaf] : item.text, start, stop), id }
-  })
+function partOf(part, digests) {
+  if (typeof part === 'string') return { text: part }
+  const [id, leaf, start, stop] = part
+  const item = itemOf(id, digests.get(id))
+  if (!item) return { text: '(erased or not in the session)', id }
+  return { text: slice(item.leaves ? item.leaves[leaf] : item.text, start, stop), id }
 }
 
 // Offsets count characters, as in Python. JavaScript counts those beyond U+FFFF twice.
@@ -131,11 +126,13 @@ function slice(text, start, stop) {
   return /[\ud800-\udfff]/.test(text) ? [...text].slice(start, stop).join('') : text.slice(start, stop)
 }
 
+const textOfParts = parts => parts.map(each => each.text).join('')
+
 function messageOf(message, own) {
   const parts = []
   const walk = (value, name) => {
-    if (isText(value)) {
-      if (name === 'type') parts.push({ label: String(value) })
+    if (typeof value === 'string') {
+      if (name === 'type') parts.push({ label: textOfParts(own(value)) })
       else if (name !== 'role') {
         if (!['', 'content', 'text'].includes(name)) parts.push({ label: `${name}:` })
         parts.push(...own(value))
@@ -146,7 +143,7 @@ function messageOf(message, own) {
   }
   const { role, ...rest } = message
   walk(rest, '')
-  return { role: role || message.type || '', parts }
+  return { role: role || (message.type ? textOfParts(own(message.type)) : ''), parts }
 }
 
 // What came, went, was replaced by a newer version, or moved between two turns.

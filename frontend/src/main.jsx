@@ -15,6 +15,8 @@ const TABS = [
   ['session', 'Session'],
 ]
 
+const tokens = number => `${count(number)} token${number === 1 ? '' : 's'}`
+
 const NO_FILTERS = { section: '', reason: '', source: '', text: '' }
 
 function App() {
@@ -196,7 +198,7 @@ function Items({ turn, which, filters, setFilters, open, setOpen }) {
       <option value="">all</option>{[...new Set([...values, filters[name]])].filter(Boolean).map(value => <option key={value} value={value}>{value}</option>)}
     </select></label>
   )
-  const tokens = rows.reduce((sum, row) => sum + (row.tokens || 0), 0)
+  const sum = rows.reduce((all, row) => all + (row.tokens || 0), 0)
   return (
     <>
       <form class="filters" onSubmit={event => event.preventDefault()}>
@@ -205,7 +207,7 @@ function Items({ turn, which, filters, setFilters, open, setOpen }) {
         {sources.length > 0 && choice('source', sources, 'Source')}
         <label class="grow">Text <input id="find" type="search" value={asked} placeholder="words of an item" onInput={event => setAsked(event.currentTarget.value)} /></label>
         {Object.values(filters).some(Boolean) && <button type="button" onClick={() => { setAsked(''); setFilters(NO_FILTERS) }}>Clear</button>}
-        <output class="quiet">{count(rows.length)} of {count(all.length)}, {count(tokens)} tokens</output>
+        <output class="quiet">{count(rows.length)} of {count(all.length)}, {count(sum)} tokens</output>
       </form>
       <VirtualList rows={rows} height={ROW()} label={which === 'out' ? 'Items left out, nearest first' : 'Items in the window, in order'}
         selected={open} onSelect={row => setOpen(row.id)} draw={row => <Row row={row} />}
@@ -243,7 +245,7 @@ function Row({ row, note }) {
       </span>
       <span class="line">{textOf(item).slice(0, 400)}</span>
       {!row.included && (row.gap > 0 || row.lacking != null) && (
-        <span class="gap">lacked {[row.lacking != null && `${count(row.lacking)} tokens`, row.gap > 0 && `${row.gap.toFixed(2)} score`].filter(Boolean).join(' or ')}</span>
+        <span class="gap">lacked {[row.lacking != null && tokens(row.lacking), row.gap > 0 && `${row.gap.toFixed(2)} score`].filter(Boolean).join(' or ')}</span>
       )}
     </>
   )
@@ -263,7 +265,7 @@ function Details({ id, turn, close, setOpen }) {
       <div class="aside-head"><h2>{item ? item.source || item.key || item.section : 'Item'}</h2><button type="button" onClick={close} aria-label="Close the item">×</button></div>
       {found && <p><Chip reason={found.reason} included={found.included} /> in turn {turn.n}
         {found.rank != null && <>, rank {count(found.rank)}</>}{found.score != null && <>, score {found.score.toFixed(2)}</>}
-        {!found.included && found.lacking != null && <>. It lacked {count(found.lacking)} tokens{found.gap > 0 && <> or {found.gap.toFixed(2)} score</>}</>}.
+        {!found.included && found.lacking != null && <>. It lacked {tokens(found.lacking)}{found.gap > 0 && <> or {found.gap.toFixed(2)} score</>}</>}.
         {found.sameAs && <> It gave way to <Link id={found.sameAs} setOpen={setOpen} /></>}</p>}
       {arrival && <p>It came in with turn {count(arrival.n)}: <Chip reason={arrival.reason} included />{arrival.rank != null && <>, rank {count(arrival.rank)}</>}{arrival.score != null && <>, score {arrival.score.toFixed(2)}</>}.</p>}
       {found && <p class="quiet">{session.reasons[decided.reason]}.</p>}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -14,40 +14,26 @@ CHANGES = "in", "out", "replaced", "replacing", "moved"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference between the items of two turns.
+    """The difference between the items of two turns. It prints as the number of changes by kind.
 
     Attributes:
-        came, went: Items that only one of them shows.
-        replaced: An item that went, and the item with the same key that came.
-        moved: Items that stand in another order.
+        changes: The changed items, each after its change, one of `CHANGES`. A `replaced` item is
+            followed by the `replacing` one, which has its key.
     """
 
-    came: tuple[Item, ...] = ()
-    went: tuple[Item, ...] = ()
-    replaced: tuple[tuple[Item, Item], ...] = ()
-    moved: tuple[Item, ...] = ()
-    same: int = 0
+    changes: tuple[tuple[str, Item], ...]
 
     def __str__(self) -> str:
-        counts = {
-            "in": len(self.came),
-            "out": len(self.went),
-            "replaced": len(self.replaced),
-            "moved": len(self.moved),
-        }
-        return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "none"
+        counts = []
+        for change in CHANGES:
+            items = self.items(change)
+            if items and change != "replacing":
+                counts.append(f"{len(items):,} {change}")
+        return ", ".join(counts) or "none"
 
-    def changes(self) -> Iterator[tuple[str, Item]]:
-        """Yield each changed item after one of `CHANGES`."""
-        for item in self.came:
-            yield "in", item
-        for item in self.went:
-            yield "out", item
-        for old, new in self.replaced:
-            yield "replaced", old
-            yield "replacing", new
-        for item in self.moved:
-            yield "moved", item
+    def items(self, change: str) -> list[Item]:
+        """Return the items with a change, one of `CHANGES`."""
+        return [item for kind, item in self.changes if kind == change]
 
 
 def difference(before: Sequence[Item], after: Sequence[Item]) -> Difference:
@@ -62,22 +48,20 @@ def difference(before: Sequence[Item], after: Sequence[Item]) -> Difference:
     old = {item.id for item in before}
     now = {item.id for item in after}
     came = [item for item in after if item.id not in old]
-    went = [item for item in before if item.id not in now]
-    by_key = {(item.section, item.key): item for item in came}
-    replaced = []
-    for item in went:
-        successor = by_key.get((item.section, item.key))
-        if item.key is not None and successor is not None:
-            replaced.append((item, successor))
-    paired = {item.id for pair in replaced for item in pair}
+    by_key = {(item.section, item.key): item for item in came if item.key is not None}
+    went = []
+    pairs = []
+    for item in before:
+        newer = by_key.get((item.section, item.key))
+        if item.id not in now and newer is not None:
+            pairs += [("replaced", item), ("replacing", newer)]
+        elif item.id not in now:
+            went.append(("out", item))
+    paired = {item.id for _, item in pairs}
     kept = _kept([item.id for item in before], [item.id for item in after])
-    return Difference(
-        tuple(item for item in came if item.id not in paired),
-        tuple(item for item in went if item.id not in paired),
-        tuple(replaced),
-        tuple(item for item in after if item.id in old and item.id not in kept),
-        len(kept),
-    )
+    new = [("in", item) for item in came if item.id not in paired]
+    moved = [("moved", item) for item in after if item.id in old and item.id not in kept]
+    return Difference((*new, *went, *pairs, *moved))
 
 
 def _kept(before: Sequence[str], after: Sequence[str]) -> set[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html import escape
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kaosmem.assembly.allocation import FRAME
@@ -126,7 +125,7 @@ def _changes(turn: Seen) -> Iterator[_Line]:
     found = difference(turn.before, turn.items)
     yield _Line("")
     yield _Line(f"since the turn before: {found}", "head")
-    for change, item in islice(found.changes(), _SHOWN_ITEMS):
+    for change, item in found.changes[:_SHOWN_ITEMS]:
         yield _Line(f"{change}  {preview(item.text, _HTML_COLUMNS)}", item=item)
 
 

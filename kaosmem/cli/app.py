@@ -340,28 +340,26 @@ def diff(
         typer.Option(metavar="A B", help="The turns, from 1. Negative numbers count from the end."),
     ] = (-2, -1),
     namespace: Namespace = "default",
-    as_json: AsJson = False,
 ) -> None:
     """Print which items came, went, were replaced or moved between two stored turns."""
     from kaosmem.cli.turns import print_difference
 
-    _run(print_difference(url, namespace, turns, as_json=as_json))
+    _run(print_difference(url, namespace, turns))
 
 
 @app.command(short_help="Follow a session's turns on the terminal.")
 def top(
     url: SessionUrl,
-    once: Annotated[bool, typer.Option("--once", help="Print the newest turn and end.")] = False,
     namespace: Namespace = "default",
 ) -> None:
-    """Show the newest turn of a session, again after each save, until Ctrl+C.
+    """Show the newest turn of a session, again after each save, until Ctrl+C. A pipe gets it once.
 
     It prints the tokens by section, the cached prefix, the best items that are in and the nearest
     ones that are out.
     """
     from kaosmem.cli.turns import follow
 
-    _run(follow(url, namespace, once=once))
+    _run(follow(url, namespace))
 
 
 @app.command(short_help="Print what a budget buys for a session's own questions.")
@@ -434,7 +432,7 @@ def view(
     """Show a session's turns as a page: the window as sent, reasons, scores, and what changed.
 
     The file holds all turns and texts, and asks no network. --serve shows a running agent's session
-    as it grows, at an address with a token: a random one, or that of KAOSMEM_VIEW_TOKEN.
+    as it grows, at an address with a random token.
     """
     from kaosmem.cli import view as viewing
 

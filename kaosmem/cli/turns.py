@@ -6,23 +6,20 @@ import asyncio
 import sys
 from collections.abc import Hashable
 
-from kaosmem.assembly.difference import CHANGES, difference
+from kaosmem.assembly.difference import difference
 from kaosmem.cli.report import print_report
 from kaosmem.cli.sessions import check_stored, opened, split_url
-from kaosmem.cli.terminal import clear_screen, write, write_json, write_table
+from kaosmem.cli.terminal import clear_screen, write, write_table
 from kaosmem.display import preview
 from kaosmem.persistence.storage.places import fingerprint
 from kaosmem.session.tracing import Replay
-from kaosmem.types import JSONValue
 
 _COLUMNS = "change", "section", "item", "tokens"
 _LISTED = 8
 _PAUSE_S = 1.0
 
 
-async def print_difference(
-    url: str, namespace: str, numbers: tuple[int, int], *, as_json: bool
-) -> None:
+async def print_difference(url: str, namespace: str, numbers: tuple[int, int]) -> None:
     """Print the difference of two stored turns: its sums, and a line for each item.
 
     Raises:
@@ -33,29 +30,19 @@ async def print_difference(
         turns = [replay.turn(number).number for number in numbers]
         before, after = [replay.seen(number) for number in turns]
     found = difference(before.items, after.items)
-    if as_json:
-        changed: dict[str, JSONValue] = {"turns": [*turns], "used": [before.used, after.used]}
-        for change in CHANGES:
-            changed[change] = [item.id for kind, item in found.changes() if kind == change]
-        write_json(changed)
-        return
     tokens = f"{before.used:,} and {after.used:,} tokens"
     write(f"turn {turns[0]} to turn {turns[1]}: {found}; {tokens}\n")
     rows = []
-    for change, item in found.changes():
+    for change, item in found.changes:
         rows.append((change, item.section, preview(item.text), f"{item.tokens:,}"))
     write_table("changes", _COLUMNS, rows)
 
 
-async def follow(url: str, namespace: str, *, once: bool) -> None:
-    """Print the newest turn of a session, again after each save.
-
-    Args:
-        once: Print it once. A pipe gets it once, too.
-    """
+async def follow(url: str, namespace: str) -> None:
+    """Print the newest turn of a session, on a terminal again after each save."""
     root, session_id = split_url(url)
     await check_stored(root, session_id, namespace)
-    once = once or not sys.stdout.isatty()
+    is_terminal = sys.stdout.isatty()
     seen: Hashable = None
     while True:
         files = await asyncio.to_thread(fingerprint, root, session_id, namespace)
@@ -63,18 +50,18 @@ async def follow(url: str, namespace: str, *, once: bool) -> None:
             seen = files
             async with opened(url, namespace) as memory:
                 replay = Replay(memory._session)
-            if not once:
+            if is_terminal:
                 clear_screen()
             _print_newest(session_id, replay)
-        if once:
+        if not is_terminal:
             return
         await asyncio.sleep(_PAUSE_S)
 
 
 def _print_newest(session_id: str, replay: Replay) -> None:
     """Print the sums of all turns, then the newest turn with its best items and misses."""
-    sent = sum(turn.data["used"] for turn in replay.turns)
-    cached = sum(turn.data["prefix_tokens"] for turn in replay.turns)
+    sent = sum(turn.sums["used"] for turn in replay.turns)
+    cached = sum(turn.sums["prefix_tokens"] for turn in replay.turns)
     sums = f"{len(replay.turns):,} turns, {sent:,} tokens sent, {cached:,} of them cached"
     write(f"session {session_id}: {sums}\n")
     if not replay.turns:

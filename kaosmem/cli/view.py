@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from kaosmem.cli.sessions import check_stored, opened, split_url
@@ -10,10 +9,7 @@ from kaosmem.cli.terminal import write
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.view.data import page_data
 from kaosmem.view.page import html_page
-from kaosmem.view.serve import LivePage, check_token, serve_page
-
-TOKEN_VARIABLE = "KAOSMEM_VIEW_TOKEN"
-"""The environment variable with the token of a live page. Processes can read arguments."""
+from kaosmem.view.serve import LivePage, serve_page
 
 
 async def write_page(url: str, namespace: str, output: Path) -> None:
@@ -39,12 +35,11 @@ async def serve(url: str, namespace: str, *, host: str, port: int) -> None:
     """Serve the page of a session until the process is told to stop.
 
     Raises:
-        InvalidArgumentError: If the token or the address is not valid.
+        InvalidArgumentError: If the address is not valid.
         MissingExtraError: If the extra `view` is not installed.
         KaosmemError: If the session cannot be read.
     """
-    token = check_token(os.environ.get(TOKEN_VARIABLE))
     root, session_id = split_url(url)
     await check_stored(root, session_id, namespace)
     page = LivePage(root, session_id, namespace)
-    await serve_page(page, host, port, token, lambda address: write(f"open {address}\n"))
+    await serve_page(page, host, port, lambda address: write(f"open {address}\n"))

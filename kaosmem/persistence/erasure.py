@@ -194,7 +194,7 @@ def _items_in(value: object) -> Iterator[dict[str, Any]]:
 def _named_in(stored: Mapping[str, Any]) -> set[str]:
     """Return the ids of the items that a turn of the trace decides on."""
     match stored.get("turn"):
-        case {"decisions": list(rows)}:
+        case {"seen": {"decisions": list(rows)}}:
             return {row[0] for row in rows}
     return set()
 

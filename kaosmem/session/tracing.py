@@ -8,6 +8,7 @@ from kaosmem.assembly.context import Context
 from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import Why
 from kaosmem.errors import NotFoundError
+from kaosmem.language.query import Query
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.saving.past import stored_versions
 from kaosmem.trace.trace import KEPT_TURNS
@@ -45,7 +46,7 @@ def unstored_items(session: OpenSession, context: Context, visible: Collection[s
 def turns_of(session: OpenSession) -> list[Turn]:
     """Return all turns that are kept, oldest first. This reads files. Raises CorruptionError."""
     archived = session.log.archive() if session.trace.stored else []
-    return session.trace.all_turns(archived, session.saver.unpurged)
+    return session.trace.turns(archived, session.saver.unpurged, with_unsaved=True)
 
 
 class Replay:
@@ -77,7 +78,17 @@ class Replay:
         items += [version.item for version in archived]
         for _, live in session.roster.all_sections():
             items += live
-        self.known = KnownItems(items, ended)
+        self._session = session
+        self.known = KnownItems(items, ended, self._place)
+
+    def _place(self, query: str, item: Item) -> tuple[int, float] | tuple[None, None]:
+        """Return the rank and the score that an item has for a query today."""
+        session = self._session
+        section = session.sections.get(item.section)
+        if section is None or item.id not in section:
+            return None, None
+        asked = Query.read(query, session.clock, session.past_cues)
+        return section.proposer.place(asked, item.id)
 
     def turn(self, number: int) -> Turn:
         """Return a turn; -1 is the last one. Raises NotFoundError for one that is not kept."""
@@ -92,7 +103,7 @@ class Replay:
 
     def seen(self, number: int) -> Seen:
         """Return a turn that says why. Raises NotFoundError if it is not kept, or was erased."""
-        return self.turn(number).seen(self.known)
+        return self.turn(number).as_seen(self.known)
 
     def request(self, number: int) -> JSONValue:
         """Return the request of a turn: a text, or messages with their system.

@@ -1,15 +1,15 @@
 """A request as references to the texts of items, and back, byte for byte.
 
-A request repeats the texts of the items that it shows. A trace keeps a skeleton of the request, in
-which each long text is replaced by its parts: literal text, such as a header, or a reference to a
-slice of an item's text.
+A request repeats the texts of the items that it shows. A trace keeps the form of the request, in
+which a number stands for each long text, and the parts of these texts: literal text, such as a
+header, or a reference to a slice of an item's text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
-from os.path import commonprefix
 from typing import Any
 
 from kaosmem.arguments import json_text
@@ -22,12 +22,8 @@ from kaosmem.types.items import Item
 _MIN_CHARS = 16
 """Shorter texts are kept as they are: a reference would take as many characters."""
 
-_ANCHOR_CHARS = 24
-_PARTS = "\0"
-"""The name of the parts of a text in a skeleton: `{"\\0": [part, ...]}`.
-
-Own names that begin so get it once more.
-"""
+_PLACE = "\0"
+"""A text of a form that begins so has its parts elsewhere. Their number follows."""
 
 
 def request_of(rendered: Rendered) -> JSONValue:
@@ -42,16 +38,89 @@ def request_bytes(request: JSONValue) -> bytes:
     return (request if isinstance(request, str) else json_text(request)).encode()
 
 
-def digest_of(request: JSONValue) -> str:
-    """Return the SHA-256 of the bytes of a request."""
+def _digest(request: JSONValue) -> str:
     return sha256(request_bytes(request)).hexdigest()
 
 
-class Splitter:
-    """Splits a request into literal texts and references to the texts of items.
+def split(request: JSONValue, items: Iterable[Item]) -> dict[str, JSONValue]:
+    """Return a request without the texts of items, as a trace keeps it.
 
     Args:
         items: The items that the request shows, in order.
+
+    Returns:
+        The form of the request, the parts of its long texts, and the digest of its bytes.
+    """
+    texts = _ShownTexts(items)
+    parts: list[JSONValue] = []
+
+    def placed(text: str) -> str:
+        if len(text) < _MIN_CHARS and not text.startswith(_PLACE):
+            return text
+        parts.append(texts.parts_of(text))
+        return f"{_PLACE}{len(parts) - 1}"
+
+    form = _with_texts(request, placed)
+    return {"form": form, "parts": parts, "sha256": _digest(request)}
+
+
+def join(stored: Mapping[str, Any], items: Iterable[Item]) -> JSONValue:
+    """Return the request that `split` took apart.
+
+    Args:
+        items: The items that the request shows.
+
+    Raises:
+        CorruptionError: If an item is not there as it was.
+    """
+    texts = {item.id: texts_of(item) for item in items}
+
+    def written(text: str) -> str:
+        if not text.startswith(_PLACE):
+            return text
+        whole = ""
+        for part in stored["parts"][int(text.removeprefix(_PLACE))]:
+            if isinstance(part, str):
+                whole += part
+            else:
+                item_id, place, start, stop = part
+                whole += texts[item_id][place][start:stop]
+        return whole
+
+    request = None
+    with suppress(IndexError, KeyError, TypeError, ValueError):
+        request = _with_texts(stored["form"], written)
+    if request is None or _digest(request) != stored["sha256"]:
+        raise CorruptionError(
+            "the request of a stored turn cannot be put together: an item that it showed is not "
+            "there as it was"
+        )
+    return request
+
+
+def texts_of(item: Item) -> list[str]:
+    """Return the texts of an item, in order: its text, or those in its blocks."""
+    found: list[str] = []
+    _with_texts(content_json(item.content), found.append)
+    return found
+
+
+def _with_texts(value: Any, change: Callable[[str], Any]) -> Any:
+    """Return a JSON value with each of its texts changed. The names of objects stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {name: _with_texts(inner, change) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_texts(inner, change) for inner in value]
+    return value
+
+
+class _ShownTexts:
+    """The texts of the items that a request shows, to be found in it.
+
+    Args:
+        items: The items in the order in which they are shown.
     """
 
     def __init__(self, items: Iterable[Item]) -> None:
@@ -63,17 +132,8 @@ class Splitter:
                     self._leaves.append((item.id, place, text))
                     self._whole.setdefault(text, (item.id, place))
 
-    def split(self, value: Any) -> JSONValue:
-        """Return the skeleton of a value."""
-        if isinstance(value, str):
-            return value if len(value) < _MIN_CHARS else {_PARTS: self._parts_of(value)}
-        if isinstance(value, Mapping):
-            return {_escaped(name): self.split(inner) for name, inner in value.items()}
-        if isinstance(value, list | tuple):
-            return [self.split(inner) for inner in value]
-        return value
-
-    def _parts_of(self, text: str) -> list[JSONValue]:
+    def parts_of(self, text: str) -> list[JSONValue]:
+        """Return the parts of a text: literal texts, and slices `[item id, place, start, stop]`."""
         known = self._whole.get(text)
         if known is not None:
             return [[*known, 0, len(text)]]
@@ -93,78 +153,13 @@ class Splitter:
 def _matches(leaf: str, text: str, begin: int) -> Iterator[tuple[int, int, int]]:
     """Yield where parts of an item's text stand: its offset, the text's offset, the length.
 
-    A text stands whole, or line by line as a layout indents it, or with its middle cut out.
+    A text stands whole, or line by line, as a layout indents it.
     """
-    at = text.find(leaf, begin)
-    if at >= 0:
-        yield 0, at, len(leaf)
-        return
+    lines = [leaf] if leaf in text[begin:] else leaf.splitlines(keepends=True)
     start = 0
-    for line in leaf.splitlines(keepends=True):
-        place = start
+    for line in lines:
+        at = text.find(line, begin) if len(line) >= _MIN_CHARS else -1
+        if at >= 0:
+            yield start, at, len(line)
+            begin = at + len(line)
         start += len(line)
-        while start - place >= _ANCHOR_CHARS:
-            at = text.find(leaf[place : place + _ANCHOR_CHARS], begin)
-            if at < 0:
-                place += _ANCHOR_CHARS
-                continue
-            rest = text[at : at + len(leaf) - place]
-            length = len(commonprefix([leaf[place:], rest]))  # noqa: RUF071
-            yield place, at, length
-            begin = at + length
-            place += length
-
-
-def texts_of(item: Item) -> list[str]:
-    """Return the texts of an item, in a fixed order: its text, or those in its blocks."""
-    found: list[str] = []
-    left: list[Any] = [content_json(item.content)]
-    while left:
-        value = left.pop()
-        if isinstance(value, str):
-            found.append(value)
-        elif isinstance(value, Mapping):
-            left.extend(value.values())
-        elif isinstance(value, list | tuple):
-            left.extend(value)
-    return found
-
-
-def _escaped(name: str) -> str:
-    return _PARTS + name if name.startswith(_PARTS) else name
-
-
-def join(skeleton: Any, items: Mapping[str, Item]) -> Any:
-    """Return the value that `Splitter.split` took apart.
-
-    Args:
-        items: The items by id, with at least those that the skeleton refers to.
-
-    Raises:
-        CorruptionError: If the skeleton refers to a text that no item has.
-    """
-    texts = {item_id: texts_of(item) for item_id, item in items.items()}
-    try:
-        return _joined(skeleton, texts)
-    except (IndexError, KeyError, TypeError, ValueError):
-        raise CorruptionError(
-            "a stored turn refers to a text that its session does not hold; its items changed or "
-            "were erased since"
-        ) from None
-
-
-def _joined(value: Any, texts: Mapping[str, Sequence[str]]) -> Any:
-    if isinstance(value, list):
-        return [_joined(inner, texts) for inner in value]
-    if not isinstance(value, dict):
-        return value
-    if _PARTS not in value:
-        return {name.removeprefix(_PARTS): _joined(inner, texts) for name, inner in value.items()}
-    written = ""
-    for part in value[_PARTS]:
-        if isinstance(part, str):
-            written += part
-        else:
-            item_id, place, start, stop = part
-            written += texts[item_id][place][start:stop]
-    return written

@@ -30,8 +30,8 @@ def turn_entry(turn: Turn) -> dict[str, JSONValue]:
     """Return a turn as a log and an archive file hold it."""
     return {
         "id": f"~turn-{turn.number}",
-        "created_at": turn.data["at"],
-        "sources": [*turn.sources],
+        "created_at": turn.sums["at"],
+        "sources": turn.named,
         "turn": dict(turn.data),
         "number": turn.number,
     }
@@ -42,10 +42,9 @@ def turn_of(stored: Mapping[str, Any]) -> Turn:
     match stored:
         case {
             "number": int(number),
-            "turn": {"at": str(), "sections": dict(), "guests": list()} as data,
-            "sources": list(sources),
+            "turn": {"sums": {"at": str(), "sections": dict()}, "guests": list()} as data,
         } if number > 0:
-            return Turn(number, data, sources)
+            return Turn(number, data)
     raise CorruptionError("a stored turn makes no sense; bring the session back from a copy")
 
 
@@ -151,27 +150,29 @@ class Trace:
         each = self._kept.get(number)
         return each.context if isinstance(each, Assembly) else None
 
-    def all_turns(self, archived: Iterable[Entry], forgotten: Container[str] = ()) -> list[Turn]:
-        """Return all turns that are kept anywhere, oldest first, without forgotten items.
+    def turns(
+        self,
+        archived: Iterable[Entry],
+        forgotten: Container[str] = (),
+        *,
+        with_unsaved: bool = False,
+    ) -> list[Turn]:
+        """Return the turns of archive files and of the log, oldest first, without forgotten items.
 
         Args:
             archived: The entries of the archive files.
+            with_unsaved: Return the turns of this process that are not saved, too.
         """
-        turns = {turn.number: turn for turn in self.stored_turns(archived, forgotten)}
-        for number in sorted(self._kept):
-            if number not in turns:
-                turns[number] = self._turn(number).without(forgotten)
-        return [turns[number] for number in sorted(turns)]
-
-    def stored_turns(self, archived: Iterable[Entry], forgotten: Container[str]) -> list[Turn]:
-        """Return the turns of archive files and of the log, without forgotten items."""
         turns = {}
-        for name, data in archived:
-            if name == TRACE_SECTION:
-                turn = turn_of(data)
+        for entry in archived:
+            if is_turn(entry):
+                turn = turn_of(entry[1])
                 turns[turn.number] = turn
         for turn in self.held:
             turns[turn.number] = turn
+        for number in self._kept if with_unsaved else ():
+            if number not in turns:
+                turns[number] = self._turn(number)
         return [turns[number].without(forgotten) for number in sorted(turns)]
 
     # Turns in the log.
@@ -187,7 +188,7 @@ class Trace:
         """Return the unsaved turns, as the log holds them."""
         if not self.has_unsaved:
             return []
-        unsaved = [number for number in sorted(self._kept) if number > self._drained]
+        unsaved = [number for number in self._kept if number > self._drained]
         self._drained = self.total
         return [turn_entry(self._turn(number)) for number in unsaved]
 
@@ -198,11 +199,12 @@ class Trace:
             stored: The trace as the log has it now, if it was read.
         """
         before = self.stored
-        if stored is not None:
+        if stored is None:
+            for each in theirs:
+                self.apply(each)
+        else:
             self.held = list(stored.held)
             self.stored = stored.stored
-        for each in theirs if stored is None else ():
-            self.apply(each)
         self._drained = self.stored
         moved = self.stored - before
         if moved:
@@ -214,9 +216,7 @@ class Trace:
 
     def go_back(self, stored: Trace) -> None:
         """Drop the unsaved turns, and go on from the log."""
-        self.held = list(stored.held)
-        self.stored = stored.stored
-        self._drained = stored.stored
+        self.follow((), stored)
         self._let_go_of_all()
 
     def forget(self, item_ids: Container[str]) -> None:
@@ -225,7 +225,7 @@ class Trace:
         Contexts hold texts, so turns take their place.
         """
         self.held = [each.without(item_ids) for each in self.held]
-        for number in sorted(self._kept):
+        for number in self._kept:
             self._kept[number] = self._turn(number).without(item_ids)
         self._last = {}
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport
 from kaosmem.assembly.seen import Cutoff, Seen
@@ -16,7 +16,7 @@ from kaosmem.display import listed
 from kaosmem.errors import CorruptionError, NotFoundError
 from kaosmem.filters import parse_filter
 from kaosmem.names import shown as shown_name
-from kaosmem.trace.request import Splitter, digest_of, join, request_of
+from kaosmem.trace.request import join, request_of, split
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, item_dict, item_of_dict
 
@@ -32,12 +32,13 @@ _PLAIN = (
     "appended",
 )
 """The attributes of a context that a turn keeps as they are. They say nothing of an item."""
-_SUMS = ("at", "seconds", *_PLAIN, "sections", "items", "left_out")
-"""The fields that are left of a turn that showed an erased item."""
 _ROW = "item_id", "section", "reason", "rank", "score", "tokens", "lacking", "same_as"
 """The attributes of a decision that a turn keeps, in this order."""
 _MIN_SAID_CHARS = 12
 """A query that has so much of an item's text, or is so much of it, goes when the item is erased."""
+
+
+Place: TypeAlias = Callable[[str, Item], tuple[int, float] | tuple[None, None]]
 
 
 class KnownItems:
@@ -46,9 +47,12 @@ class KnownItems:
     Args:
         items: All versions at hand. Of one item, the last one is its newest.
         ended: The times at which items were removed or replaced, by id.
+        place: Returns the rank and the score that an item has for a query today, None for an item
+            that does not match.
     """
 
-    def __init__(self, items: Sequence[Item], ended: Mapping[str, datetime]) -> None:
+    def __init__(self, items: Sequence[Item], ended: Mapping[str, datetime], place: Place) -> None:
+        self.place = place
         self.by_id = {item.id: item for item in items}
         self.ended = ended
         self.versions = {(item.id, digest(item)): item for item in items}
@@ -62,55 +66,61 @@ class KnownItems:
 class Turn:
     """One turn of a session, as its trace keeps it. It holds no text of an item.
 
-    number: the first turn of a session is 1. data: the turn as JSON values. sources: ids of the
-        items that it rests on. If one of them is erased, only sums are left of the turn.
+    number: the first turn of a session is 1. data: the turn as JSON values: its `sums`, the items
+        of sources that it keeps as `guests`, and all that names an item as `seen`. If an item that
+        the turn rests on is erased, `seen` goes.
     """
 
     number: int
     data: Mapping[str, Any] = field(repr=False)
-    sources: Sequence[str] = field(default=(), repr=False)
 
     @property
     def is_erased(self) -> bool:
         """Whether the turn showed an item that was erased since. Its sums are left."""
-        return "decisions" not in self.data
+        return "seen" not in self.data
 
     @property
-    def sums(self) -> dict[str, Any]:
+    def sums(self) -> Mapping[str, Any]:
         """The figures of the turn, which say nothing of an item."""
-        return {name: self.data[name] for name in _SUMS}
+        sums: Mapping[str, Any] = self.data["sums"]
+        return sums
 
     @property
-    def details(self) -> dict[str, Any]:
-        """The decisions, the request and the rest that an erased turn lacks."""
-        found = {name: value for name, value in self.data.items() if name not in _SUMS}
-        del found["guests"]
-        return found
+    def seen(self) -> Mapping[str, Any]:
+        """The decisions, the request and all else that an erased turn lacks."""
+        seen: Mapping[str, Any] = self.data.get("seen", {})
+        return seen
+
+    @property
+    def named(self) -> list[str]:
+        """The ids of the items that it names, among which `verify` looks for erased ones."""
+        decided = (row[0] for row in self.seen.get("decisions", ()))
+        return sorted({*self.seen.get("rests_on", ()), *decided})
 
     def query(self, known: KnownItems) -> str:
         """Return the query, "" where it was erased.
 
         A query that is the text of an item is kept as its id.
         """
-        item = known.by_id.get(self.data.get("asked", ""))
-        return self.data.get("query", "") if item is None else item.text
+        item = known.by_id.get(self.seen.get("asked", ""))
+        return self.seen.get("query", "") if item is None else item.text
 
     @property
     def at(self) -> datetime:
         """The time of the assembly."""
-        return datetime.fromisoformat(self.data["at"])
+        return datetime.fromisoformat(self.sums["at"])
 
     @property
     def shown(self) -> tuple[str, ...]:
         """The ids of the items that it showed, in order."""
-        return tuple(item_id for item_id, _ in self.data.get("shown", ()))
+        return tuple(item_id for item_id, _ in self.seen.get("shown", ()))
 
     @property
     def guests(self) -> Iterator[Item]:
         """Yield the items of attached sources that it keeps, since no section holds them."""
         return map(item_of_dict, self.data["guests"])
 
-    def seen(self, known: KnownItems) -> Seen:
+    def as_seen(self, known: KnownItems) -> Seen:
         """Return the turn as its context was: it answers why, and explains itself.
 
         Raises:
@@ -120,25 +130,30 @@ class Turn:
             raise NotFoundError(
                 f"turn {self.number} showed an item that was erased since, so only its sums are left"
             )
-        data = self.data
-        shown = [known.version(*each) for each in data["shown"]]
+        seen = self.seen
+        sections = self.sums["sections"]
         return Seen(
-            **{name: data[name] for name in _PLAIN},
+            **{name: self.sums[name] for name in _PLAIN},
             query=self.query(known),
-            notices=tuple(data["notices"]),
-            asked=tuple(data["names"]),
-            items=tuple(item for item in shown if item is not None),
-            by_section={name: SectionUse(*use[:2]) for name, use in data["sections"].items()},
-            sources={name: SourceReport(*each) for name, each in data["reports"].items()},
+            notices=tuple(seen["notices"]),
+            asked=tuple(seen["names"]),
+            items=tuple(self._shown_items(known)),
+            by_section={name: SectionUse(*use[:2]) for name, use in sections.items()},
+            sources={name: SourceReport(*each) for name, each in seen["reports"].items()},
             _proposed=lambda: tuple(self._decisions(known)),
             _others=lambda item_id: self._not_offered(item_id, known),
-            _judge=lambda: data["confidence"],
+            _judge=lambda: seen["confidence"],
             _known=lambda _: known.by_id.values(),
         )
 
+    def _shown_items(self, known: KnownItems) -> list[Item]:
+        """Return the items that the turn showed, as it showed them, in order."""
+        versions = [known.version(*each) for each in self.seen["shown"]]
+        return [item for item in versions if item is not None]
+
     def _decisions(self, known: KnownItems) -> Iterator[Decision]:
-        names = self.data["signals"]
-        for *values, signals in self.data["decisions"]:
+        names = self.seen["signals"]
+        for *values, signals in self.seen["decisions"]:
             fields = dict(zip(_ROW, values, strict=True))
             reason = Reason(fields.pop("reason"))
             yield Decision(
@@ -155,14 +170,26 @@ class Turn:
         if item is None:
             raise NotFoundError(f"no item {shown_name(item_id)} in the session")
         reason, fault = self._standing(item, known)
+        rank: int | None = None
+        score: float | None = None
+        if reason is Reason.OUTRANKED:
+            rank, score = known.place(self.query(known), item)
         included = reason is Reason.VISIBLE
         return Decision(
-            item_id, item.section, included, reason, None, None, item.tokens, item=item, fault=fault
+            item_id,
+            item.section,
+            included,
+            reason,
+            rank,
+            score,
+            item.tokens,
+            item=item,
+            fault=fault,
         )
 
     def _standing(self, item: Item, known: KnownItems) -> tuple[Reason, str]:
         """Return why the turn showed an item that no section offered, or left it out."""
-        data = self.data
+        seen = self.seen
         if item.id in self.shown:
             return Reason.VISIBLE, ""
         if item.created_at > self.at:
@@ -171,19 +198,16 @@ class Turn:
         fault = gone(item, known.by_id.values(), self.at, known.ended.get(item.id))
         if fault:
             return Reason.ARCHIVED, fault
-        if item.section in data["reports"]:
-            report = SourceReport(*data["reports"][item.section])
+        if item.section in seen["reports"]:
+            report = SourceReport(*seen["reports"][item.section])
             return Reason.OUTRANKED, f"its source did not offer it ({report})"
-        if item.section not in data["names"]:
-            return Reason.NOT_SHOWN, f"the turn asked for {listed(data['names'], 4)} alone"
-        if "filter" in data:
-            wanted = parse_filter(data["filter"])
+        if item.section not in seen["names"]:
+            return Reason.NOT_SHOWN, f"the turn asked for {listed(seen['names'], 4)} alone"
+        if "filter" in seen:
+            wanted = parse_filter(seen["filter"])
             if not wanted(item.metadata):
                 return Reason.FILTERED, wanted.faults(item.metadata)
-        _, _, offered, lowest = data["sections"].get(item.section, (0, 0, 0, None))
-        said = f"it was not among the {offered:,} items that its section offered to this turn"
-        if lowest is not None:
-            said += f"; the lowest score that is in is {lowest:.2f}"
+        said = "its section did not offer it to this turn (its rank and score are those of today)"
         return Reason.OUTRANKED, said
 
     def request(self, known: KnownItems) -> JSONValue:
@@ -197,38 +221,27 @@ class Turn:
             raise CorruptionError(
                 f"turn {self.number} showed an item that was erased since; it cannot be replayed"
             )
-        if "request" not in self.data:
-            raise NotFoundError(f"turn {self.number} is {self.data['notices'][-1]}")
-        items = {}
-        for item_id, item_digest in self.data["shown"]:
-            item = known.version(item_id, item_digest)
-            if item is not None:
-                items[item_id] = item
-        stored = self.data["request"]
-        whole: JSONValue = join(stored["skeleton"], items)
-        if digest_of(whole) != stored["sha256"]:
-            raise CorruptionError(
-                f"turn {self.number} cannot be replayed: an item that it showed is not there as "
-                "it was"
-            )
-        return whole
+        if "request" not in self.seen:
+            raise NotFoundError(f"turn {self.number} is {self.seen['notices'][-1]}")
+        return join(self.seen["request"], self._shown_items(known))
 
     def without(self, forgotten: Container[str]) -> Turn:
-        """Return the turn without erased items: only its sums, if it showed one of them."""
+        """Return the turn without erased items: only its sums, if it rests on one of them."""
         guests = []
         for guest in self.data["guests"]:
             ids = [guest["id"], *guest.get("sources", ())]
             if not any(item_id in forgotten for item_id in ids):
                 guests.append(guest)
-        if self.is_erased or any(item_id in forgotten for item_id in self.sources):
-            return Turn(self.number, {**self.sums, "guests": guests})
+        left = {"sums": self.sums, "guests": guests}
+        if self.is_erased or any(item_id in forgotten for item_id in self.seen["rests_on"]):
+            return Turn(self.number, left)
         decisions = []
-        for row in self.data["decisions"]:
+        for row in self.seen["decisions"]:
             item_id, *others, same_as, signals = row
             if item_id not in forgotten:
                 kept = None if same_as is None or same_as in forgotten else same_as
                 decisions.append([item_id, *others, kept, signals])
-        return replace(self, data={**self.data, "guests": guests, "decisions": decisions})
+        return Turn(self.number, {**left, "seen": {**self.seen, "decisions": decisions}})
 
 
 @dataclass(frozen=True)
@@ -251,12 +264,10 @@ class Assembly:
     def turn(self) -> Turn:
         """The turn, as it is stored."""
         context = self.context
-        items = self._stored_items()
-        guests = [item for item in items if item.section in context.sources]
+        guests = self._guests()
         included = {each.item_id for each in context.decisions if each.included}
-        included.update(item.id for item in items)
-        names = [*dict.fromkeys(name for each in context.decisions for name in each.signals)]
-        data: dict[str, Any] = {
+        included.update(item.id for item in context.items)
+        sums: dict[str, Any] = {
             "at": self.at.isoformat(),
             "seconds": round(self.seconds, 6),
             **{name: getattr(context, name) for name in _PLAIN},
@@ -264,41 +275,42 @@ class Assembly:
             "sections": _sections(context),
             "items": len(included),
             "left_out": sum(not each.included for each in context.decisions),
+        }
+        names = [*dict.fromkeys(name for each in context.decisions for name in each.signals)]
+        shown = [item.id for item in context.items]
+        seen: dict[str, Any] = {
             "query": context.query,
             "confidence": context.confidence,
-            "shown": [[item.id, digest(item)] for item in items],
-            "guests": [item_dict(item) for item in guests],
+            "shown": [[item.id, digest(item)] for item in context.items],
             "signals": names,
             "decisions": _decisions(context, names),
             "reports": {name: [*astuple(each)] for name, each in context.sources.items()},
             "notices": [*context.notices],
             "names": [*context.asked],
+            "rests_on": sorted({*self.visible, *self._quoted(guests), *shown}),
         }
-        for item in items:
+        for item in context.items:
             if item.text == context.query:
-                data |= {"query": "", "asked": item.id}
+                seen |= {"query": "", "asked": item.id}
         if context.filter is not None:
-            data["filter"] = json.loads(context.filter.text)
+            seen["filter"] = json.loads(context.filter.text)
         if self.unstored:
-            data["notices"].append(
+            seen["notices"].append(
                 f"not replayable, persistence='none' stores no text of: {listed(self.unstored, 8)}"
             )
         else:
-            request = request_of(context.rendered)
-            skeleton = Splitter(items).split(request)
-            data["request"] = {"skeleton": skeleton, "sha256": digest_of(request)}
-        sources = {*self.visible, *self._quoted(guests), *(item.id for item in items)}
-        return Turn(self.number, data, sorted(sources))
+            seen["request"] = split(request_of(context.rendered), context.items)
+        stored = [item_dict(item) for item in guests]
+        return Turn(self.number, {"sums": sums, "guests": stored, "seen": seen})
 
-    def _stored_items(self) -> list[Item]:
-        """Return the shown items, each as it is stored where a shortened copy is shown."""
-        shortened = set()
-        for decision in self.context.decisions:
-            if decision.reason is Reason.SHORTENED:
-                shortened.add(decision.item_id)
-        known = self.context._known(False) if shortened else ()
-        whole = {item.id: item for item in known if item.id in shortened}
-        return [whole.get(item.id, item) for item in self.context.items]
+    def _guests(self) -> list[Item]:
+        """Return the shown items that no section holds: of sources, and shortened copies."""
+        guests = []
+        for item in self.context.items:
+            is_copy = self.context.decision(item.id).reason is Reason.SHORTENED
+            if item.section in self.context.sources or (is_copy and not self.unstored):
+                guests.append(item)
+        return guests
 
     def _quoted(self, guests: Iterable[Item]) -> Iterator[str]:
         """Yield the ids of items with a text that the turn keeps: in its query, or in a guest."""

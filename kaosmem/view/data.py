@@ -43,7 +43,7 @@ def page_data(session: OpenSession, *, is_live: bool = False) -> PageData:
     lines = []
     for turn in replay.turns:
         told = {"n": turn.number, "query": turn.query(replay.known), "erased": turn.is_erased}
-        lines.append(told | turn.sums)
+        lines.append({**told, **turn.sums})
     about = {
         "id": session.session_id,
         "sections": [name for name, _ in session.roster.all_sections()],
@@ -52,7 +52,7 @@ def page_data(session: OpenSession, *, is_live: bool = False) -> PageData:
         "live": is_live,
         "turns": lines,
     }
-    return PageData(about, items, {turn.number: turn.details for turn in replay.turns})
+    return PageData(about, items, {turn.number: turn.seen for turn in replay.turns})
 
 
 def _item_json(item: Item, *, is_live: bool) -> dict[str, JSONValue]:

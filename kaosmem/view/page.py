@@ -12,13 +12,7 @@ from kaosmem.arguments import json_text
 from kaosmem.types import JSONValue
 from kaosmem.view.data import PageData
 
-_ESCAPES = {
-    "<": "\\u003c",
-    ">": "\\u003e",
-    "&": "\\u0026",
-    "\u2028": "\\u2028",
-    "\u2029": "\\u2029",
-}
+_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def html_page(data: PageData) -> Iterator[str]:
@@ -55,10 +49,7 @@ def html_page(data: PageData) -> Iterator[str]:
 
 def escaped_json(value: JSONValue) -> str:
     """Return JSON text that no HTML parser takes for markup."""
-    text = json_text(value)
-    for char, escaped in _ESCAPES.items():
-        text = text.replace(char, escaped)
-    return text
+    return json_text(value).translate(_ESCAPES)
 
 
 def _block(name: str, value: JSONValue) -> str:

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
-from kaosmem.errors import InvalidArgumentError, MissingExtraError
+from kaosmem.errors import MissingExtraError
 from kaosmem.persistence.storage.places import fingerprint
 from kaosmem.serving import serve_app
 from kaosmem.session.memory import SessionMemory
@@ -30,7 +30,6 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-_MIN_TOKEN_CHARS = 16
 
 
 class LivePage:
@@ -106,22 +105,8 @@ def news_after(data: PageData, after: int) -> dict[str, object]:
     return {"session": dict(data.session), "items": dict(data.items), "data": turns}
 
 
-def check_token(token: str | None) -> str:
-    """Return a token, a random one for None. Raises InvalidArgumentError for a short one."""
-    if token is None:
-        return secrets.token_urlsafe(24)
-    if len(token) < _MIN_TOKEN_CHARS:
-        raise InvalidArgumentError(
-            f"the token has {len(token)} characters; give at least {_MIN_TOKEN_CHARS} random ones, "
-            "or none, and one is made"
-        )
-    return token
-
-
-async def serve_page(
-    page: LivePage, host: str, port: int, token: str, started: Callable[[str], None]
-) -> None:
-    """Serve a page until the process is told to stop.
+async def serve_page(page: LivePage, host: str, port: int, started: Callable[[str], None]) -> None:
+    """Serve a page until the process is told to stop, to those who have its random token.
 
     Args:
         port: 0 takes a free port.
@@ -132,5 +117,6 @@ async def serve_page(
         MissingExtraError: If the extra `view` is not installed.
     """
     await page.data()
+    token = secrets.token_urlsafe(24)
     app = view_app(page, token, hosts=(*_LOCAL, host))
     await serve_app(app, host, port, path=f"/?token={token}", started=started)

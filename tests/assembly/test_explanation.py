@@ -75,7 +75,10 @@ def test_a_difference_accounts_for_every_item(order: list[int], left: int, new: 
     before = items[:8]
     after = [items[at] for at in order if at >= left] + items[8 : 8 + new]
     found = difference(before, after)
-    assert len(found.came) == new
-    assert len(found.went) == left
-    assert len(found.moved) + found.same == 8 - left
-    assert difference(before, before[left:]).moved == ()
+    assert found.items("in") == items[8 : 8 + new]
+    assert found.items("out") == items[:left]
+    moved = found.items("moved")
+    stayed = [item for item in after if item in items[left:8] and item not in moved]
+    assert stayed == sorted(stayed, key=items.index)
+    assert len(found.changes) == new + left + len(moved)
+    assert difference(before, before[left:]).items("moved") == []

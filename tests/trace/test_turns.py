@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from kaosmem.session.saving.repair import repair_session
 from kaosmem.session.tracing import Replay, turns_of
 from kaosmem.sources import FactSource
 from kaosmem.stores import InMemoryLongTermMemory
-from kaosmem.trace.request import Splitter, join, request_bytes, request_of
+from kaosmem.trace.request import join, request_bytes, request_of, split
 from kaosmem.types.items import Item
 from kaosmem.view.data import page_data
 from tests.places import files_in
@@ -92,7 +93,7 @@ async def test_forget_erases_turns_and_verify_covers_them(place: Any) -> None:
         turns = {turn.number: turn for turn in turns_of(memory._session)}
         erased = [number for number, turn in turns.items() if turn.is_erased]
         assert erased == [len(before) + 1, len(before) + 2]
-        assert turns[len(before) + 1].data["sections"]["findings"][0] > 0
+        assert turns[len(before) + 1].sums["sections"]["findings"][0] > 0
         replay = _replay(memory)
         for number in range(1, len(before) + 1):
             assert request_bytes(replay.request(number)) == before[number - 1]
@@ -112,12 +113,12 @@ async def test_a_trace_that_names_an_erased_item_fails_verification(place: Any) 
         receipt = await memory.forget(item.id)
         await memory.assemble_context("room 3", budget=60)
         row = [item.id, "findings", "no_room", 1, 1.0, 5, None, None, []]
-        turn = memory._session.trace.all_turns([])[-1]
-        turn.data["decisions"].append(row)
+        turn = memory._session.trace.turns([], with_unsaved=True)[-1]
+        turn.seen["decisions"].append(row)
         memory._session.trace._kept[turn.number] = turn
         await memory.save()
         assert any(
-            "holds a turn that names" in reason for reason in await memory.admin.verify(receipt)
+            "holds item '~turn-1'" in reason for reason in await memory.admin.verify(receipt)
         )
 
 
@@ -170,7 +171,7 @@ async def test_many_turns_wait_for_a_save() -> None:
     """However many turns wait, an assembly makes none of them; the save does."""
     memory = SessionMemory.test_mode(trace=True)
     memory.add("findings", "Ann owns the deal.")
-    with patch("kaosmem.trace.turn.Splitter") as splitter:
+    with patch("kaosmem.trace.turn.split") as splitter:
         for _ in range(100):
             await memory.assemble_context("deal?", budget=100)
         splitter.assert_not_called()
@@ -379,5 +380,5 @@ def test_a_request_is_joined_as_it_was_split(
         "messages": ["".join(pieces), *pieces, 1, None],
         "input": {f"\0{name}": {name: [name]} for name in others},
     }
-    skeleton = Splitter(items).split(request)
-    assert join(skeleton, {item.id: item for item in items}) == request
+    stored = json.loads(json.dumps(split(request, items)))
+    assert join(stored, items) == request

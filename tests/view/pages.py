@@ -110,7 +110,7 @@ def many_turns(turns: int, offered: int) -> PageData:
             "shown": [[name, "0" * 16] for name in chosen[:20]],
             "signals": ["words", "phrases"],
             "decisions": rows,
-            "request": {"skeleton": {"\0": [[chosen[0], 0, 0, 40]]}, "sha256": ""},
+            "request": {"form": "\00", "parts": [[[chosen[0], 0, 0, 40]]], "sha256": ""},
         }
     about = {
         "id": "many",

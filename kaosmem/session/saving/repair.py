@@ -162,7 +162,7 @@ def _whole(
         damage: The versions that are no items are entered here.
     """
     trace = hydrated.trace
-    turns = trace.stored_turns(entries, hydrated.unpurged)
+    turns = trace.turns(entries, hydrated.unpurged)
     trace.stored = max((turn.number for turn in turns), default=0)
     sections = hydrated.sections.values()
     frozen = freeze(sections, counter, hydrated.forgotten, trace=trace)

@@ -554,7 +554,7 @@ class Saver:
 
     def _turns_without(self, item_ids: Collection[str]) -> list[KeptTurn]:
         """Return all stored turns without erased items. This reads files."""
-        return self.trace.stored_turns(self._log.archive(), item_ids)
+        return self.trace.turns(self._log.archive(), item_ids)
 
     def _moments(self) -> list[Moment]:
         return [section.held.moment for section in self._sections.values()]
