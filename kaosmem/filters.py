@@ -72,7 +72,7 @@ class MetadataFilter:
         """Return why metadata do not pass: names of fields and types of values.
 
         >>> parse_filter({"year": "2024", "tenant": "acme"}).faults({"year": 2024})
-        "'year' is a number and the filter gives a text, no field 'tenant'"
+        "'year' is a number and the filter gives a text, the filter asks for 'tenant', which it lacks"
         """
         return ", ".join(dict.fromkeys(_faults(self.given, metadata)))
 
@@ -271,13 +271,17 @@ def _faults(given: Filter, metadata: Mapping[str, JSONValue]) -> Iterator[str]:
         elif name == "$if_present":
             yield from _faults(wanted, metadata)
         elif name in ("$or", "$not"):
-            yield f"{name} of {', '.join(map(shown, sorted(fields))) or 'nothing'}"
+            named = ", ".join(map(shown, sorted(fields)))
+            yield f"the filter's {name} of {named or 'nothing'} refuses it"
         elif name not in metadata:
-            yield f"no field {shown(name)}"
+            yield f"the filter asks for {shown(name)}, which it lacks"
         else:
             kinds = _kinds_by_field(_leaves({name: wanted}))[name]
             is_other = _is_other_kind(metadata[name], kinds)
-            yield _other_kind(name, metadata[name], kinds) if is_other else f"by {shown(name)}"
+            if is_other:
+                yield _other_kind(name, metadata[name], kinds)
+            else:
+                yield f"the filter asks for another value of {shown(name)}"
 
 
 def _kinds_by_field(leaves: Iterable[_Leaf]) -> dict[str, set[str]]:

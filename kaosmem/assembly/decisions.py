@@ -116,11 +116,11 @@ def _left_out_reason(share: Share, candidate: Candidate) -> Reason | None:
     return Reason.OUTDATED if share.is_outdated(candidate) else None
 
 
-def _lacking(share: Share, unit: Candidate, left: int) -> int | None:
-    """Return how many more tokens would have let a unit in, None if tokens did not decide."""
+def _lacking(share: Share, unit: Candidate, left: int) -> int:
+    """Return how many more tokens would have let a unit in, if tokens decided."""
     tokens, _ = share.cost([unit])
     free = min(left, share.cap - share.used)
-    return tokens - free if tokens > free else None
+    return max(1, tokens - free)
 
 
 def _left_to_block(packing: Packing) -> int:

@@ -37,7 +37,7 @@ class Why:
     >>> item = memory.add("findings", "Ann owns the deal.")
     >>> context = await memory.assemble_context("Who owns the deal?", budget=100)
     >>> print(context.why("ann owns"))
-    'Ann owns the deal.' (findings) is in, for 5 tokens: it is among the newest of its section; it ranked 1 (1 offered).
+    'Ann owns the deal.' (findings) is in, for 5 tokens: it is among the newest of its section.
     >>> print(context.why("the price of the deal"))
     No item says 'the price of the deal': it was never stored, or was erased. Nearest: 'Ann owns the deal.' (findings).
     """
@@ -72,16 +72,14 @@ def find_item(words: str, items: Iterable[Item]) -> Found:
         return Found(words, 0)
     wanted = _plain(words)
     matching = [item for item in known.values() if wanted and wanted in _plain(item.text)]
-    nearest: list[Item] = []
-    if not matching:
-        shares = _shares_of_words(words, known.values())
-        best = max(shares.values(), default=0.0)
-        if best >= _MATCHING_SHARE:
-            matching = [known[item_id] for item_id, share in shares.items() if share == best]
-        nearest = [known[item_id] for item_id in sorted(shares, key=lambda each: -shares[each])]
+    shares = {} if matching else _shares_of_words(words, known.values())
+    best = max(shares.values(), default=0.0)
+    if best >= _MATCHING_SHARE:
+        matching = [known[item_id] for item_id, share in shares.items() if share == best]
     if matching:
         return Found(matching[0].id, len(matching) - 1)
-    return Found(None, 0, tuple(nearest[:_NEAREST]))
+    nearest = sorted(shares, key=lambda item_id: -shares[item_id])[:_NEAREST]
+    return Found(None, 0, tuple(known[item_id] for item_id in nearest))
 
 
 def _plain(text: str) -> str:
@@ -145,8 +143,6 @@ def _cause(turn: Seen, decision: Decision) -> str:
             return replaced_by(other)
         text = repr(decision.same_as) if other is None else _quoted(other.text)
         return f"{cause}: {text}"
-    if decision.reason.value == "filtered":
-        return f"{cause}: {decision.fault or 'a field has another value'}"
     if decision.reason.value == "low_confidence" and turn.confidence is not None:
         return f"{cause}: it is {turn.confidence:.2f}"
     if decision.reason.value == "archived" and decision.item is not None:
@@ -159,7 +155,8 @@ def _cause(turn: Seen, decision: Decision) -> str:
 def _figures(turn: Seen, decision: Decision) -> Iterator[str]:
     """Yield the rank and score of an item, and the cutoff of its section, as clauses."""
     cutoff = turn.cutoffs.get(decision.section)
-    if decision.rank is None or cutoff is None or decision.reason.value == "visible":
+    is_unranked = decision.included and decision.score is None
+    if decision.rank is None or cutoff is None or is_unranked or decision.reason.value == "visible":
         return
     said = f"it ranked {decision.rank:,}"
     if decision.score is not None:
@@ -173,9 +170,11 @@ def _figures(turn: Seen, decision: Decision) -> Iterator[str]:
 
 
 def _lacked(turn: Seen, decision: Decision) -> Iterator[str]:
-    """Yield the tokens and the score that an item lacked."""
+    """Yield the tokens and the score that an item lacked, nothing for one that is in."""
+    if decision.included:
+        return
     if decision.lacking is not None:
-        yield f"{decision.lacking:,} more tokens"
+        yield f"{decision.lacking:,} more token{'' if decision.lacking == 1 else 's'}"
     cutoff = turn.cutoffs.get(decision.section)
     if cutoff is None or cutoff.lowest is None or decision.score is None:
         return
@@ -199,7 +198,7 @@ def gone(
         removed_at: The time at which the item was removed or replaced.
     """
     if item.is_expired(at) and item.expires_at is not None:
-        return f"it expired on {item.expires_at.isoformat(timespec='seconds')}"
+        return f"it expired on {item.expires_at:%Y-%m-%d %H:%M:%S}"
     newer = _successor(item, items, at)
     if newer is not None:
         return replaced_by(newer)

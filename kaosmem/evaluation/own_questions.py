@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from itertools import product, zip_longest
-from time import perf_counter
+from datetime import UTC, datetime
+from functools import partial
 
 from kaosmem.assembly.context import Context, Reason
 from kaosmem.assembly.credit import find_uses
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.evaluation.assemblers import faults
-from kaosmem.evaluation.measurement import Progress, check_budgets
-from kaosmem.evaluation.report import Outcome, Report
+from kaosmem.evaluation.assemblers import Packer, Selection, faults, handed_over
+from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
+from kaosmem.evaluation.measurement import Progress, check_budgets, evaluate
+from kaosmem.evaluation.report import Report
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.session.context_call import ContextCall
 from kaosmem.session.memory import SessionMemory
+from kaosmem.session.roster import Roster
 from kaosmem.session.tracing import Replay
-from kaosmem.session.what_if import rehearsals
+from kaosmem.session.what_if import rehearse, rosters_by_ranker
 from kaosmem.types.items import Item
 from kaosmem.units import Link
 
@@ -59,59 +60,66 @@ async def evaluate_session(
         CorruptionError: If the session's archive is damaged.
     """
     sizes = check_budgets(budgets)
+    name = memory.admin.session_id
     replay = Replay(memory._session)
-    asked = [*_asked(replay, memory)][-limit:]
+    asked = _asked(replay, memory)[-limit:]
     if not asked:
         raise InvalidArgumentError(
-            f"session {memory.admin.session_id!r} has no questions; open it with trace=True to "
-            "keep its turns, or add user messages"
+            f"session {name!r} has no questions; open it with trace=True to keep its turns, or add "
+            "user messages"
         )
-    named = await rehearsals(memory._session, rankers)
+    items: dict[str, Item] = {}
+    for item in replay.known.by_id.values():
+        items.setdefault(item.text, item)
+    rosters = await rosters_by_ranker(memory._session, rankers)
+    rehearsed = [_Rehearsed(each, memory, rosters[each], items) for each in rosters]
     has_replies = any(each.reply for each in asked)
-    outcomes: list[Outcome] = []
-    for rehearsal in named.values():
-        # The first context loads a vocabulary and indexes sections. No question takes that time.
-        await rehearsal.context(ContextCall(asked[0].query, budget=sizes[-1], overflow="cut"))
-    for number, question in enumerate(asked, 1):
-        contexts: dict[tuple[str, int], Context] = {}
-        seconds: dict[tuple[str, int], float] = {}
-        for name, budget in product(named, sizes):
-            started = perf_counter()
-            call = ContextCall(question.query, budget=budget, overflow="cut")
-            contexts[name, budget] = await named[name].context(call)
-            seconds[name, budget] = perf_counter() - started
-        largest = [contexts[name, sizes[-1]] for name in named]
-        evidence = question.used(largest) if has_replies else _relevant(largest[0], memory)
-        for (name, budget), context in contexts.items():
-            outcome = Outcome(
-                corpus=memory.admin.session_id,
-                question_id=str(number),
-                category=BY_REPLIES if has_replies else BY_SCORES,
-                assembler=name,
-                budget=budget,
-                recall=_share_shown(evidence, context),
-                used=context.used,
-                content=sum(item.tokens for item in context.items),
-                seconds=seconds[name, budget],
-                prefix_share=None,
-                violations=tuple(faults(context, memory)),
-            )
-            outcomes.append(outcome)
+    questions = []
+    for number, each in enumerate(asked, 1):
+        largest = [await ranked.context(each.query, sizes[-1]) for ranked in rehearsed]
+        evidence = each.used(largest) if has_replies else _relevant(largest[0])
+        ids = dict.fromkeys(items.get(item.text, item).id for item in evidence)
+        category = BY_REPLIES if has_replies else BY_SCORES
+        questions.append(Question(str(number), each.query, tuple(ids), category))
         if progress:
-            progress("questions", number, len(asked))
-    corpora = {memory.admin.session_id: len(replay.known.by_id)}
-    return Report(corpora, tuple(named), sizes, tuple(outcomes), {})
+            progress("evidence", number, len(asked))
+    known = tuple(EvidenceItem(item.id, item.text) for item in items.values())
+    return await evaluate(
+        [Corpus(name, known, tuple(questions))],
+        budgets=sizes,
+        assemblers=rehearsed,
+        counter=memory.admin.counter,
+        progress=progress,
+    )
 
 
-def _share_shown(evidence: Sequence[Item], context: Context) -> float | None:
-    """Return the share of the evidence that a context shows, None without evidence.
+@dataclass(frozen=True)
+class _Rehearsed:
+    """A session with one of its rankers, as an assembler to compare.
 
-    A reply may repeat an item word by word, and stand in its place: that counts as shown.
+    items: the first item of each text. A reply may repeat an item word by word, and stand in its
+        place, so items of one text count as one.
     """
-    if not evidence:
-        return None
-    texts = {item.text for item in context.items}
-    return sum(item.text in texts for item in evidence) / len(evidence)
+
+    name: str
+    memory: SessionMemory
+    roster: Roster
+    items: Mapping[str, Item]
+
+    async def context(self, query: str, budget: int) -> Context:
+        """Return the context of a query. Nothing in the session changes."""
+        call = ContextCall(query, budget=budget, overflow="cut")
+        return await rehearse(self.memory._session, self.roster, call)
+
+    def load(self, items: Sequence[EvidenceItem]) -> Packer:
+        """Return the session, which has all items."""
+        return self._pack
+
+    async def _pack(self, query: str, budget: int) -> Selection:
+        context = await self.context(query, budget)
+        ids = dict.fromkeys(self.items.get(item.text, item).id for item in context.items)
+        sound = partial(faults, context, self.memory)
+        return Selection(tuple(ids), context.used, handed_over(context), sound)
 
 
 @dataclass(frozen=True)
@@ -135,39 +143,31 @@ class _Asked:
         return [each.item for each in uses]
 
 
-def _asked(replay: Replay, memory: SessionMemory) -> Iterator[_Asked]:
-    """Yield the questions of the kept turns, each once, or the user messages if there are none."""
+def _asked(replay: Replay, memory: SessionMemory) -> list[_Asked]:
+    """Return the questions of the kept turns, each once, or the user messages if there are none."""
     histories = {spec.name for spec in memory.sections if spec.placement == "history"}
     said = [item for item in replay.known.by_id.values() if item.section in histories]
     said.sort(key=lambda item: item.created_at)
-    asked = [(turn.query(replay.known), turn.at) for turn in replay.turns]
-    if not any(query for query, _ in asked):
+    replies = [item for item in said if item.role == "assistant" and not item.sources]
+    asked = [(turn.at, turn.query(replay.known)) for turn in replay.turns]
+    asked = [(at, query) for at, query in asked if query]
+    if not asked:
         users = [item for item in said if item.role == "user" and not Link.of(item).is_results]
-        asked = [(item.text, item.created_at) for item in users]
-    ends = [at for _, at in asked[1:]]
+        asked = [(item.created_at, item.text) for item in users]
+    ends = [at for at, _ in asked[1:]] + [datetime.max.replace(tzinfo=UTC)]
     found = {}
-    for (query, at), end in zip_longest(asked, ends):
-        replies = []
-        for item in said:
-            is_next = item.created_at >= at and (end is None or item.created_at < end)
-            if is_next and item.role == "assistant" and not item.sources:
-                replies.append(item.text)
-        if query:
-            found[query] = _Asked(query, at, "\n".join(replies))
-    yield from found.values()
+    for (at, query), end in zip(asked, ends, strict=True):
+        texts = [item.text for item in replies if at <= item.created_at < end]
+        found[query] = _Asked(query, at, "\n".join(texts))
+    return list(found.values())
 
 
-def _relevant(context: Context, memory: SessionMemory) -> list[Item]:
-    """Return the shown items that the query chose, with a score near the best one.
-
-    If the query chose without scores, as in small sections, all chosen items count.
-    """
-    chosen = []
+def _relevant(context: Context) -> list[Item]:
+    """Return the shown items that the query retrieved, with a score near the best one."""
+    retrieved = []
     for item in context.items:
         decision = context.decision(item.id)
-        is_query = memory[decision.section].spec.placement == "query"
-        if is_query or decision.reason is Reason.RECALLED:
-            chosen.append((decision.score or 0.0, item))
-    best = max((score for score, _ in chosen), default=0.0)
-    least = min(best, RELEVANT_SHARE * best)
-    return [item for score, item in chosen if score >= least]
+        if decision.reason in (Reason.RELEVANT, Reason.RECALLED):
+            retrieved.append((decision.score or 0.0, item))
+    least = RELEVANT_SHARE * max((score for score, _ in retrieved), default=0.0)
+    return [item for score, item in retrieved if score >= least]

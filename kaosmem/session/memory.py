@@ -913,25 +913,23 @@ class SessionMemory:
         budgets: Iterable[int],
         rankers: Iterable[Ranker] = (),
         format: str | Format = "text",
-        sections: Iterable[str] | None = None,
         filter: Filter | None = None,
-        overflow: Overflow = "raise",
     ) -> WhatIf:
         """Return what other budgets and rankers would show. No use is marked, no turn is kept.
 
         The result prints as a table: fill, items, and the differences between budgets and rankers.
-        Compaction is left out, and each context is packed anew, as without a window.
+        Compaction is left out, and each context is packed anew, as without a window. Required items
+        that do not fit are cut.
 
         Args:
-            query: As in `assemble_context`, and so are the other arguments.
+            query: As in `assemble_context`, and so are `format` and `filter`.
             budgets: Tokens of each request, at least one number.
             rankers: Rankers to compare with those of the session. Each takes the place of the one
                 of `open`, for the sections without their own, and indexes these sections anew.
 
         Raises:
             InvalidArgumentError: If an argument is not valid.
-            NotFoundError: If a section is unknown.
-            WindowTooSmallError: If the required items do not fit a budget.
+            WindowTooSmallError: If the required items do not fit a budget, even cut.
             SourceError: If a required source fails.
 
         >>> from kaosmem import BM25Ranker
@@ -942,7 +940,7 @@ class SessionMemory:
         ... )
         >>> [(*asked, context.used) for asked, context in found.contexts.items()]
         [(20, 'own', 13), (20, 'bm25', 13), (40, 'own', 33), (40, 'bm25', 33)]
-        >>> [item.text for item in found.difference(40).came]
+        >>> [item.text for item in found.difference(40).items("in")]
         ['Room 10 costs 10 euros.', 'Room 11 costs 11 euros.']
         """
         self._session.check_loop()
@@ -952,9 +950,7 @@ class SessionMemory:
             budgets=budgets,
             rankers=rankers,
             format=format,
-            sections=sections,
             filter=filter,
-            overflow=overflow,
         )
 
     def at(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kaosmem.arguments import check_instance, check_several
-from kaosmem.assembly import Overflow, check_budget
+from kaosmem.assembly import check_budget
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.difference import Difference, difference
 from kaosmem.display import aligned, listed, preview, visible
@@ -16,41 +16,57 @@ from kaosmem.formats import Format
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.session.context_call import ContextCall
 from kaosmem.session.open_session import OpenSession
+from kaosmem.session.roster import Roster
 
 OWN = "own"
 """The name of the rankers that the session was opened with."""
 
-_COLUMNS = "budget", "ranker", "used", "fill", "items", "compared with", "difference"
+_COLUMNS = "budget", "ranker", "used", "fill", "items", "difference"
 _NUMBERS = "budget", "used", "fill", "items"
 _NAMED_ITEMS = 3
 
 
-class Rehearsal:
-    """Packs a session's contexts, and changes nothing: no use is marked, and no turn is kept.
+async def rehearse(session: OpenSession, roster: Roster, call: ContextCall) -> Context:
+    """Return the context of a call, and change nothing: no use is marked, and no turn is kept.
 
     Args:
-        session: The session. A rehearsal with a ranker shows it as it is now.
-        ranker: Ranks the sections without their own ranker. None stands for the session's own.
+        roster: One of `rosters_by_ranker`.
+
+    Raises:
+        WindowTooSmallError: If the required items do not fit.
+        SourceError: If a required source fails.
     """
+    offers = await call.ask(roster, roster.shown(None), session)
+    context, _ = offers.pack()
+    return context
 
-    def __init__(self, session: OpenSession, ranker: Ranker | None = None) -> None:
-        self._session = session
-        self._roster = session.roster
-        if ranker is None:
-            return
-        sections = {}
-        for name, section in session.sections.items():
-            is_ranked = section.spec.ranker is None and section.spec.placement != "static"
-            sections[name] = section.ranked_by(ranker) if is_ranked else section
-        self._roster = session.roster.over(sections)
-        self._roster.present = None
 
-    async def context(self, call: ContextCall, sections: Iterable[str] | None = None) -> Context:
-        """Return the context of a call. Raises as `SessionMemory.assemble_context`."""
-        specs = self._roster.shown(sections)
-        offers = await call.ask(self._roster, specs, self._session)
-        context, _ = offers.pack()
-        return context
+async def rosters_by_ranker(session: OpenSession, rankers: Iterable[Ranker]) -> dict[str, Roster]:
+    """Return the session with its own rankers, then with each of these, by the name of the ranker.
+
+    A ranker ranks the sections without their own, as they are now. A second ranker of the same name
+    gets a number.
+    """
+    session.expire()
+    await session.read_back([*session.sections.values()])
+    named = {OWN: session.roster}
+    for each in check_several(rankers, "rankers"):
+        ranker = check_instance(each, Ranker, "ranker")
+        name = ranker.name
+        if name in named:
+            name = f"{name} ({len(named)})"
+        named[name] = _ranked_by(session, ranker)
+    return named
+
+
+def _ranked_by(session: OpenSession, ranker: Ranker) -> Roster:
+    sections = {}
+    for name, section in session.sections.items():
+        is_ranked = section.spec.ranker is None and section.spec.placement != "static"
+        sections[name] = section.ranked_by(ranker) if is_ranked else section
+    roster = session.roster.over(sections)
+    roster.present = None
+    return roster
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,10 +85,10 @@ class WhatIf:
     >>> added = memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(40)])
     >>> print(await memory.what_if("What does room 17 cost?", budgets=[20, 40]))
     what if 'What does room 17 cost?'
-    budget  ranker  used  fill  items  compared with  difference
+    budget  ranker  used  fill  items  difference
         20  own       13  65 %      1
-        40  own       33  82 %      3  own at 20      2 in
-    own at 40: in Room 10 costs 10 euros., in Room 11 costs 11 euros.
+        40  own       33  82 %      3  2 in, from own at 20
+    own at 40: in 'Room 10 costs 10 euros.', in 'Room 11 costs 11 euros.'
     """
 
     contexts: Mapping[tuple[int, str], Context]
@@ -93,33 +109,25 @@ class WhatIf:
         return (max(smaller), OWN) if smaller else None
 
     def __repr__(self) -> str:
+        rows = []
+        changes = []
+        for (budget, ranker), context in self.contexts.items():
+            name = visible(ranker)
+            compared = ""
+            base = self._base(budget, ranker)
+            found = self.difference(budget, ranker)
+            if base is not None and found is not None:
+                compared = f"{found}, from {base[1]} at {base[0]:,}"
+                named = [f"{change} '{preview(item.text, 28)}'" for change, item in found.changes]
+                if named:
+                    changes.append(f"{name} at {budget:,}: {listed(named, _NAMED_ITEMS)}")
+            fill = f"{100 * context.used // max(1, budget)} %"
+            sums = f"{context.used:,}", fill, f"{len(context.items):,}"
+            rows.append((f"{budget:,}", name, *sums, compared))
         query = next(iter(self.contexts.values())).query
-        rows = [self._row(budget, ranker) for budget, ranker in self.contexts]
-        lines = [f"what if '{preview(query)}'", *aligned(_COLUMNS, rows, _NUMBERS)]
-        for budget, ranker in self.contexts:
-            changes = self._changes(budget, ranker)
-            if changes:
-                lines.append(f"{visible(ranker)} at {budget:,}: {listed(changes, _NAMED_ITEMS)}")
-        return "\n".join(lines)
-
-    def _row(self, budget: int, ranker: str) -> tuple[str, ...]:
-        context = self.contexts[budget, ranker]
-        base = self._base(budget, ranker)
-        found = self.difference(budget, ranker)
-        return (
-            f"{budget:,}",
-            visible(ranker),
-            f"{context.used:,}",
-            f"{100 * context.used // max(1, budget)} %",
-            f"{len(context.items):,}",
-            "" if base is None else f"{base[1]} at {base[0]:,}",
-            "" if found is None else str(found),
+        return "\n".join(
+            [f"what if '{preview(query)}'", *aligned(_COLUMNS, rows, _NUMBERS), *changes]
         )
-
-    def _changes(self, budget: int, ranker: str) -> list[str]:
-        found = self.difference(budget, ranker)
-        changes = () if found is None else found.changes()
-        return [f"{change} {preview(item.text, 40)}" for change, item in changes]
 
 
 async def what_if(
@@ -129,43 +137,16 @@ async def what_if(
     budgets: Iterable[int],
     rankers: Iterable[Ranker],
     format: str | Format,
-    sections: Iterable[str] | None,
     filter: Filter | None,
-    overflow: Overflow,
 ) -> WhatIf:
     """Return the contexts under these budgets and rankers, as `SessionMemory.what_if` does."""
-    calls = {}
-    for budget in sorted({check_budget(each) for each in check_several(budgets, "budgets")}):
-        calls[budget] = ContextCall(
-            query,
-            budget=budget,
-            format=format,
-            filter=filter,
-            overflow=overflow,
-        )
-    if not calls:
+    sizes = sorted({check_budget(each) for each in check_several(budgets, "budgets")})
+    if not sizes:
         raise InvalidArgumentError("no budgets; give at least one whole number of tokens")
-    chosen = None if sections is None else [*check_several(sections, "sections")]
-    named = await rehearsals(session, rankers)
     contexts = {}
-    for budget, call in calls.items():
-        for name, rehearsal in named.items():
-            contexts[budget, name] = await rehearsal.context(call, chosen)
+    rosters = await rosters_by_ranker(session, rankers)
+    for budget in sizes:
+        call = ContextCall(query, budget=budget, format=format, filter=filter, overflow="cut")
+        for name, roster in rosters.items():
+            contexts[budget, name] = await rehearse(session, roster, call)
     return WhatIf(contexts)
-
-
-async def rehearsals(session: OpenSession, rankers: Iterable[Ranker]) -> dict[str, Rehearsal]:
-    """Return rehearsals by name: with the session's own rankers first, then with each of these.
-
-    A second ranker of the same name gets a number.
-    """
-    session.expire()
-    await session.read_back([*session.sections.values()])
-    named = {OWN: Rehearsal(session)}
-    for each in check_several(rankers, "rankers"):
-        ranker = check_instance(each, Ranker, "ranker")
-        name = ranker.name
-        if name in named:
-            name = f"{name} ({len(named)})"
-        named[name] = Rehearsal(session, ranker)
-    return named

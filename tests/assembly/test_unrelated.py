@@ -201,7 +201,7 @@ async def test_an_expired_item_says_when_it_expired() -> None:
     memory.add("findings", "The code is 12.", id="code", ttl_s=60)
     now[0] += timedelta(hours=1)
     context = await memory.assemble_context("What is the code?", budget=100)
-    assert context.decision("code").why == "archived: it expired on 2026-01-01T00:01:00+00:00"
+    assert context.decision("code").why == "archived: it expired on 2026-01-01 00:01:00"
     memory.add("findings", "The code is 14.", id="later")
     past = await memory.at(as_of="2025-12-01").assemble_context("What is the code?", budget=100)
     assert "as_of=2025-12-01" in past.decision("later").why
