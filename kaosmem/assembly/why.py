@@ -178,7 +178,8 @@ def _lacked(turn: Seen, decision: Decision) -> Iterator[str]:
     cutoff = turn.cutoffs.get(decision.section)
     if cutoff is None or cutoff.lowest is None or decision.score is None:
         return
-    is_beaten = decision.lacking is not None or decision.reason.value == "outranked"
+    by_score = decision.reason.value in ("outranked", "unrelated")
+    is_beaten = decision.lacking is not None or by_score
     if is_beaten and decision.score < cutoff.lowest:
         yield f"{_score(cutoff.lowest - decision.score)} more score"
 

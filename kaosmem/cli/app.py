@@ -380,8 +380,8 @@ def budget(
     """Print what a budget buys for the questions that a session was asked, and change nothing.
 
     The questions are those of its stored turns, or its user messages if no turn is stored. Recall
-    is the share of the best matches that a budget shows: of the items that the session's own ranker
-    retrieves at the largest budget with at least a tenth of the best score.
+    is the share of the items that a budget shows, of those that the recorded reply used. Without
+    replies, it is the share of the best matches at the largest budget.
     """
     # Imported here, since it takes longer than most of the other commands do.
     from kaosmem.cli.benchmark import print_budgets, session_measured
