@@ -304,11 +304,16 @@ class Assembly:
         return Turn(self.number, {"sums": sums, "guests": stored, "seen": seen})
 
     def _guests(self) -> list[Item]:
-        """Return the shown items that no section holds: of sources, and shortened copies."""
+        """Return the shown items that no section holds: of sources, and shortened copies.
+
+        A window names its shortened items as they are stored.
+        """
+        context = self.context
+        has_copies = not context.window and not self.unstored
         guests = []
-        for item in self.context.items:
-            is_copy = self.context.decision(item.id).reason is Reason.SHORTENED
-            if item.section in self.context.sources or (is_copy and not self.unstored):
+        for item in context.items:
+            is_copy = has_copies and context.decision(item.id).reason is Reason.SHORTENED
+            if item.section in context.sources or is_copy:
                 guests.append(item)
         return guests
 
