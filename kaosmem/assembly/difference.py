@@ -49,8 +49,8 @@ def difference(before: Sequence[Item], after: Sequence[Item]) -> Difference:
     now = {item.id for item in after}
     came = [item for item in after if item.id not in old]
     by_key = {(item.section, item.key): item for item in came if item.key is not None}
-    went = []
-    pairs = []
+    went: list[tuple[str, Item]] = []
+    pairs: list[tuple[str, Item]] = []
     for item in before:
         newer = by_key.get((item.section, item.key))
         if item.id not in now and newer is not None:

@@ -170,9 +170,9 @@ class Trace:
                 turns[turn.number] = turn
         for turn in self.held:
             turns[turn.number] = turn
-        for number in self._kept if with_unsaved else ():
-            if number not in turns:
-                turns[number] = self._turn(number)
+        unsaved = self._kept.keys() - turns.keys() if with_unsaved else set()
+        for number in sorted(unsaved):
+            turns[number] = self._turn(number)
         return [turns[number].without(forgotten) for number in sorted(turns)]
 
     # Turns in the log.
