@@ -156,7 +156,7 @@ def _asked(replay: Replay, memory: SessionMemory) -> list[_Asked]:
         asked = [(item.created_at, item.text) for item in users]
     ends = [at for at, _ in asked[1:]] + [datetime.max.replace(tzinfo=UTC)]
     found = {}
-    for (at, query), end in zip(asked, ends, strict=True):
+    for (at, query), end in zip(asked, ends, strict=False):
         texts = [item.text for item in replies if at <= item.created_at < end]
         found[query] = _Asked(query, at, "\n".join(texts))
     return list(found.values())
