@@ -31,7 +31,7 @@ def turn_entry(turn: Turn) -> dict[str, JSONValue]:
     return {
         "id": f"~turn-{turn.number}",
         "created_at": turn.sums["at"],
-        "sources": turn.named,
+        "sources": turn.seen.get("rests_on", []),
         "turn": dict(turn.data),
         "number": turn.number,
     }

@@ -91,12 +91,6 @@ class Turn:
         seen: Mapping[str, Any] = self.data.get("seen", {})
         return seen
 
-    @property
-    def named(self) -> list[str]:
-        """The ids of the items that it names, among which `verify` looks for erased ones."""
-        decided = (row[0] for row in self.seen.get("decisions", ()))
-        return sorted({*self.seen.get("rests_on", ()), *decided})
-
     def query(self, known: KnownItems) -> str:
         """Return the query, "" where it was erased.
 
