@@ -88,7 +88,8 @@ class AnthropicFormat(BlockFormat):
 
     def read(self, block: Mapping[str, JSONValue]) -> ContentBlock:
         """Return a block as a content block. Raises InvalidArgumentError."""
-        if block.get("type") in ("image", "document") and not block.get("source"):
+        has_source = isinstance(block.get("source"), Mapping)
+        if block.get("type") in ("image", "document") and not has_source:
             raise InvalidArgumentError(
                 f"a block of type {block['type']!r} in {self.what} lacks its source; give it as "
                 "the API has it"

@@ -104,9 +104,9 @@ class Reads:
         self.count = 0
         original = LinearIndex.load
 
-        def load(index: LinearIndex, data: Any) -> None:
-            original(index, data)
+        def load(index: LinearIndex, data: Any) -> LinearIndex:
             self.count += 1
+            return original(index, data)
 
         monkeypatch.setattr(LinearIndex, "load", load)
 
