@@ -110,6 +110,10 @@ def test_calls_and_results_come_together(world, query, budget, format):
         CHECKS[format](context.messages, context.rendered.system or "")
 
 
+_OF_OTHERS = (Reason.OUTRANKED, Reason.NOT_SHOWN, Reason.ARCHIVED, Reason.UNRELATED)
+"""The reasons of items that their sections did not propose."""
+
+
 @given(worlds(counters=COUNTERS), queries, budgets, formats, least_confidences)
 def test_every_candidate_has_a_decision(world, query, budget, format, least):
     """What is in is decided to be in, every proposed item is decided once, and any other can be asked about."""
@@ -132,7 +136,7 @@ def test_every_candidate_has_a_decision(world, query, budget, format, least):
         decision = context.decision(item_id)
         assert decision.item_id == item_id
         if item_id not in decided:
-            assert decision.reason in (Reason.OUTRANKED, Reason.NOT_SHOWN, Reason.ARCHIVED)
+            assert decision.reason in _OF_OTHERS
     with pytest.raises(KaosmemError, match="no item"):
         context.decision("no such id")
     assert f"{context.used:,}" in context.explain()
