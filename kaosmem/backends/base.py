@@ -83,9 +83,11 @@ class Service(ABC, Generic[W]):
     ) -> T:
         """Return the result of what `submit` gives to the workers.
 
-        timeout_s: seconds that the call may wait for a worker, None without end. Work that has
-            begun goes on.
         Raises NotOpenedError, and DurabilityError if all workers are busy for so long.
+
+        Args:
+            timeout_s: Seconds that the call may wait for a worker, None without end. Work that has
+                begun goes on.
         """
         if self._owner is not None:
             return await self._owner._submit(submit, timeout_s=timeout_s)

@@ -28,7 +28,8 @@ _DATABASE, _BLOBS = "_stores.sqlite", "_blobs"
 class Stores:
     """The stores of one folder: `history`, `state`, `facts`, `vectors`, `graph`, `tasks` and `files`.
 
-    `async with` opens them, and closes them at the end. Without it the first use opens them; call `close` at the end.
+    `async with` opens them, and closes them at the end. Without it the first use opens them; call
+    `close` at the end.
     """
 
     database: SqliteDatabase
@@ -79,12 +80,14 @@ def open_stores(
 ) -> Stores:
     """Return a store of each kind over one local folder, which several processes may share.
 
-    embedding_client: makes missing embeddings of documents.
-    files: another place for blobs, such as `s3://bucket/agent`. The default is a folder inside
-        `folder`.
-    clock: returns times with a zone.
     Raises InvalidNameError for a URL; at the first use, DurabilityError, CorruptionError,
     UnsupportedVersionError.
+
+    Args:
+        embedding_client: Makes missing embeddings of documents.
+        files: Another place for blobs, such as `s3://bucket/agent`. The default is a folder inside
+            `folder`.
+        clock: Returns times with a zone.
 
     >>> from kaosmem.backends import open_stores
     >>> async with open_stores("./agent") as stores:

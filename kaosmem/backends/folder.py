@@ -46,12 +46,15 @@ _TRIES = 10
 class FolderFileStore:
     """A BlobStore in a folder of a local disk, or of any filesystem that fsspec knows.
 
-    location: a path, a URL that fsspec understands, or a filesystem. Use a folder for blobs alone.
-    clock: returns times with a zone.
     Each upload is a file of its own, whole before it counts and durable before the call returns.
     Its name holds the checksum, the size, the expiry and the media type. It lies in a folder that
     is named by a hash of the key. A small file beside it holds the key. Bytes that have changed
     since raise CorruptionError.
+
+    Args:
+        location: A path, a URL that fsspec understands, or a filesystem. Use a folder for blobs
+            alone.
+        clock: Returns times with a zone.
 
     >>> from kaosmem.backends import FolderFileStore
     >>> blobs = FolderFileStore("blobs")

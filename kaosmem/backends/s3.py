@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 _EXPIRES = "kaosmem-expires"
 """The metadata field of an object that holds the end of its life, in seconds since 1970."""
 _KEY = "kaosmem-key"
-"""The metadata field of an object that holds its key, in UTF-8 and base64, if its name is not the key."""
+"""The metadata field of an object that holds its key, in UTF-8 and base64, if its name is not the
+key.
+"""
 _CHECKSUM = "kaosmem-sha256"
 """The metadata field of an object that holds the checksum of its bytes.
 
@@ -61,15 +63,6 @@ class S3FileStore:
     one with an empty segment, has an object below `.kaosmem/keys/`. Bytes that were uploaded here
     carry a checksum, which each download verifies.
 
-    url: `s3://bucket` or `s3://bucket/prefix`. The bucket must exist. Give each tenant a prefix of
-        its own.
-    clock: returns times with a zone. The times to live are measured by it.
-    max_connections: requests of one event loop under way at once. More calls than that wait for
-        their turn.
-    timeout_s: seconds that one request, or the wait for its turn, may take.
-    options: settings of obstore's S3Store, such as `endpoint`, `region`, `access_key_id` and
-        `secret_access_key`. Missing settings come from the environment (`AWS_ACCESS_KEY_ID` and so
-        on).
     Raises MissingExtraError without the extra `s3`, InvalidNameError for the URL; every call raises
     DurabilityError if the server fails or does not answer in time.
 
@@ -78,6 +71,17 @@ class S3FileStore:
         files = S3FileStore("s3://agent-files/tenant-7")
         await files.upload("report.csv", data, content_type="text/csv", ttl=86_400)
         url = await files.presign_url("report.csv", expires_s=600)
+
+    Args:
+        url: `s3://bucket` or `s3://bucket/prefix`. The bucket must exist. Give each tenant a prefix
+            of its own.
+        clock: Returns times with a zone. The times to live are measured by it.
+        max_connections: Requests of one event loop under way at once. More calls than that wait for
+            their turn.
+        timeout_s: Seconds that one request, or the wait for its turn, may take.
+        options: Settings of obstore's S3Store, such as `endpoint`, `region`, `access_key_id` and
+            `secret_access_key`. Missing settings come from the environment (`AWS_ACCESS_KEY_ID` and
+            so on).
     """
 
     def __init__(

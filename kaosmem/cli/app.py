@@ -550,8 +550,8 @@ def mcp(
 ) -> None:
     """Serve a session by the Model Context Protocol: over stdio, or over HTTP with a token.
 
-    The first call that changes a session creates it. Each call is saved when it returns. Several clients may use one
-    session at once.
+    The first call that changes a session creates it. Each call is saved when it returns. Several
+    clients may use one session at once.
     """
     from kaosmem.cli.mcp import serve
 
@@ -631,9 +631,10 @@ def bench(
 ) -> None:
     """Measure how much evidence each budget holds, on your own items and questions with known answers.
 
-    Items are JSON lines {id, session, timestamp, role, text}, oldest first. Questions are JSON lines {id, query,
-    evidence_ids, category}. Recall is the mean share of a question's evidence in its context. Fill is the used share of
-    the budget. Prefix is the share of a context that the next one repeats at its front: a prompt cache can reuse it.
+    Items are JSON lines {id, session, timestamp, role, text}, oldest first. Questions are JSON
+    lines {id, query, evidence_ids, category}. Recall is the mean share of a question's evidence in
+    its context. Fill is the used share of the budget. Prefix is the share of a context that the
+    next one repeats at its front: a prompt cache can reuse it.
     """
     # Imported here, since it takes longer than most of the other commands do.
     from kaosmem.cli.benchmark import measured, named_assemblers, print_report

@@ -56,8 +56,10 @@ async def measured(
 
     chart: draws it, too.
 
-    keys: ask only questions with superseded items, which have keys, as `with_keys` says.
     Raises KaosmemError.
+
+    Args:
+        keys: Ask only questions with superseded items, which have keys, as `with_keys` says.
     """
     with Phases(per_second=1) as phases:  # drawing must not show in the times
         phases.begin("reading items and questions")

@@ -51,7 +51,8 @@ def ingest(
 ) -> None:
     """Read new and changed files of PATH into a corpus, and remove the sources whose files are gone.
 
-    It may be stopped at any time: another run goes on where this one was. The settings of S3 come from the environment.
+    It may be stopped at any time: another run goes on where this one was. The settings of S3 come
+    from the environment.
     """
     choice = Choice(Patterns(include or ()), Patterns(exclude or ()), gitignore)
 

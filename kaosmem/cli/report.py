@@ -40,7 +40,8 @@ _SECTION_COLUMNS = (
 def ingest_summary(report: IngestReport, *, all_skipped: bool = False) -> Iterator[str]:
     """Yield a line with the counts of files, and one for each reason for skipping.
 
-    all_skipped: a line for each skipped file instead.
+    Args:
+        all_skipped: A line for each skipped file instead.
     """
     yield f"files: {report.counts('passages')}"
     if all_skipped:

@@ -85,7 +85,8 @@ def _visible(text: str) -> str:
 class Phases:
     """A progress line on the terminal, gone when the work ends; nothing if stderr is no terminal.
 
-    per_second: how often it is drawn, which takes time from the work.
+    Args:
+        per_second: How often it is drawn, which takes time from the work.
     """
 
     def __init__(self, *, per_second: int = 10) -> None:

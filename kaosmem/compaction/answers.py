@@ -54,7 +54,9 @@ _CALL = re.compile(
 
 _AFTER_END = re.compile(r"[\s\"'`”’»」』)\]}*_|]*")
 _ENTRY = re.compile(r"\s*(?:[-*•#|>]|\d{1,3}[.)]|[^\W\d_][\w ]{0,30}[:：])")
-"""The beginning of a line that may be whole without a sign at its end: an entry, a heading, a label."""
+"""The beginning of a line that may be whole without a sign at its end:
+an entry, a heading, a label.
+"""
 _NUMBERED = re.compile(r"(?<!\S)\d{1,3}\.\Z")
 """A number that may count the words after it."""
 _HEADING = re.compile(r"#.*|.{1,80}[:：]\s*")

@@ -118,10 +118,11 @@ _PLACEHOLDER = re.compile(r"path[/_]to|(?:^|[^a-z])your[_-]", re.IGNORECASE)
 class Fact(NamedTuple):
     """Something to be said to the letter.
 
-    rank: 0 for addresses and paths, 1 for other identifiers, 2 for dates and numbers, 3 for digits
-        and names of products, 4 for a date or number without words about it.
-    quoted: whether it needs quotes to be told from the text after it.
-    place: of a date or number, the text that it is in and where it begins there.
+    Attributes:
+        rank: 0 for addresses and paths, 1 for other identifiers, 2 for dates and numbers, 3 for
+            digits and names of products, 4 for a date or number without words about it.
+        quoted: Whether it needs quotes to be told from the text after it.
+        place: Of a date or number, the text that it is in and where it begins there.
     """
 
     text: str

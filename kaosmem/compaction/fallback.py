@@ -79,10 +79,12 @@ def fallback_text(
 ) -> str:
     """Return an outline of messages that takes at most `most` tokens, or "" if not even its heading fits.
 
-    Each line is one message, cut at a sentence, without credentials. Earlier summaries come first, then users' words,
-    then the assistant's, then all others, and of each the newest first. The lines stand in the order of the messages.
-    The same messages give the same text.
-    reason: says why no model made it, in at most 80 characters.
+    Each line is one message, cut at a sentence, without credentials. Earlier summaries come first,
+    then users' words, then the assistant's, then all others, and of each the newest first. The
+    lines stand in the order of the messages. The same messages give the same text.
+
+    Args:
+        reason: Says why no model made it, in at most 80 characters.
     """
     heading = f"Shortened without a model ({_NOT_IN_REASON.sub(' ', reason)[:80].strip() or 'no reason'}):"
     if count(heading) > most:
@@ -138,7 +140,8 @@ def _lines_of(message: ChatMessage) -> Iterator[_Line]:
 def said_text(message: ChatMessage, *, max_chars: int | None = None) -> str:
     """Return what a message says, a block a paragraph. Thinking is not said.
 
-    max_chars: of each block, None for all.
+    Args:
+        max_chars: Of each block, None for all.
     """
     said = (block for block in message.blocks if not isinstance(block, ThinkingBlock))
     return "\n".join(_shown_block(block)[:max_chars] for block in said)

@@ -25,13 +25,15 @@ _MAX_FAULT_CHARS = 150
 class ModelRequests:
     """Asks a model until an answer can be read, and not at all for a while after the model failed.
 
-    attempts: number of times that one request is made, at least 1.
-    timeout_s: seconds to wait for each answer.
-    pause_s: seconds without a request after the model failed by an error, or gave no answer that
-        can be taken. Each further failure doubles the pause, up to ten minutes. The first request
-        after a pause is made once. 0 is no pause.
-    clock: gives seconds; only differences count.
     Raises InvalidArgumentError.
+
+    Args:
+        attempts: Number of times that one request is made, at least 1.
+        timeout_s: Seconds to wait for each answer.
+        pause_s: Seconds without a request after the model failed by an error, or gave no answer
+            that can be taken. Each further failure doubles the pause, up to ten minutes. The first
+            request after a pause is made once. 0 is no pause.
+        clock: Gives seconds; only differences count.
     """
 
     def __init__(
@@ -61,11 +63,13 @@ class ModelRequests:
     ) -> T:
         """Return an answer of the model as `read` returns it.
 
-        request: makes the messages. Its argument is the fault of the answer before, "" for the
-            first request.
-        read: raises InvalidArgumentError, which states the fault, for an answer that cannot be
-            taken.
         Raises SummaryError after the last attempt, and at once during a pause.
+
+        Args:
+            request: Makes the messages. Its argument is the fault of the answer before, "" for the
+                first request.
+            read: Raises InvalidArgumentError, which states the fault, for an answer that cannot be
+                taken.
         """
         self._check_pause()
         fault = ""

@@ -34,7 +34,9 @@ class MessageSizes:
 
     Each message is counted once.
 
-    counter: None is the default one. format: a name, or a Format. Raises InvalidArgumentError.
+    Args:
+        counter: None is the default one.
+        format: A name, or a Format. Raises InvalidArgumentError.
     """
 
     def __init__(
@@ -73,7 +75,9 @@ class MessageSizes:
 class Outline:
     """A history's units, its protected positions and the tokens of each message: found once, in linear time.
 
-    messages, links: by position, from 0. units: the positions of each unit, ascending, in the order of their first.
+    Attributes:
+        messages, links: By position, from 0.
+        units: The positions of each unit, ascending, in the order of their first.
     """
 
     def __init__(

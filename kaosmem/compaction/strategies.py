@@ -48,9 +48,9 @@ class CompactionStrategy(Protocol):
     assistant's answer with its thinking, its calls and their results. The messages of
     `Outline.protected` stay: system and pinned messages, the first user message with its answer,
     the newest user message and earlier ones without an answer, the newest unit, and calls whose
-    results are awaited. Where a limit has no room, the first user message gives way with its answer, and
-    then older messages without an answer. The same history gives the same list. A strategy leaves
-    its own result as it is, unless it says otherwise.
+    results are awaited. Where a limit has no room, the first user message gives way with its
+    answer, and then older messages without an answer. The same history gives the same list. A
+    strategy leaves its own result as it is, unless it says otherwise.
 
     A strategy that adds text may have a method `within(tokens)`, as `SummarizationCompaction` has.
     It returns the strategy for histories that are shown in so many tokens. A section asks it with

@@ -64,24 +64,26 @@ class Summarizer:
     messages in which users' words come first. It begins with "Shortened without a model", and
     `fallback_reason` tells it from a model's summary. Facts and rules are kept verbatim in either.
 
-    llm: None makes every summary without a model.
-    template: instructions to the model, the system message of each request; the messages follow as
-        the user's.
-        With another one, an answer need not share words with the messages: it may be a translation.
-        It repeats a name or number of messages that have five.
-    attempts: number of times that each request is made until an answer can be taken.
-    timeout_s: seconds to wait for each answer.
-    pause_s: seconds without a request after the model failed; each further failure doubles them, up
-        to ten minutes.
-    fallback: False raises SummaryError in place of an outline.
-    max_request_tokens: a larger request is split, and each part updates the summary so far.
-    max_kept_tokens: size of the lists of facts and rules.
-    rule_cues: patterns of standing rules by language, beside those of kaosmem, as regular
-        expressions that ignore case. A language that kaosmem knows gets these in place of its own.
-    counter, format: of the sizes of messages and summaries.
-    clock: gives seconds, for pauses.
     A client that finds something else wrong with an answer raises InvalidArgumentError, and the
     model is told. Raises InvalidArgumentError.
+
+    Args:
+        llm: None makes every summary without a model.
+        template: Instructions to the model, the system message of each request; the messages follow
+            as the user's. With another one, an answer need not share words with the messages: it
+            may be a translation. It repeats a name or number of messages that have five.
+        attempts: Number of times that each request is made until an answer can be taken.
+        timeout_s: Seconds to wait for each answer.
+        pause_s: Seconds without a request after the model failed; each further failure doubles
+            them, up to ten minutes.
+        fallback: False raises SummaryError in place of an outline.
+        max_request_tokens: A larger request is split, and each part updates the summary so far.
+        max_kept_tokens: Size of the lists of facts and rules.
+        rule_cues: Patterns of standing rules by language, beside those of kaosmem, as regular
+            expressions that ignore case. A language that kaosmem knows gets these in place of its
+            own.
+        counter, format: Of the sizes of messages and summaries.
+        clock: Gives seconds, for pauses.
 
     >>> import asyncio
     >>> from kaosmem import ChatMessage
@@ -144,9 +146,12 @@ class Summarizer:
         standing rules, and identifiers, paths, URLs and numbers that the text lacks, stand in lists
         at its end, as many as fit. Its sources are the ids of the messages,
         its trust the lowest among them, its id made of these and its text.
-        fallback: False raises SummaryError where the model fails, whatever the Summarizer allows.
         Raises SummaryError if `most` is too small for any text, and InvalidArgumentError for no
         messages.
+
+        Args:
+            fallback: False raises SummaryError where the model fails, whatever the Summarizer
+                allows.
         """
         replaced = [message for message in (earlier, *messages) if message is not None]
         if not replaced:

@@ -24,7 +24,9 @@ def is_record(message: ChatMessage) -> bool:
 class _Entry:
     """A message of a transcript.
 
-    place: its place among all messages. A record has that of the first message that it stands for.
+    Args:
+        place: Its place among all messages. A record has that of the first message that it stands
+            for.
     """
 
     __slots__ = ("message", "place", "replaced")
@@ -46,8 +48,10 @@ class Transcript:
     made; its id tells. So of two records for one message the first counts. A message without an id,
     or with the id of an earlier one, gets an id made of its content.
 
-    stored: all messages. void: the records that do not count: their messages were cleared, or
-    another record came first.
+    Attributes:
+        stored: All messages.
+        void: The records that do not count: their messages were cleared, or another record came
+            first.
 
     >>> said = [ChatMessage("user", f"Line {number}", id=f"m{number}") for number in range(3)]
     >>> transcript = Transcript(said)

@@ -19,10 +19,14 @@ from kaosmem.units import Link
 class Condensation(ConversationEvent):
     """A record: from here on the view leaves these events out, and may show a summary in their place.
 
-    forgotten_ids: ids of events. Ids that the view does not show change nothing.
-    summary, summary_offset: the summary and its place in the view after forgetting; both or neither.
-    metadata: notes on its origin for readers of the log. pinned: its summary stays in every view.
     Raises InvalidArgumentError.
+
+    Attributes:
+        forgotten_ids: Ids of events. Ids that the view does not show change nothing.
+        summary, summary_offset: The summary and its place in the view after forgetting; both or
+            neither.
+        metadata: Notes on its origin for readers of the log.
+        pinned: Its summary stays in every view.
     """
 
     type: ClassVar[str] = "condensation"
@@ -71,7 +75,9 @@ class SummaryEvent(ConversationEvent):
 
     It is never logged.
 
-    sources: ids of the summarised events. trust: the lowest among them.
+    Attributes:
+        sources: Ids of the summarised events.
+        trust: The lowest among them.
     """
 
     type: ClassVar[str] = "summary"

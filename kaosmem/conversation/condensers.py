@@ -31,8 +31,10 @@ class Condenser(ABC):
     ) -> ConversationView | Condensation:
         """Return a view as short as it has to be, or the record that makes it so.
 
-        limit: most tokens of the view, None for no limit but the condenser's own.
         Raises NoCondensationError where it has to be shorter and can't be.
+
+        Args:
+            limit: Most tokens of the view, None for no limit but the condenser's own.
         """
         ...
 

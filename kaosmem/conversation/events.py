@@ -84,8 +84,9 @@ class EventSource(StrEnum):
 class ConversationEvent:
     """One thing that happened.
 
-    id, timestamp: given by the log that takes it; the timestamp is aware.
-    pinned: the event stays in every view. No condenser and no condensation removes it.
+    Attributes:
+        id, timestamp: Given by the log that takes it; the timestamp is aware.
+        pinned: The event stays in every view. No condenser and no condensation removes it.
     """
 
     type: ClassVar[str] = "event"
@@ -214,11 +215,13 @@ def _source(given: object) -> EventSource:
 class ActionEvent(ConversationEvent):
     """An event that an agent, a user or the environment caused: words, a tool call, or both.
 
-    kind: one of `ACTION_KINDS`, or any other name.
-    content: the words, reasoning included, beside the call.
-    response: id of the model's answer that the call belongs to. The actions of one answer stay
-        together.
     Raises InvalidNameError or InvalidArgumentError.
+
+    Attributes:
+        kind: One of `ACTION_KINDS`, or any other name.
+        content: The words, reasoning included, beside the call.
+        response: Id of the model's answer that the call belongs to. The actions of one answer stay
+            together.
 
     >>> ActionEvent("message", "How long is the notice?", source="user").role
     'user'
@@ -307,8 +310,10 @@ class ActionEvent(ConversationEvent):
 def actions_of(reply: ChatMessage, *, response: str) -> list[ActionEvent]:
     """Return an assistant's message as actions, one for each tool call; the other blocks stand before their call.
 
-    response: the id that ties the calls together.
     Raises InvalidArgumentError for a message of another role and for blocks that no action holds.
+
+    Args:
+        response: The id that ties the calls together.
     """
     if reply.role != "assistant":
         raise InvalidArgumentError(
@@ -345,10 +350,12 @@ Observed: TypeAlias = str | tuple[TextBlock | ImageBlock, ...]
 class ObservationEvent(ConversationEvent):
     """An event that came back to an agent, such as a tool result.
 
-    kind: one of `OBSERVATION_KINDS`, or any other name.
-    call_id: id of the call that it answers, "" for none. An observation of any kind answers its
-        call.
     Raises InvalidNameError or InvalidArgumentError.
+
+    Attributes:
+        kind: One of `OBSERVATION_KINDS`, or any other name.
+        call_id: Id of the call that it answers, "" for none. An observation of any kind answers its
+            call.
 
     >>> ObservationEvent("result", "Notice is thirty days.", "call-1").role
     'tool'

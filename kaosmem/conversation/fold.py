@@ -21,7 +21,8 @@ STANDING_LISTS = frozenset({"task_list", "task_tracker", "todo_write", "workspac
 class Round:
     """The calls of one answer of a model and their results, by their places, ascending.
 
-    open: the calls without a result.
+    Attributes:
+        open: The calls without a result.
     """
 
     members: list[int] = field(default_factory=list)

@@ -102,9 +102,11 @@ E = TypeVar("E", bound=ConversationEvent)
 class EventLog(Sequence[ConversationEvent]):
     """Events, oldest first. Nothing in it changes or goes: condensers append condensations.
 
-    events: those of a log that was read back, with their ids, ascending. clock: None is the
-        computer's, in UTC.
     Raises InvalidArgumentError.
+
+    Args:
+        events: Those of a log that was read back, with their ids, ascending.
+        clock: None is the computer's, in UTC.
 
     >>> from kaosmem.conversation import ActionEvent
     >>> log = EventLog()
@@ -152,7 +154,8 @@ class EventLog(Sequence[ConversationEvent]):
     def append(self, event: E) -> E:
         """Return a new event as the log took it: with its id, and the time where it has none of its own.
 
-        Raises InvalidArgumentError for an event that a log has taken, InvalidArgumentError for a summary.
+        Raises InvalidArgumentError for an event that a log has taken, InvalidArgumentError for a
+        summary.
         """
         check_event(event)
         if event.id != UNLOGGED:
@@ -175,10 +178,13 @@ class EventLog(Sequence[ConversationEvent]):
     ) -> list[ActionEvent]:
         """Append a model's reply and return its events: an action for each tool call, or one for the words alone.
 
-        reply: a reply or an assistant's message of a provider, as a dict or an object of its package; or a ChatMessage.
-        format: the provider's format, "anthropic" or "openai"; a ChatMessage needs none.
         Raises InvalidArgumentError for a missing format, and InvalidArgumentError for a reply that
         cannot be kept. Then nothing is appended.
+
+        Args:
+            reply: A reply or an assistant's message of a provider, as a dict or an object of its
+                package; or a ChatMessage.
+            format: The provider's format, "anthropic" or "openai"; a ChatMessage needs none.
 
         >>> log = EventLog()
         >>> call = {"type": "tool_use", "id": "call-1", "name": "find", "input": {"path": "src"}}

@@ -28,8 +28,11 @@ Unit: TypeAlias = tuple[int, ...]
 class ViewOutline:
     """The units of a view as it is now, the entries that it keeps, and the tokens of each entry.
 
-    events: the entries. units: the positions of each unit, in the order of their first.
-    exchanges: the positions of questions and replies. counter, format: of the tokens.
+    Attributes:
+        events: The entries.
+        units: The positions of each unit, in the order of their first.
+        exchanges: The positions of questions and replies.
+        counter, format: Of the tokens.
     """
 
     def __init__(

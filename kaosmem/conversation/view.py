@@ -34,7 +34,8 @@ class ConversationView(Sequence[ConversationEvent]):
     An appended event takes the same time however long the view is. A condensation takes time in
     proportion to the view.
 
-    revision: how often a condensation made the view another one.
+    Attributes:
+        revision: How often a condensation made the view another one.
     """
 
     def __init__(self, events: Iterable[ConversationEvent] = ()) -> None:

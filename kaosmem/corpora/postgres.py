@@ -121,9 +121,9 @@ _PLAIN = f"""WITH counted AS (
 class PgCorpus(Corpus):
     """A corpus in PostgreSQL. Each tenant has a table of its own.
 
-    A change is one transaction, and a question reads one snapshot. Writers of a tenant wait for each
-    other. Where the database has the extension `pg_textsearch` when a tenant is first written, the
-    engine ranks by BM25. Otherwise PostgreSQL finds words by `tsvector`: where the words of a
+    A change is one transaction, and a question reads one snapshot. Writers of a tenant wait for
+    each other. Where the database has the extension `pg_textsearch` when a tenant is first written,
+    the engine ranks by BM25. Otherwise PostgreSQL finds words by `tsvector`: where the words of a
     question stand in more than 20,000 passages, it scores only those with the rarest words.
 
     Args:

@@ -35,9 +35,11 @@ SECTION = next(spec for spec in DEFAULT_SECTIONS if spec.name == "documents")
 class Selection:
     """The context that an assembler made.
 
-    item_ids: in the order in which they are shown. used: tokens, as the assembler counts them.
-    handed_over: the text or the messages that a model would get.
-    faults: names the violations in it, and is asked when the time has been taken.
+    Attributes:
+        item_ids: In the order in which they are shown.
+        used: Tokens, as the assembler counts them.
+        handed_over: The text or the messages that a model would get.
+        faults: Names the violations in it, and is asked when the time has been taken.
     """
 
     item_ids: tuple[str, ...]
@@ -78,7 +80,9 @@ class Assembler(Protocol):
 class SessionAssembler:
     """A session with all items in one section, assembled as a user of kaosmem would.
 
-    spec: of that section; two specs, or rankers, are compared as two assemblers of different names.
+    Attributes:
+        spec: Of that section; two specs, or rankers, are compared as two assemblers of different
+            names.
     """
 
     name: str = "kaosmem"
@@ -199,9 +203,10 @@ def _line(item: EvidenceItem) -> str:
 class OrderAssembler:
     """Takes items in an order: each that fits the rest of the budget.
 
-    order: takes the items of a corpus, oldest first, and returns the function that orders them for
-        a query.
-    skips: whether an item that does not fit is passed over. If not, it is the end.
+    Attributes:
+        order: Takes the items of a corpus, oldest first, and returns the function that orders them
+            for a query.
+        skips: Whether an item that does not fit is passed over. If not, it is the end.
 
     >>> def shortest(items):
     ...     def order(query):

@@ -24,10 +24,11 @@ PathLike: TypeAlias = str | os.PathLike[str]
 class EvidenceItem:
     """One item of a corpus.
 
-    session: the conversation or document that it is from. timestamp: ISO 8601. Both may be empty,
-        as the role.
-    key: items of one key are versions of one fact, the last of them the current one. Empty: it is
-        no version.
+    Attributes:
+        session: The conversation or document that it is from.
+        timestamp: ISO 8601. Both may be empty, as the role.
+        key: Items of one key are versions of one fact, the last of them the current one. Empty: it
+            is no version.
     """
 
     id: str
@@ -42,13 +43,14 @@ class EvidenceItem:
 class Question:
     """A question and the items that answer it.
 
-    evidence_ids: ids of the items that answer it, in any order; empty for a question without an
-        answer.
-    category: kind of question, under which reports group it.
-    stale_ids: ids of items that the evidence has superseded. They mislead unless the evidence is
-        shown after them.
-    as_of: id of the last item that exists when the question is asked; later items are hidden.
-        Empty: all exist.
+    Attributes:
+        evidence_ids: Ids of the items that answer it, in any order; empty for a question without an
+            answer.
+        category: Kind of question, under which reports group it.
+        stale_ids: Ids of items that the evidence has superseded. They mislead unless the evidence
+            is shown after them.
+        as_of: Id of the last item that exists when the question is asked; later items are hidden.
+            Empty: all exist.
     """
 
     id: str

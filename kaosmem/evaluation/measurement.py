@@ -44,11 +44,12 @@ async def evaluate(
 ) -> Report:
     """Ask every assembler every question at every budget, and return a report.
 
-    assemblers: by default kaosmem, recency and rank-bm25. counter: for these, for items' texts, and
-        for what two
-    contexts share.
-    unscored: categories that are reported but count in no mean recall over several.
     Raises InvalidArgumentError, and ValueError for two assemblers or corpora of one name.
+
+    Args:
+        assemblers: By default kaosmem, recency and rank-bm25.
+        counter: For these, for items' texts, and for what two contexts share.
+        unscored: Categories that are reported but count in no mean recall over several.
     """
     counter = get_counter(counter)
     corpora = tuple(corpora)
@@ -119,7 +120,8 @@ def recall(question: Question, selection: Selection, violations: Collection[str]
 def staleness(question: Question, selection: Selection, order: Mapping[str, int]) -> Staleness:
     """Return how a selection treats the items that the evidence has superseded.
 
-    order: place of each item in its corpus, by id.
+    Args:
+        order: Place of each item in its corpus, by id.
     """
     if not question.stale_ids:
         return Staleness()
@@ -160,7 +162,8 @@ def prefix_share(selection: Selection, previous: Selection, counter: TokenCounte
 class _Asked:
     """An assembler with the items of a corpus that exist when some questions are asked.
 
-    tokens: of each of these items, by id, in order.
+    Args:
+        tokens: Of each of these items, by id, in order.
     """
 
     def __init__(

@@ -97,8 +97,9 @@ async def evaluate_session(
 class _Rehearsed:
     """A session with one of its rankers, as an assembler to compare.
 
-    items: the first item of each text. A reply may repeat an item word by word, and stand in its
-        place, so items of one text count as one.
+    Attributes:
+        items: The first item of each text. A reply may repeat an item word by word, and stand in
+            its place, so items of one text count as one.
     """
 
     name: str

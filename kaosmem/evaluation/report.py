@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 class Staleness:
     """How one context treats the items that are superseded for its question.
 
-    shown: a superseded item is shown; None if the question has none. alone: it is shown without any
-        evidence.
-    last_word: the newest evidence is shown too, after every superseded item; None if no superseded
-        item is shown.
+    Attributes:
+        shown: A superseded item is shown; None if the question has none.
+        alone: It is shown without any evidence.
+        last_word: The newest evidence is shown too, after every superseded item; None if no
+            superseded item is shown.
     """
 
     shown: bool | None = None
@@ -41,15 +42,15 @@ class Staleness:
 class Outcome:
     """The result of one assembler for one question at one budget.
 
-    recall: share of the question's evidence that is in, 0 to 1; 0 where its context can't be
-        counted; None for a
-    question without an answer.
-    used, content: tokens, of the context and of the texts of its items alone. seconds: of the
-        assembly.
-    violations: faults of the context, none in a sound one.
-    prefix_share: of the tokens of the question before on the same corpus, the share that this
-        context repeats at its
-    front, which is what a provider's prompt cache can reuse; None for the first question.
+    Attributes:
+        recall: Share of the question's evidence that is in, 0 to 1; 0 where its context can't be
+            counted; None for a question without an answer.
+        used, content: Tokens, of the context and of the texts of its items alone.
+        seconds: Of the assembly.
+        violations: Faults of the context, none in a sound one.
+        prefix_share: Of the tokens of the question before on the same corpus, the share that this
+            context repeats at its front, which is what a provider's prompt cache can reuse; None
+            for the first question.
     """
 
     corpus: str
@@ -71,15 +72,15 @@ class Outcome:
 class Figures:
     """Means over outcomes; None where there is nothing to take one of.
 
-    scored: how many of the questions count in `recall`, the unweighted mean of the data sets' means
-        over questions.
-    fill: share of the budget that is used. framing: share of the used tokens that is not the texts
-        of items.
-    violations: how many contexts have one. median_ms, p95_ms: of an assembly.
-    may_be_stale: how many questions have superseded items. stale, stale_alone: share of these with
-        a superseded item
-    shown, and shown without evidence. last_word: of those with one shown, the share in which the
-    evidence comes last.
+    Attributes:
+        scored: How many of the questions count in `recall`, the unweighted mean of the data sets'
+            means over questions.
+        fill: Share of the budget that is used.
+        framing: Share of the used tokens that is not the texts of items.
+        violations: How many contexts have one. median_ms, p95_ms: of an assembly.
+        may_be_stale: How many questions have superseded items.
+        stale, stale_alone: Share of these with a superseded item shown, and shown without evidence.
+        last_word: Of those with one shown, the share in which the evidence comes last.
     """
 
     questions: int
@@ -101,10 +102,11 @@ class Figures:
 class Report:
     """All outcomes of an evaluation.
 
-    corpora: items of each. assemblers, budgets: in the order of the tables. load_seconds: by
-        assembler, to take in
-    the items of all corpora. unscored: categories that are reported, but count in no mean recall
-    over several.
+    Attributes:
+        corpora: Items of each.
+        assemblers, budgets: In the order of the tables.
+        load_seconds: By assembler, to take in the items of all corpora.
+        unscored: Categories that are reported, but count in no mean recall over several.
     """
 
     corpora: Mapping[str, int]

@@ -1,12 +1,13 @@
 """The delimiters around stored text, and the escapes that keep text from forging them.
 
-A backslash goes before each imitation. In the system message, in the block and in the format "text",
-section headers, labels and lines of speakers are escaped too, where they begin a line. The beginning
-of a text stands after its label, on the same line: only a second label is escaped there.
+A backslash goes before each imitation. In the system message, in the block and in the format
+"text", section headers, labels and lines of speakers are escaped too, where they begin a line. The
+beginning of a text stands after its label, on the same line: only a second label is escaped there.
 
-In a message of a history, only the delimiters of a history are escaped: the block's tags, a mark, an
-opening, and the line that names a speaker. In the special tokens of models, such as `<|im_start|>`,
-the backslash stands after the first character, since servers look for the exact token.
+In a message of a history, only the delimiters of a history are escaped: the block's tags, a mark,
+an opening, and the line that names a speaker. In the special tokens of models, such as
+`<|im_start|>`, the backslash stands after the first character, since servers look for the exact
+token.
 
 Imitations are looked for in a text's plain spelling, as a lenient reader takes it: a model may read
 `＜/СОΝТЕХТ＞` as `</context>`. The plain spelling has ASCII letters for compatibility forms, for

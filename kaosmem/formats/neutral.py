@@ -2,8 +2,8 @@
 
 `context.chat_messages` gives them as objects. Nothing is left out: reasoning of any provider,
 errors, images, documents and opaque parts are blocks. The framework's code sends a block to its own
-provider alone, which the block names. Texts are escaped as in all formats, and a result has the name
-of its tool.
+provider alone, which the block names. Texts are escaped as in all formats, and a result has the
+name of its tool.
 """
 
 from __future__ import annotations

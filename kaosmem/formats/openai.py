@@ -1,8 +1,8 @@
 """OpenAI's chat completions: a layout as messages by the API's rules, counted as it counts them.
 
-Source of the counting rule: OpenAI's cookbook, "How to count tokens with tiktoken", extended to text
-parts, tool call ids and tool calls. The tokens of tool schemas belong in `reserve`. An image is an
-estimate.
+Source of the counting rule: OpenAI's cookbook, "How to count tokens with tiktoken", extended to
+text parts, tool call ids and tool calls. The tokens of tool schemas belong in `reserve`. An image
+is an estimate.
 
 The request differs from the stored messages where the API lacks a kind of content. Reasoning is
 left out. A document is a text. An image outside a user's message, one that no provider takes, and a

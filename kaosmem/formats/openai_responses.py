@@ -1,8 +1,8 @@
 """OpenAI's Responses: a layout as input items, counted as chat messages are.
 
 A stored message may become several items, in their order: reasoning, texts, calls. The system
-message is the first item, so that `input=context.messages` is the whole request. The request differs
-from the stored messages where the API lacks a kind of content:
+message is the first item, so that `input=context.messages` is the whole request. The request
+differs from the stored messages where the API lacks a kind of content:
 
 - Reasoning is sent only to this API, with its encrypted content, before an item that follows from it.
 - A message of any other role than system, user and assistant is a user's, under a line that names the

@@ -238,7 +238,8 @@ def why_not_opened(name: str) -> str | None:
 def why_not_entered(folder: str, names: Collection[str]) -> str | None:
     """Return why a folder inside the ingested one is skipped as a whole, or None where it is not.
 
-    names: of its files.
+    Args:
+        names: Of its files.
     """
     if folder.endswith(".egg-info"):
         return "build output"

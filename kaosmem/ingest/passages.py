@@ -150,7 +150,8 @@ class Passage:
 class Reading(NamedTuple):
     """The passages of a file in order, and the parts of it that could not be read.
 
-    is_read: whether the file could be read at all.
+    Attributes:
+        is_read: Whether the file could be read at all.
     """
 
     file: SourceFile

@@ -1,6 +1,7 @@
 """Anthropic's memory tool over a session: files under /memories that keep their versions.
 
-It needs the extra `anthropic`. The texts of results and errors are those that the provider documents.
+It needs the extra `anthropic`. The texts of results and errors are those that the provider
+documents.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ STOP_WORDS_OF: Mapping[str, str] = {
         we were weren't what when where which while who whom why will with won't would wouldn't you your yours
         yourself yourselves
     """,
-    # Of German, only words that are neither English words nor abbreviations: not "die", "war", "mit".
+    # Of German, only words that are neither English words nor abbreviations: not "die", "war",
+    # "mit".
     "german": """
         aber auf dass eine einem einen einer eines für haben hatte hatten ich ihr ihre ihrem ihren ihrer ist nach nicht
         oder sich sind über und vom von wann warum welche welchem welchen welcher welches wem wenn wer werden wessen wie
@@ -95,9 +96,10 @@ _SOUND = re.compile(r".(?:ch|sh|th|ph|ck|gh|ng|sc|tz|qu|nk|nd|mp)|[aeiouy]([lmnr
 def compound_parts(word: str, *, foreign: bool = False) -> Iterator[str]:
     """Yield possible parts of a word in ASCII letters: beginnings and ends of four letters and more.
 
-    foreign: whether it was written with letters that English has not. Any other word must be longer, may not end as
-    English words do, and gives ends alone: so English is ranked no worse for them. A part is a guess: where it is
-    no word, nobody asks for it.
+    Args:
+        foreign: Whether it was written with letters that English has not. Any other word must be
+            longer, may not end as English words do, and gives ends alone: so English is ranked no
+            worse for them. A part is a guess: where it is no word, nobody asks for it.
     """
     if len(word) < MIN_COMPOUND_CHARS or not word.isalpha():
         return

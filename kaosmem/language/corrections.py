@@ -103,7 +103,9 @@ NEAR = 5
 """An item that says that it corrects something speaks of so many items before it."""
 _IN_COMMON_NEAR = 2
 _NEXT = 2
-"""One of fewer than three words, such as "make that 40", speaks of the values told in so many items before it."""
+"""One of fewer than three words, such as "make that 40", speaks of the values told in so many items
+before it.
+"""
 
 
 def may_take_part(item: Item) -> bool:
@@ -351,8 +353,9 @@ class Corrections:
 def may_correct(later: Item, earlier: Item) -> bool:
     """Return whether an item may correct an earlier one: by its speaker or source, time, trust and key.
 
-    Of one speaker the later item does. Of one source it does if its `timestamp` is later: passages of a document are
-    not newer than one another. An item that is trusted less corrects nothing. Items with keys are different facts.
+    Of one speaker the later item does. Of one source it does if its `timestamp` is later: passages
+    of a document are not newer than one another. An item that is trusted less corrects nothing.
+    Items with keys are different facts.
     """
     if later.trust < earlier.trust or (later.key and earlier.key):
         return False

@@ -192,10 +192,12 @@ class PastWords:
 
     `*` stands for any letters, as in "previous*".
 
-    previous: ask for the version before the current one. first: ask for the first version. ever:
-        ask for all versions.
-    months: names of the twelve months in order, forms of one month separated by `|`; they make
-        dates.
+    Attributes:
+        previous: Ask for the version before the current one.
+        first: Ask for the first version.
+        ever: Ask for all versions.
+        months: Names of the twelve months in order, forms of one month separated by `|`; they make
+            dates.
     """
 
     previous: tuple[str, ...] = ()
@@ -299,8 +301,9 @@ HINDI = PastWords(
 class PastQuestion:
     """A question's reference to the past.
 
-    which: any of "previous", "first" and "ever", as `PastWords` has them.
-    periods: the days of each date in the question.
+    Attributes:
+        which: Any of "previous", "first" and "ever", as `PastWords` has them.
+        periods: The days of each date in the question.
     """
 
     which: frozenset[str] = frozenset()
@@ -312,7 +315,10 @@ class PastQuestion:
         With dates, they are the versions that held then, and with "before 2024" the version just
         before. Without dates, they are the previous, the first or all versions, and the versions in
         `found`, which match the question's words.
-        versions: oldest first. The last one is the current version, and is never among the result.
+
+        Args:
+            versions: Oldest first. The last one is the current version, and is never among the
+                result.
         """
         past = versions[:-1]
         wanted = list[Version[T]]()
@@ -360,7 +366,8 @@ class PastCues:
     def read(self, text: str, periods: Iterable[Period] = ()) -> PastQuestion | None:
         """Return a question's reference to the past, None for a question about now.
 
-        periods: the question's "last week" and the like as days.
+        Args:
+            periods: The question's "last week" and the like as days.
         """
         raw = text.casefold()
         folded = _folded(raw)

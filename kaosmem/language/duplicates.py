@@ -1,8 +1,8 @@
 """Duplicates: items whose texts are equal but for case and white space.
 
 Texts that differ in one word are never duplicates: that word may be a value, a name, a date or a
-negation. An item that was formed from messages gives way to them: where all its sources are shown, it
-says nothing more.
+negation. An item that was formed from messages gives way to them: where all its sources are shown,
+it says nothing more.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Shown:
     def admit(self, items: Sequence[Item]) -> tuple[str, ...]:
         """Note a unit's items as shown and return (); if all are duplicates, return the ids of their twins instead.
 
-        A shown item of the same section is a twin only if it is not older: a repeated statement is the newest one.
+        A shown item of the same section is a twin only if it is not older: a repeated statement is
+        the newest one.
         """
         twins = self.twins(items)
         if not twins:

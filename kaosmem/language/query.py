@@ -90,13 +90,14 @@ _PUNCTUATION = ".,:;!?\"'()[]{}<>`*"
 class Query:
     """A question that ranks candidates. Sources and sections get it; a ranker gets its text alone.
 
-    text: at most MAX_QUERY_CHARS characters: `read` takes an excerpt of a longer text.
-    periods: the days that the text speaks of, each period once: first "last week" and the like,
-        then dates.
-    past: the text's reference to the past, which brings replaced versions of facts back; None for
-        now.
-    as_of: the time at which an item must have held. known_at: the time at which it must have been
-        known. None is now.
+    Attributes:
+        text: At most MAX_QUERY_CHARS characters: `read` takes an excerpt of a longer text.
+        periods: The days that the text speaks of, each period once: first "last week" and the like,
+            then dates.
+        past: The text's reference to the past, which brings replaced versions of facts back; None
+            for now.
+        as_of: The time at which an item must have held.
+        known_at: The time at which it must have been known. None is now.
 
     >>> from datetime import UTC, datetime
     >>> query = Query.read("What happened yesterday?", lambda: datetime(2026, 11, 25, tzinfo=UTC))

@@ -2,8 +2,8 @@
 
 Such a sentence, for example "always answer in French", holds until the user ends it.
 
-The patterns of a language stand in `rule_patterns/LANGUAGE.toml`, as regular expressions that ignore
-case. A file has these lists:
+The patterns of a language stand in `rule_patterns/LANGUAGE.toml`, as regular expressions that
+ignore case. A file has these lists:
 
 - `plain`: a sentence that matches one is a rule in any text, documents included. Ranking looks for
   these alone.

@@ -32,8 +32,8 @@ def sentences_in(text: str) -> Iterator[str]:
 def cut_at_sentence(text: str, most: int, count: Callable[[str], int]) -> str:
     """Return the longest beginning of a text that ends with a sentence and that `count` counts as at most `most`.
 
-    If the sentences that fit are less than half of the words that fit, the text is cut after a word and ends in "…".
-    If not even a word fits, the result is "".
+    If the sentences that fit are less than half of the words that fit, the text is cut after a word
+    and ends in "…". If not even a word fits, the result is "".
 
     >>> cut_at_sentence("It rained. We stayed in and read.", 3, count=lambda text: len(text.split()))
     'It rained.'

@@ -125,8 +125,10 @@ _FIRST_PERSON = frozenset(("I", "I'd", "I'll", "I'm", "I've", "I’d", "I’ll",
 class Statement(NamedTuple):
     """The words of a subject and the value that a text gives it, or a whole sentence.
 
-    before: the tokens before the value; of a whole sentence all of them. marks: the numbers, identifiers, names and
-    days beside the value. opening: the first token as it is written.
+    Attributes:
+        before: The tokens before the value; of a whole sentence all of them.
+        marks: The numbers, identifiers, names and days beside the value.
+        opening: The first token as it is written.
     """
 
     words: frozenset[str]
@@ -249,9 +251,10 @@ def _shared_ends(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
 class _Token(NamedTuple):
     """One chunk of a sentence.
 
-    text: in lower case, without signs around it. is_name: whether it begins with a capital within
-        the sentence.
-    mark: how it tells its subject from others.
+    Attributes:
+        text: In lower case, without signs around it.
+        is_name: Whether it begins with a capital within the sentence.
+        mark: How it tells its subject from others.
     """
 
     text: str

@@ -65,10 +65,12 @@ def store_snapshot(
     """Store the state after record `seq` and what left it. Delete the files that it replaces.
 
     Returns whether it is stored: not where a newer state is.
-    archive: None for nothing; else it is read before the lines, which name it.
-    sound: other snapshots that were read or written whole.
-    purged: up to where the writer knows of files deleted because something was to be forgotten.
     Raises ConflictError if the log is no longer the one that `head` is of.
+
+    Args:
+        archive: None for nothing; else it is read before the lines, which name it.
+        sound: Other snapshots that were read or written whole.
+        purged: Up to where the writer knows of files deleted because something was to be forgotten.
     """
     view = yield from _view(head)
     if seq <= max(view.snapshots, default=0):
@@ -174,8 +176,10 @@ def roll_up(commits: Sequence[tuple[int, int]]) -> Steps[tuple[int, int]]:
 
     Return its first record and number of commits.
 
-    commits: of each segment, ascending, the seq of its first record and its number of commits.
     Raises FileNotFoundError where one is gone.
+
+    Args:
+        commits: Of each segment, ascending, the seq of its first record and its number of commits.
     """
     firsts = [first for first, _ in commits]
     lines: list[bytes] = []
@@ -205,8 +209,11 @@ def plan_pruning(
 ) -> list[Step]:
     """Return the steps that delete the files that the two newest sound snapshots replace.
 
-    sound: snapshots that were read or written whole; without one before `newest` everything stays.
     Snapshots go first: one without its log could not be told from damage.
+
+    Args:
+        sound: Snapshots that were read or written whole; without one before `newest` everything
+            stays.
     """
     before = max((seq for seq in sound if seq < newest and seq in snapshots), default=0)
     if not before:
@@ -260,8 +267,9 @@ def encode_index(
 ) -> Iterator[bytes]:
     """Yield an index file: a line that describes it, the index, and the checksum of both.
 
-    txn: the id of the commit whose last record is `seq`. ranker: name of the ranker that made the
-        index.
+    Args:
+        txn: The id of the commit whose last record is `seq`.
+        ranker: Name of the ranker that made the index.
     """
     stated = {"index": VERSION, "sec": section, "ranker": ranker, "seq": seq, "txn": txn}
     line, crc = encode_line({**stated, "d": header}, 0)
@@ -324,8 +332,10 @@ def store_index(
     """Store the index of a section after record `seq`. Delete the older ones.
 
     Returns whether it is stored: not where something was forgotten since, whose words it may hold.
-    sound: snapshots from which the writer knows the forgotten items.
     Raises ConflictError if the log is no longer the one that `head` is of.
+
+    Args:
+        sound: Snapshots from which the writer knows the forgotten items.
     """
     path = index_file(section, seq)
     draft = yield Draft(path, chunks)

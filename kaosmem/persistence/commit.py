@@ -39,9 +39,10 @@ from kaosmem.persistence.steps import (
 class LogView:
     """A writer's view of the log.
 
-    segments, snapshots: listed, ascending.
-    tail: bytes of segment `head.segment` from `head.last` on.
-    following: bytes of segment `head.seq + 1`, if that is another and exists.
+    Attributes:
+        segments, snapshots: Listed, ascending.
+        tail: Bytes of segment `head.segment` from `head.last` on.
+        following: Bytes of segment `head.seq + 1`, if that is another and exists.
     """
 
     segments: Sequence[int] = ()
@@ -54,10 +55,11 @@ class LogView:
 class LogChanges:
     """The commits of others since a handle read the log.
 
-    is_whole: the recovery is of the whole session, as the log no longer reaches back to where the
-        handle was.
-    is_settled: the handle's own commit, of which it does not know, is there; its records are not
-        told again.
+    Attributes:
+        is_whole: The recovery is of the whole session, as the log no longer reaches back to where
+            the handle was.
+        is_settled: The handle's own commit, of which it does not know, is there; its records are
+            not told again.
     """
 
     recovery: Recovery
@@ -70,12 +72,14 @@ def append(
 ) -> Steps[Head]:
     """Add a commit to the end of the log, and return where that is then.
 
-    snapshot: the newest that the writer knows of; a segment that begins before it is not gone on
-        with.
-    unnamed: the identity of the session if its first writer was killed before it was stored. It is
-        stored before the
-    commit: only a log of one commit may lack it.
     Raises ConflictError if the log no longer ends at `head`, CorruptionError if it ends in damage.
+
+    Args:
+        snapshot: The newest that the writer knows of; a segment that begins before it is not gone
+            on with.
+        unnamed: The identity of the session if its first writer was killed before it was stored. It
+            is stored before the.
+        commit: Only a log of one commit may lack it.
     """
     yield Lock(create=head.seq == 0)
     view = yield from look(head, snapshot=snapshot)
@@ -97,10 +101,12 @@ def create(
 
     The name of the segment is the compare-and-swap: the first writer that creates it has the next
     record.
-    torn: the bytes that recovery found after the head in its segment.
-    look_first: so much time has passed that the name may have been taken and be free again.
-    unnamed: as for `append`.
     Raises ConflictError if another was first, or the session was deleted meanwhile.
+
+    Args:
+        torn: The bytes that recovery found after the head in its segment.
+        look_first: So much time has passed that the name may have been taken and be free again.
+        unnamed: As for `append`.
     """
     if look_first:
         check_unmoved(head, (yield from look(head)))
@@ -141,9 +147,12 @@ def _is_still_there(head: Head) -> Steps[bool]:
 def catch_up(head: Head, unsettled: Commit | None, *, whole: bool = False) -> Steps[LogChanges]:
     """Return the commits after `head`.
 
-    unsettled: a commit that may or may not have reached the log. whole: read the whole session.
     Raises ConflictError if the log is no longer the one that `head` is of, or has so much in it
     that nobody can tell whether the unsettled commit is there.
+
+    Args:
+        unsettled: A commit that may or may not have reached the log.
+        whole: Read the whole session.
     """
     txn = "" if unsettled is None else unsettled.txn
     try:
@@ -187,8 +196,9 @@ def settle(head: Head) -> Steps[None]:
 def look(head: Head, *, snapshot: int | None = None) -> Steps[LogView]:
     """Return the changes that another writer may have made.
 
-    snapshot: the newest that is known, if others do not matter as long as the log ends in the
-        segment of `head`.
+    Args:
+        snapshot: The newest that is known, if others do not matter as long as the log ends in the
+            segment of `head`.
     """
     segments = segment_numbers((yield List(LOG)))
     if snapshot is not None and segments and segments[-1] == head.segment:
@@ -276,7 +286,8 @@ def _replaced() -> ConflictError:
 def _cut_tail(head: Head, beyond: bytes, txn: str) -> tuple[Head, list[Step]]:
     """Return where the log ends, and the steps that leave nothing after that.
 
-    txn: of the one commit that may have come to the log. Raises ConflictError for any other.
+    Args:
+        txn: Of the one commit that may have come to the log. Raises ConflictError for any other.
     """
     if not beyond:
         return head, []
@@ -312,8 +323,10 @@ def _after(head: Head, commit: Commit, size: int) -> Head:
 class End:
     """Where a commit ends.
 
-    crc: checksum of its last record. txn: its id. log_bytes: of the log since the snapshot, up to
-        there.
+    Attributes:
+        crc: Checksum of its last record.
+        txn: Its id.
+        log_bytes: Of the log since the snapshot, up to there.
     """
 
     crc: int
@@ -329,11 +342,12 @@ class End:
 class LogSinceSnapshot:
     """The part of a log since its last snapshot. It grows with each commit, and a snapshot cuts it.
 
-    snapshot_bytes, log_bytes: of the last snapshot, and of the records after it.
-    sound: the two newest snapshots that were read or written whole.
-    segments: each the seq of its first record and its number of commits.
-    commits: by their last records, the ids of those since the snapshot, and of older ones that an
-        index is kept of.
+    Attributes:
+        snapshot_bytes, log_bytes: Of the last snapshot, and of the records after it.
+        sound: The two newest snapshots that were read or written whole.
+        segments: Each the seq of its first record and its number of commits.
+        commits: By their last records, the ids of those since the snapshot, and of older ones that
+            an index is kept of.
     """
 
     def __init__(self, recovery: Recovery) -> None:
@@ -375,7 +389,8 @@ class LogSinceSnapshot:
     def cut(self, seq: int, end: End, *, snapshot_bytes: int, indexed: Container[int]) -> None:
         """Note that the state after record `seq`, where a commit ends, is stored.
 
-        indexed: the last records of older commits that indexes are kept of.
+        Args:
+            indexed: The last records of older commits that indexes are kept of.
         """
         self.sound = {*sorted({*self.sound, seq})[-2:]}
         self.snapshot_bytes = snapshot_bytes

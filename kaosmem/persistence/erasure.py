@@ -33,10 +33,12 @@ _CALLERS = "content", "metadata"
 class Erasure:
     """An erasure, as the log has it.
 
-    log_id, record, checksum: the log, the number of its last record at the erasure, and that
-        record's checksum. Record
-    0 is an erasure before anything was stored. item_ids: the erased items. created_at: when these
-    were created, as far as it is known. at: no erased item is newer.
+    Attributes:
+        log_id, record, checksum: The log, the number of its last record at the erasure, and that
+            record's checksum. Record 0 is an erasure before anything was stored.
+        item_ids: The erased items.
+        created_at: When these were created, as far as it is known.
+        at: No erased item is newer.
     """
 
     log_id: str
@@ -49,7 +51,8 @@ class Erasure:
     def is_later(self, item: Mapping[str, Any]) -> bool:
         """Return whether a stored item is not the erased one of its id, or newer than the erasure.
 
-        Clocks of several machines differ, so the times of creation tell two items apart, and not which is later.
+        Clocks of several machines differ, so the times of creation tell two items apart, and not
+        which is later.
         """
         try:
             created_at = datetime.fromisoformat(item["created_at"])
@@ -67,9 +70,10 @@ def unerased(
 
     Raises CorruptionError for a damaged snapshot.
 
-    files: the paths of the session's files that are not blank. old_versions: the paths of those
-        that have, or had when
-    they were deleted, an old version that the storage keeps.
+    Args:
+        files: The paths of the session's files that are not blank.
+        old_versions: The paths of those that have, or had when they were deleted, an old version
+            that the storage keeps.
     """
     reasons: list[str] = []
     if erasure.record:

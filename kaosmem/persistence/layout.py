@@ -55,7 +55,8 @@ def snapshot_file(seq: int) -> str:
 def archive_file(seq: int, crc: int) -> str:
     """Return the items evicted or replaced up to record `seq`, since the snapshot before.
 
-    crc: checksum of its last line. Two writers that archive up to one record write two files.
+    Args:
+        crc: Checksum of its last line. Two writers that archive up to one record write two files.
     """
     return f"{ARCHIVE}/{seq:020d}-{crc:08x}.jsonl"
 
@@ -114,7 +115,8 @@ def numbers(names: Iterable[str]) -> list[int]:
 def segments(names: Iterable[str]) -> list[int]:
     """Return the seq of the first record of each segment of the log, ascending.
 
-    names: of the files in the log. Raises CorruptionError for one that is no segment.
+    Args:
+        names: Of the files in the log. Raises CorruptionError for one that is no segment.
     """
     found = {_number(name): name for name in sorted(names, reverse=True)}
     if foreign := found.get(0):

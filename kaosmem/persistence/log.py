@@ -94,8 +94,8 @@ class SessionLog:
 
     A snapshot may be stored while commits go on.
 
-    After a DurabilityError, a commit of the same changes may be tried again. After a ConflictError, `catch_up` returns
-    the changes of other writers, and `adopt` goes on from there.
+    After a DurabilityError, a commit of the same changes may be tried again. After a ConflictError,
+    `catch_up` returns the changes of other writers, and `adopt` goes on from there.
     """
 
     def __init__(
@@ -149,10 +149,12 @@ class SessionLog:
 
         Nothing is written, even for a missing session.
 
-        location: a path, a URL that fsspec knows, or a filesystem, whose root is then meant.
-        read_only: serve the intact part and list the rest.
-        single_writer: the caller vouches for being the only writer, so the storage need not.
         Raises InvalidNameError before any I/O, CorruptionError, UnsupportedVersionError.
+
+        Args:
+            location: A path, a URL that fsspec knows, or a filesystem, whose root is then meant.
+            read_only: Serve the intact part and list the rest.
+            single_writer: The caller vouches for being the only writer, so the storage need not.
         """
         storage = open_storage(location, namespace, session_id, single_writer=single_writer)
         log, recovered = cls.over(storage, session_id, read_only=read_only, clock=clock)
@@ -175,7 +177,8 @@ class SessionLog:
     ) -> tuple[SessionLog, Recovered]:
         """Return the log that a storage holds, and its state, as `open` does.
 
-        session_id: without it, the identity of the session is neither stored nor checked.
+        Args:
+            session_id: Without it, the identity of the session is neither stored nor checked.
         """
         with as_durability_error("reading the session"):
             try:
@@ -440,9 +443,12 @@ class SessionLog:
     ) -> bool:
         """Keep the index of a section as it was after record `seq`, the last of a known commit.
 
-        Returns whether it is kept: not where something was forgotten since. Older ones of the section are deleted.
-        header: fields by which the caller decides whether it can use the index. ranker: name of the index's ranker.
-        Raises as `snapshot`.
+        Returns whether it is kept: not where something was forgotten since. Older ones of the
+        section are deleted. Raises as `snapshot`.
+
+        Args:
+            header: Fields by which the caller decides whether it can use the index.
+            ranker: Name of the index's ranker.
         """
         self._check_writable()
         with self._measures:
@@ -477,8 +483,11 @@ class SessionLog:
     ) -> None:
         """Store the state after the last record alone, and delete everything older at once.
 
-        archived: all versions that are to be kept, those in archive files included, oldest first.
         Raises as `snapshot`, and ConflictError where another has committed meanwhile.
+
+        Args:
+            archived: All versions that are to be kept, those in archive files included, oldest
+                first.
         """
         self._check_writable()
         head = self._head
@@ -559,9 +568,10 @@ class SessionLog:
     ) -> list[tuple[ArchiveFile, list[EvictedItem]]]:
         """Return the items that may be recalled from the archives, oldest first, by file.
 
-        at: of the archive of that record alone.
-
-        counter: name of the caller's token counter. A file by another counter has none. Raises CorruptionError.
+        Args:
+            at: Of the archive of that record alone.
+            counter: Name of the caller's token counter. A file by another counter has none. Raises
+                CorruptionError.
         """
 
         def read(
@@ -675,7 +685,8 @@ class SessionLog:
     ) -> Iterator[bytes]:
         """Yield the lines of a snapshot after commit `txn`, and enter their sizes.
 
-        archives: the archive files that it names; the new one is read before the first line.
+        Args:
+            archives: The archive files that it names; the new one is read before the first line.
         """
         head = self._head
         # Those up to there alone: who reads the log after it would count the others twice, and so

@@ -53,12 +53,12 @@ _GONE = "bring it back from a copy, or delete the session"
 class Recovered:
     """The state that opening a session found.
 
-    header, items: of the newest sound snapshot: the caller's state, and (section, data) in stored
-        order, plain items
-    not decoded; None and empty without one.
-    records: committed after that snapshot.
-    damage: the faults and their consequences, with a tail torn by a crash among them.
-    is_partial: it is the intact part of a damaged session. Items or records may be lost.
+    Attributes:
+        header, items: Of the newest sound snapshot: the caller's state, and (section, data) in
+            stored order, plain items not decoded; None and empty without one.
+        records: Committed after that snapshot.
+        damage: The faults and their consequences, with a tail torn by a crash among them.
+        is_partial: It is the intact part of a damaged session. Items or records may be lost.
     """
 
     header: Mapping[str, JSONValue] | None = field(default=None, repr=False)
@@ -72,18 +72,20 @@ class Recovered:
 class Recovery:
     """The state that opening a session found, with the fields that a writer needs.
 
-    torn: bytes at the log's end to be cut at the next commit, in segment `head.segment` after
-        `head.size`.
-    segments: the segments read, each the seq of its first record and its number of commits.
-    snapshot: seq of the snapshot used, 0 for none, and its size; log_bytes: of the records after
-        it.
-    purged: as that snapshot says it. has_leftovers: files from before that record are there still.
-    commits: ids of commits by their last records: of those since the snapshot, and of those that it
-        names.
-    archives: the archive files that belong to the session, oldest first; None where no snapshot
-        tells.
-    session: the id that the session was created under, as far as these files tell.
-    named: the segment that the stored identity of the session names, 0 without one.
+    Attributes:
+        torn: Bytes at the log's end to be cut at the next commit, in segment `head.segment` after
+            `head.size`.
+        segments: The segments read, each the seq of its first record and its number of commits.
+        snapshot: Seq of the snapshot used, 0 for none, and its size.
+        log_bytes: Of the records after it.
+        purged: As that snapshot says it.
+        has_leftovers: Files from before that record are there still.
+        commits: Ids of commits by their last records: of those since the snapshot, and of those
+            that it names.
+        archives: The archive files that belong to the session, oldest first; None where no snapshot
+            tells.
+        session: The id that the session was created under, as far as these files tell.
+        named: The segment that the stored identity of the session names, 0 without one.
     """
 
     recovered: Recovered
@@ -106,9 +108,12 @@ def recover(session: str = "", *, is_noted: bool = False) -> Steps[Recovery]:
 
     Look again as long as other writers move its files meanwhile.
 
-    session: the id that it is opened under; without it, the session of the files is not checked.
-    is_noted: writers note the last record; the log is checked against that.
     Raises CorruptionError, UnsupportedVersionError and ConflictError.
+
+    Args:
+        session: The id that it is opened under; without it, the session of the files is not
+            checked.
+        is_noted: Writers note the last record; the log is checked against that.
     """
     seen = None
     told: list[str] = []
@@ -222,8 +227,11 @@ def archives_after_purge(
 ) -> Steps[Sequence[ListedArchive] | None]:
     """Return the archives of the newest snapshot if others have deleted known ones, else None.
 
-    purged: up to which record files are known to be deleted. Two writers may have done that up to the same record.
     Raises ConflictError if others move the snapshots each time that they are read.
+
+    Args:
+        purged: Up to which record files are known to be deleted. Two writers may have done that up
+            to the same record.
     """
     for _ in range(LOOKS):
         try:

@@ -142,8 +142,11 @@ def _own_identity(session: str, damage: list[CorruptionError]) -> Steps[Identity
 class _Line(NamedTuple):
     """A line of a file.
 
-    start: its first byte. end: the byte after it. crc: the checksum that it states, None without
-    one. fields: none if it is not valid.
+    Attributes:
+        start: Its first byte.
+        end: The byte after it.
+        crc: The checksum that it states, None without one.
+        fields: None if it is not valid.
     """
 
     start: int
@@ -258,8 +261,10 @@ def _base(
 class _Log:
     """The log after a snapshot.
 
-    records: the valid records by number. bad: the lines that are not valid, as path and first byte,
-        by the number that their record may have had.
+    Attributes:
+        records: The valid records by number.
+        bad: The lines that are not valid, as path and first byte, by the number that their record
+            may have had.
     """
 
     records: dict[int, Record] = field(default_factory=dict)

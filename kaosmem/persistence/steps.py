@@ -28,7 +28,8 @@ class List:
 class Read:
     """Answered by a file's bytes from `start` on, `size` of them or all. Raises FileNotFoundError.
 
-    start: less than 0 is as many bytes before the end, or as there are.
+    Attributes:
+        start: Less than 0 is as many bytes before the end, or as there are.
     """
 
     path: str
@@ -42,7 +43,8 @@ class ReadParts:
 
     Raises FileNotFoundError.
 
-    parts: of each its path, its first byte and its number of bytes.
+    Attributes:
+        parts: Of each its path, its first byte and its number of bytes.
     """
 
     parts: tuple[tuple[str, int, int], ...]
@@ -52,7 +54,8 @@ class ReadParts:
 class Lock:
     """Keep other writers out until the protocol ends, where commits are appended.
 
-    create: make the session's folder if it is missing, instead of raising ConflictError.
+    Attributes:
+        create: Make the session's folder if it is missing, instead of raising ConflictError.
     """
 
     create: bool
@@ -62,10 +65,11 @@ class Lock:
 class Append:
     """Add `data` at byte `size`, the end of the file, with one write; a size of 0 makes the file.
 
-    since: as for `Sync`; the bytes from there to `size` are durable before the new ones are
-        written.
-    last: the number and the checksum of the last record in `data`, for `Noted`; None if `data` ends
-        no commit.
+    Attributes:
+        since: As for `Sync`; the bytes from there to `size` are durable before the new ones are
+            written.
+        last: The number and the checksum of the last record in `data`, for `Noted`; None if `data`
+            ends no commit.
     """
 
     path: str
@@ -89,10 +93,10 @@ class Sync:
 
     Raises FileNotFoundError.
 
-    since: the byte at which the last commit begins, in a segment of the log. If a sync of it
-        failed, no later sync
-    writes it, so its bytes are written again. None for a file that was synced before it had its
-    name.
+    Attributes:
+        since: The byte at which the last commit begins, in a segment of the log. If a sync of it
+            failed, no later sync writes it, so its bytes are written again. None for a file that
+            was synced before it had its name.
     """
 
     path: str

@@ -89,7 +89,9 @@ def _codes(numbers: Int64s, wanted: Int64s) -> Int64s:
 class Saturation(NamedTuple):
     """BM25's share of a term's weight, by the codes of occurrences and length.
 
-    shares: flat table, row by row; a row is of one number of occurrences. width: size of a row.
+    Attributes:
+        shares: Flat table, row by row; a row is of one number of occurrences.
+        width: Size of a row.
     """
 
     shares: NDArray[np.int32]

@@ -26,9 +26,10 @@ _END_OF_SENTENCE = (".", "!", "?", ":")
 class _Word(NamedTuple):
     """A word of a text.
 
-    term: its form for comparisons. written: as it stands there, of a word that is no term (`it`,
-        `&`).
-    opens: whether it begins a sentence.
+    Attributes:
+        term: Its form for comparisons.
+        written: As it stands there, of a word that is no term (`it`, `&`).
+        opens: Whether it begins a sentence.
     """
 
     term: str

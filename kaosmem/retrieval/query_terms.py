@@ -75,9 +75,10 @@ Two terms are alike if so much of their letters is the same, in order.
 class QueryTerms:
     """The terms of a query, read once.
 
-    terms: of the whole query. clause: of its last clause with a term; a question before any other
-        clause.
-    last: the text of that clause.
+    Attributes:
+        terms: Of the whole query.
+        clause: Of its last clause with a term; a question before any other clause.
+        last: The text of that clause.
     """
 
     def __init__(self, text: str, analyze: Callable[[str], list[str]]) -> None:

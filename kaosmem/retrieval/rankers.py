@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 class Weights:
     """Two linear models over signals by name; a signal that is not named weighs nothing.
 
-    conversation: where items have several roles. documents: elsewhere.
+    Attributes:
+        conversation: Where items have several roles.
+        documents: Elsewhere.
     """
 
     conversation: Mapping[str, float]

@@ -45,7 +45,8 @@ _DESCRIBED_AT_ONCE = 64
 class BlobHandle:
     """The shown part of an artefact: key, media type, size in bytes and beginning of its text.
 
-    metadata: `source`, `timestamp` and `speaker` appear in its label.
+    Attributes:
+        metadata: `source`, `timestamp` and `speaker` appear in its label.
     """
 
     key: str
@@ -86,16 +87,20 @@ class BlobSource(StoreSource):
     """Artefacts as handles: the newest first, or, above the spec's threshold, those whose handles match the query.
 
     Above the threshold, other handles are shown only if all fit, or if the query has no subject.
-    `memory.fetch(id)` returns a text whole, an image as an ImageBlock, and for other bytes the handle with a URL.
-    The source shows all artefacts of the store, also those of other processes. It lists the keys of the store again
-    for a context after `refresh_s` seconds, since each key costs the store some time. It asks only for the media types
-    and sizes of new keys, and reads no bytes. If the listing fails, the known handles are shown, and the context names
-    the error. Handles of listed artefacts stand before those of uploads, by key. They have no preview and no metadata
-    of `upload`: these are part of a handle. Each handle has the metadata `key`, `content_type` and `size`.
-    handles: the handles to show, oldest first; `upload` adds to them. The store is not listed. None: list the store.
-    refresh_s: seconds from one listing to the next, above 0.
-    clock: returns times with a zone.
-    Raises InvalidArgumentError for the store and the spec.
+    `memory.fetch(id)` returns a text whole, an image as an ImageBlock, and for other bytes the
+    handle with a URL. The source shows all artefacts of the store, also those of other processes.
+    It lists the keys of the store again for a context after `refresh_s` seconds, since each key
+    costs the store some time. It asks only for the media types and sizes of new keys, and reads no
+    bytes. If the listing fails, the known handles are shown, and the context names the error.
+    Handles of listed artefacts stand before those of uploads, by key. They have no preview and no
+    metadata of `upload`: these are part of a handle. Each handle has the metadata `key`,
+    `content_type` and `size`. Raises InvalidArgumentError for the store and the spec.
+
+    Args:
+        handles: The handles to show, oldest first; `upload` adds to them. The store is not listed.
+            None: list the store.
+        refresh_s: Seconds from one listing to the next, above 0.
+        clock: Returns times with a zone.
 
     >>> from kaosmem import SessionMemory
     >>> from kaosmem.stores import InMemoryFileStore
@@ -271,7 +276,8 @@ class _Shelf:
 def _text_of(data: bytes, *, is_cut: bool = False) -> str | None:
     """Return bytes as text in UTF-8, None if they are no text.
 
-    is_cut: whether the bytes may end inside a character.
+    Args:
+        is_cut: Whether the bytes may end inside a character.
     """
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(data, final=not is_cut)

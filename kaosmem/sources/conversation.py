@@ -48,12 +48,14 @@ class ConversationSource(StoreSource):
     sources. `memory.fetch(id)` returns any event of the log in full. The source cannot forget: a
     log deletes nothing. A context costs the same for a view of any length, unless its condenser
     reads the whole view each time, as condensers without records do.
-    condenser: if it is None, or fails, the window shows the newest events; the context names a
-        failure.
-    share: the part of its cap that the view is condensed to; the rest of the window is for other
-        sections.
-    counter: the default is the session's.
     Raises InvalidArgumentError.
+
+    Args:
+        condenser: If it is None, or fails, the window shows the newest events; the context names a
+            failure.
+        share: The part of its cap that the view is condensed to; the rest of the window is for
+            other sections.
+        counter: The default is the session's.
     """
 
     placement: ClassVar[str] = "history"

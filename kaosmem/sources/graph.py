@@ -41,11 +41,13 @@ class GraphSource(StoreSource):
     alone. A query may name any entity of the store. For each context the source asks the store for
     the ids of its entities, and reads only the entities with new ids. It learns the new names of a
     known entity only from `add`. If the store fails, the source fails, and the context says so.
-    entities: the only entities that a query may name, beside those that `add` stores; they are
-        stored already. The store is not asked for its entities. None: all entities.
-    depth: hops from a named entity to the furthest.
     Raises InvalidNameError and InvalidArgumentError for an entity, InvalidArgumentError for the
     rest.
+
+    Args:
+        entities: The only entities that a query may name, beside those that `add` stores; they are
+            stored already. The store is not asked for its entities. None: all entities.
+        depth: Hops from a named entity to the furthest.
     """
 
     def __init__(
@@ -152,7 +154,8 @@ class GraphSource(StoreSource):
     def _lines(self, part: SubGraph, *, most: int | None = None) -> list[Item]:
         """Return a part of the graph as items: entities, then relationships, nearest first.
 
-        most: Of more items, half are entities and half relationships.
+        Args:
+            most: Of more items, half are entities and half relationships.
         """
         labels = {entity.id: entity.label for entity in part.entities}
         room = sys.maxsize if most is None else most

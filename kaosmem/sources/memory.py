@@ -206,9 +206,10 @@ class StateSource(StoreSource):
 class _Past:
     """The versions of found facts that a query about another time may be shown.
 
-    load: returns all versions of the fact with a key.
-    versions: by the id of a found item, the versions of its fact, oldest first, as they were at the
-        query's times.
+    Attributes:
+        load: Returns all versions of the fact with a key.
+        versions: By the id of a found item, the versions of its fact, oldest first, as they were at
+            the query's times.
     """
 
     def __init__(self, load: Callable[[str], Awaitable[list[Version[Item]]]], query: Query) -> None:

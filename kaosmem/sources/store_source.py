@@ -41,10 +41,12 @@ _BYTES_A_TOKEN = 4
 class StoreSource:
     """The items of a store, each under `<name of the source>/<id in the store>`.
 
-    spec: budget and title of the source. It has the placement `query`: a store's content is neither
-        a system message nor a turn of the conversation.
-    trust: of all items from the store.
     Raises InvalidArgumentError for another placement.
+
+    Args:
+        spec: Budget and title of the source. It has the placement `query`: a store's content is
+            neither a system message nor a turn of the conversation.
+        trust: Of all items from the store.
     """
 
     placement: ClassVar[str] = "query"
@@ -86,7 +88,8 @@ class StoreSource:
 
         Its tokens are guessed by its bytes, as the session counts them itself.
 
-        role: the default is the speaker that the metadata name.
+        Args:
+            role: The default is the speaker that the metadata name.
         """
         speaker = (metadata or {}).get("speaker")
         return Item(
@@ -181,8 +184,9 @@ async def searched(
 ) -> Proposal:
     """Return a proposal of the items that a store finds, up to twice `cap` tokens.
 
-    search: returns items among so many that the store finds, the same ones first whatever the limit, and whether the
-        store may find more.
+    Args:
+        search: Returns items among so many that the store finds, the same ones first whatever the
+            limit, and whether the store may find more.
     """
     known: dict[str, Scored] = {}
     limit = max(1, math.ceil(2 * cap / TYPICAL_TOKENS))

@@ -23,12 +23,14 @@ TASKS = SectionSpec("tasks", 4_000, 75, eviction="none")
 class TaskSource(StoreSource):
     """A board, one task a line with its status: open tasks first, otherwise in the board's order.
 
-    store: the default is the store that all agents of the process share.
-    conversation_id, agent_id: the board; both None for the current agent's board (see
-        `agent_scope`).
     A task has the metadata `status` and `retry_count`. The source cannot forget: a TaskStore
     deletes nothing. Raises InvalidNameError for an id, InvalidArgumentError for one id without the
     other, the store and the spec.
+
+    Args:
+        store: The default is the store that all agents of the process share.
+        conversation_id, agent_id: The board; both None for the current agent's board (see
+            `agent_scope`).
     """
 
     def __init__(

@@ -27,7 +27,8 @@ ItemOf = Callable[[str, ChatMessage], Item]
 class Thread:
     """One thread of a provider.
 
-    mirror: the messages that were read.
+    Attributes:
+        mirror: The messages that were read.
     """
 
     def __init__(
@@ -132,9 +133,11 @@ class Thread:
 class Mirror:
     """The messages of a thread from one position on, as the items of a section.
 
-    begin: the position of the first message. taken: the position after the last one.
-    recalls: whether a query finds messages before the newest ones.
-    messages: all of them. The section lacks the records of summaries: nobody said them.
+    Attributes:
+        begin: The position of the first message.
+        taken: The position after the last one.
+        recalls: Whether a query finds messages before the newest ones.
+        messages: All of them. The section lacks the records of summaries: nobody said them.
     """
 
     def __init__(self, begin: int, spec: SectionSpec, item_of: ItemOf) -> None:

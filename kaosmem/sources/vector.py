@@ -31,8 +31,10 @@ class VectorSource(StoreSource):
     The score is the cosine of the embeddings.
 
     Size does not count: cosines of texts differ too little to be divided by size.
-    embedding_client: embeds the query in the same way as the documents.
     Raises InvalidNameError for the collection, InvalidArgumentError for the rest.
+
+    Args:
+        embedding_client: Embeds the query in the same way as the documents.
     """
 
     def __init__(

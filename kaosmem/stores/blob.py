@@ -25,8 +25,11 @@ class BlobInfo(NamedTuple):
 class BlobStore(Protocol):
     """Bytes under keys, such as files that agents made.
 
-    key: any text of 1 to 256 characters without control characters; a `/` has no special meaning.
     All methods but `connect` and `disconnect` raise InvalidNameError for a key.
+
+    Attributes:
+        key: Any text of 1 to 256 characters without control characters; a `/` has no special
+            meaning.
     """
 
     async def connect(self) -> None:
@@ -40,9 +43,11 @@ class BlobStore(Protocol):
     ) -> None:
         """Store bytes, in place of earlier bytes under this key.
 
-        content_type: a media type, such as `text/csv`, for readers of the URL.
-        ttl: seconds until the bytes expire. None: never.
         Raises InvalidArgumentError if the data are no bytes, and InvalidArgumentError for the ttl.
+
+        Args:
+            content_type: A media type, such as `text/csv`, for readers of the URL.
+            ttl: Seconds until the bytes expire. None: never.
         """
 
     async def download(self, key: str) -> bytes:
@@ -109,7 +114,8 @@ def changed_blob(key: str) -> CorruptionError:
 class InMemoryFileStore:
     """A BlobStore in this process; its URLs are `memory://` and the key, percent-encoded.
 
-    clock: gives times with a zone.
+    Args:
+        clock: Gives times with a zone.
     """
 
     def __init__(self, *, clock: Clock | None = None) -> None:

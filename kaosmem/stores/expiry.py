@@ -31,7 +31,8 @@ def expiry_of(clock: Clock, ttl: float | None) -> float | None:
 class Expiries(Generic[K]):
     """The keys that expire.
 
-    clock: gives times with a zone; None is the computer's. Raises InvalidArgumentError.
+    Args:
+        clock: Gives times with a zone; None is the computer's. Raises InvalidArgumentError.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:

@@ -32,10 +32,12 @@ Shelf: TypeAlias = tuple[str, str]
 class StoredFact:
     """One fact of a long-term memory, in one version.
 
-    score: how well it matches the query, higher is better; 0 if there was no query.
-    metadata: as it was saved. `timestamp` says when the fact began to hold, in ISO 8601; the
-        default is the time of saving.
-    key: facts with one key are versions of one fact. The default is the id of the first version.
+    Attributes:
+        score: How well it matches the query, higher is better; 0 if there was no query.
+        metadata: As it was saved. `timestamp` says when the fact began to hold, in ISO 8601; the
+            default is the time of saving.
+        key: Facts with one key are versions of one fact. The default is the id of the first
+            version.
     """
 
     content: str = field(repr=False)
@@ -51,9 +53,11 @@ class LongTermMemory(Protocol):
 
     A fact has versions. The version that began to hold last is live, and of those with one time the
     one saved last. The others are superseded: they stay readable, and are found on request only.
-    agent_id, namespace, key: any text of 1 to 256 characters without control characters. Different
-        ones never collide.
     All methods raise InvalidNameError for these.
+
+    Attributes:
+        agent_id, namespace, key: Any text of 1 to 256 characters without control characters.
+            Different ones never collide.
     """
 
     async def save(
@@ -68,15 +72,17 @@ class LongTermMemory(Protocol):
     ) -> str:
         """Save a fact and return its new id. The same text again is another fact.
 
-        ttl: seconds until it is gone, None for never. A version that is gone brings no earlier one
-            back.
-        key: names the fact. If the namespace has facts with this key, the new one is a version of
-            them, and supersedes the live one in one step, unless it began to hold earlier. The
-            default is the new id.
-        metadata: such as `source` and `speaker`. `timestamp` says when the fact began to hold, in
-            ISO 8601; a time without a zone is in UTC. The default is now, or the latest begin of a
-            version if a clock was ahead.
         Raises InvalidArgumentError for the text, the ttl and the metadata.
+
+        Args:
+            ttl: Seconds until it is gone, None for never. A version that is gone brings no earlier
+                one back.
+            key: Names the fact. If the namespace has facts with this key, the new one is a version
+                of them, and supersedes the live one in one step, unless it began to hold earlier.
+                The default is the new id.
+            metadata: Such as `source` and `speaker`. `timestamp` says when the fact began to hold,
+                in ISO 8601; a time without a zone is in UTC. The default is now, or the latest
+                begin of a version if a clock was ahead.
         """
 
     async def update(
@@ -109,7 +115,8 @@ class LongTermMemory(Protocol):
 
         Of equally good facts, the newest comes first. The limit counts the returned versions.
 
-        superseded: whether superseded versions are searched, too.
+        Args:
+            superseded: Whether superseded versions are searched, too.
         """
 
     async def versions(
@@ -121,7 +128,8 @@ class LongTermMemory(Protocol):
         even if that one is deleted later. All times are in UTC. `known_from` is the time of saving.
         An unknown fact has no versions.
 
-        key: the fact's key. A fact without a key has the id of its first version as key.
+        Args:
+            key: The fact's key. A fact without a key has the id of its first version as key.
         """
 
     async def get(
@@ -184,8 +192,9 @@ def fact_time(metadata: Mapping[str, JSONValue]) -> datetime | None:
 class FactRow:
     """A version of a fact, as a store keeps it.
 
-    expiry: the time at which the version is gone, in seconds since 1970. None: never.
-    number: larger for a version saved later. The store gives it.
+    Attributes:
+        expiry: The time at which the version is gone, in seconds since 1970. None: never.
+        number: Larger for a version saved later. The store gives it.
     """
 
     id: str
@@ -214,8 +223,10 @@ class FactRow:
 class NewFact(NamedTuple):
     """A checked fact that is to be saved.
 
-    ttl: seconds, None for never. key: None for the new id. metadata: without the default of
-        `timestamp`.
+    Attributes:
+        ttl: Seconds, None for never.
+        key: None for the new id.
+        metadata: Without the default of `timestamp`.
     """
 
     content: str
@@ -230,7 +241,8 @@ class NewFact(NamedTuple):
     def saved(self, memory_id: str, saved_at: datetime, later: Sequence[FactRow]) -> FactRow:
         """Return the fact as a version among those of its key.
 
-        later: the versions of the key that end after the fact begins.
+        Args:
+            later: The versions of the key that end after the fact begins.
         """
         begins = fact_time(self.metadata)
         metadata = self.metadata
@@ -246,7 +258,8 @@ class NewFact(NamedTuple):
 def ended_by(new: FactRow, later: Sequence[FactRow]) -> list[FactRow]:
     """Return the versions that a new version of their key ends, as they are then.
 
-    later: the versions of the key that end after the new one begins.
+    Args:
+        later: The versions of the key that end after the new one begins.
     """
     return [
         replace(each, valid_until=new.valid_from)
@@ -264,7 +277,8 @@ class FactRows(Protocol):
     def versions(self, key: str, *, after: datetime | None = None) -> list[FactRow]:
         """Return the rows of a key, by the time from which they hold, then by number.
 
-        after: returns only the rows that end after this time.
+        Args:
+            after: Returns only the rows that end after this time.
         """
 
     def add(self, new: FactRow, ended: Sequence[FactRow]) -> None:
@@ -280,14 +294,16 @@ class FactRows(Protocol):
 
         Of equally good rows, the newest comes first.
 
-        superseded: whether rows with an end are searched, too.
+        Args:
+            superseded: Whether rows with an end are searched, too.
         """
 
 
 class BaseLongTermMemory(LongTermMemory):
     """The checks and the rules of a LongTermMemory. A backend adds four methods.
 
-    clock: returns times with a zone. None: the computer's clock.
+    Args:
+        clock: Returns times with a zone. None: the computer's clock.
     """
 
     def __init__(self, *, clock: Clock | None = None) -> None:
@@ -364,8 +380,9 @@ class BaseLongTermMemory(LongTermMemory):
     async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
         """Save a fact, end the earlier versions of its key, in one step, and return the new id.
 
-        of: a version of the fact, whose key the new one gets. Raises as `unknown_fact` if the shelf
-            does not have it.
+        Args:
+            of: A version of the fact, whose key the new one gets. Raises as `unknown_fact` if the
+                shelf does not have it.
         """
         memory_id = self._new_id()
 
@@ -415,7 +432,10 @@ class BaseLongTermMemory(LongTermMemory):
 class InMemoryLongTermMemory(BaseLongTermMemory):
     """A LongTermMemory in this process. It finds facts by their words.
 
-    ranker: orders the facts for a query. clock: returns times with a zone. rng: source of ids.
+    Args:
+        ranker: Orders the facts for a query.
+        clock: Returns times with a zone.
+        rng: Source of ids.
 
     >>> facts = InMemoryLongTermMemory()
     >>> old_id = await facts.save("analyst", "The customer prefers calls.", key="contact")
@@ -485,7 +505,8 @@ class InMemoryLongTermMemory(BaseLongTermMemory):
 class IndexedFacts:
     """FactRows in memory, with an index of their words.
 
-    rows: by id.
+    Attributes:
+        rows: By id.
     """
 
     def __init__(self, ranker: Ranker) -> None:

@@ -55,10 +55,12 @@ class GraphStore(Protocol):
         entities: itself and the entities up to `depth` hops away, nearest first, then by id.
         relationships: all relationships of the entities less than `depth` hops away, those of
             nearer ones first, then by source, target, type and id.
-        relationship_types: walk and return only these types. None: all types.
         An unknown entity has an empty neighbourhood.
         Raises InvalidNameError for the id and the types, InvalidArgumentError for a depth below 1
         and for types given as one str.
+
+        Args:
+            relationship_types: Walk and return only these types. None: all types.
         """
 
     async def delete_entity(self, entity_id: str) -> None:
@@ -69,8 +71,9 @@ class GraphStore(Protocol):
     ) -> None:
         """Delete the relationship with this id, if it exists. The ends stay.
 
-        relationship: an id, or a relationship that has it. Raises InvalidNameError and
-            InvalidArgumentError.
+        Args:
+            relationship: An id, or a relationship that has it. Raises InvalidNameError and
+                InvalidArgumentError.
         """
 
     @abstractmethod

@@ -32,12 +32,14 @@ Thread: TypeAlias = tuple[str, str]
 class HistoryProvider(Protocol):
     """The messages of each agent in each session: a thread, in the order of appending.
 
-    agent_id, session_id, run_id: any text of 1 to 256 characters without control characters.
-        Different ids never collide.
     With `run_id=""` a message belongs to no run. An unknown thread is empty.
     A message keeps its metadata. It comes back with the `run_id` of its append, and with the time
     of its append as `created_at` if it had none.
     All methods raise InvalidNameError for an id, before anything has changed.
+
+    Attributes:
+        agent_id, session_id, run_id: Any text of 1 to 256 characters without control characters.
+            Different ids never collide.
     """
 
     async def append(
@@ -98,7 +100,8 @@ def _stamped(message: ChatMessage, now: datetime, run: str) -> ChatMessage:
 class BaseHistoryProvider(HistoryProvider):
     """The checks of a HistoryProvider. A backend adds six methods, which get checked values.
 
-    clock: gives the times of messages, with a zone. None: the computer's clock.
+    Args:
+        clock: Gives the times of messages, with a zone. None: the computer's clock.
     """
 
     _clock: Clock = staticmethod(utc_now)
@@ -159,7 +162,8 @@ class BaseHistoryProvider(HistoryProvider):
 class InMemoryHistoryProvider(BaseHistoryProvider):
     """A HistoryProvider in this process.
 
-    clock: gives the times of messages, with a zone.
+    Args:
+        clock: Gives the times of messages, with a zone.
 
     >>> history = InMemoryHistoryProvider()
     >>> await history.append("analyst", ChatMessage("user", "Who owns the deal?"), session_id="room-7")

@@ -17,9 +17,12 @@ from kaosmem.types import JSONValue
 class ShortTermMemory(Protocol):
     """One state for each session: JSON values by name.
 
-    session_id: any text of 1 to 256 characters without control characters. An unknown state is {}.
     All methods raise InvalidNameError for an id, and InvalidArgumentError for values that JSON
     cannot hold.
+
+    Attributes:
+        session_id: Any text of 1 to 256 characters without control characters. An unknown state is
+            {}.
     """
 
     async def get_state(self, session_id: str) -> dict[str, JSONValue]:
@@ -77,7 +80,8 @@ class BaseShortTermMemory(ShortTermMemory):
     ) -> dict[str, JSONValue]:
         """Set the values of the patch's names, in one step, and return the state.
 
-        replace: whether the values of other names are deleted.
+        Args:
+            replace: Whether the values of other names are deleted.
         """
 
 

@@ -92,9 +92,11 @@ CHART: dict[TaskStatus, tuple[TaskStatus, ...]] = {
 class Task:
     """One thing to do.
 
-    id: any text of 1 to 256 characters without control characters.
-    retry_count: number of retries since the task was planned or last retried by force.
     Raises InvalidNameError, InvalidArgumentError for an unknown status, InvalidArgumentError.
+
+    Attributes:
+        id: Any text of 1 to 256 characters without control characters.
+        retry_count: Number of retries since the task was planned or last retried by force.
     """
 
     id: str
@@ -161,8 +163,10 @@ class Task:
 class TaskList:
     """A board: the tasks of an agent in a conversation, in the order in which they were added.
 
-    max_retries: number of retries of a failed task before it is abandoned.
     Raises as Task, and DuplicateError for two tasks with one id.
+
+    Attributes:
+        max_retries: Number of retries of a failed task before it is abandoned.
 
     >>> board = TaskList("deal-42", "reader", (Task("read", "Read the contract"), Task("sum", "Sum it up")))
     >>> print(board.replaced("read", lambda task: task.moved(TaskStatus.IN_PROGRESS)).render())

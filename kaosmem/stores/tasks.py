@@ -18,12 +18,15 @@ BoardKey: TypeAlias = tuple[str, str]
 class TaskStore(Protocol):
     """A board of tasks for each agent in each conversation. Every change is one step.
 
-    conversation_id, agent_id, task_id: any text of 1 to 256 characters without control characters.
-        Different ids never collide.
-    planned > in_progress; in_progress > succeeded, blocked or failed; blocked > in_progress: by `update_status`.
-    failed > in_progress, or abandoned once retries are used up: by `increment_retry`.
-    failed or abandoned > in_progress: by `force_retry`. No other change, but for `settle_conversation`.
-    All raise InvalidNameError for an id. Changes raise NotFoundError where the board or the task is missing.
+    planned > in_progress; in_progress > succeeded, blocked or failed; blocked > in_progress: by
+    `update_status`. failed > in_progress, or abandoned once retries are used up: by
+    `increment_retry`. failed or abandoned > in_progress: by `force_retry`. No other change, but for
+    `settle_conversation`. All raise InvalidNameError for an id. Changes raise NotFoundError where
+    the board or the task is missing.
+
+    Attributes:
+        conversation_id, agent_id, task_id: Any text of 1 to 256 characters without control
+            characters. Different ids never collide.
     """
 
     async def create_task_list(
@@ -36,9 +39,11 @@ class TaskStore(Protocol):
     ) -> TaskList:
         """Make a board of planned tasks.
 
-        max_retries: how often a failed task may be retried before it is abandoned.
         Raises DuplicateError where there is one, or for two tasks with one id, InvalidArgumentError
         for a task that is not planned, InvalidArgumentError for max_retries.
+
+        Args:
+            max_retries: How often a failed task may be retried before it is abandoned.
         """
 
     async def get_task_list(self, conversation_id: str, agent_id: str) -> TaskList | None:

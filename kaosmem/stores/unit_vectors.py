@@ -72,8 +72,8 @@ class UnitVectors:
     ) -> list[tuple[str, float]]:
         """Return at most `limit` (id, cosine) of those whose id passes, largest first; of equal ones by id.
 
-        Cosines are exact sums, rounded to 1e-9: the same vectors give the same answer, however they came to be here,
-        on every machine.
+        Cosines are exact sums, rounded to 1e-9: the same vectors give the same answer, however they
+        came to be here, on every machine.
         """
         unit = _units([query])[0][0]
         size = len(self._ids)
@@ -112,13 +112,16 @@ class UnitVectors:
 
 
 _UNITS = 2.0**25
-"""Parts of a vector of length 1 are rounded to whole numbers of 1 / _UNITS: sums of products are exact."""
+"""Parts of a vector of length 1 are rounded to whole numbers of 1 / _UNITS:
+sums of products are exact.
+"""
 
 
 def cosines_of(units: NDArray[np.float64], unit: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the cosines of directions with one direction, the same on every machine, to 1e-9.
 
-    units, unit: of length 1, shapes (n, dimensions) and (dimensions,).
+    Args:
+        units, unit: Of length 1, shapes (n, dimensions) and (dimensions,).
     """
     rows = np.rint(units * _UNITS)
     across = np.rint(unit * _UNITS)

@@ -29,11 +29,13 @@ _MIN_SINGLE = 2.0**-149
 class VectorDocument:
     """A document of a vector store. A document inside a message is a DocumentBlock.
 
-    content: blocks; a str becomes one TextBlock. id: any text of 1 to 256 characters without
-        control characters.
-    embedding: finite numbers of single precision, not all 0. None: the store's embedding client
-        makes it.
     Raises InvalidArgumentError, InvalidNameError and InvalidArgumentError.
+
+    Args:
+        content: Blocks; a str becomes one TextBlock.
+        id: Any text of 1 to 256 characters without control characters.
+        embedding: Finite numbers of single precision, not all 0. None: the store's embedding client
+            makes it.
     """
 
     content: tuple[ContentBlock, ...] = field(repr=False)
@@ -78,10 +80,12 @@ class SearchResult:
 class VectorStore(Protocol):
     """Documents by id, in collections. A collection exists while it holds a document.
 
-    collection: any text of 1 to 256 characters without control characters. Different names never
-        collide. All embeddings of a collection have the same number of dimensions and are kept in
-        single precision.
     All methods raise InvalidNameError for collections and ids.
+
+    Attributes:
+        collection: Any text of 1 to 256 characters without control characters. Different names
+            never collide. All embeddings of a collection have the same number of dimensions and are
+            kept in single precision.
     """
 
     async def add(
@@ -112,10 +116,12 @@ class VectorStore(Protocol):
     ) -> list[SearchResult]:
         """Return at most `limit` documents, the largest cosine first. Equal ones are ordered by id.
 
-        filter: conditions on metadata (see `kaosmem.filters`); the limit counts the documents that
-            pass.
         Raises InvalidArgumentError for an embedding with other dimensions, and
         InvalidArgumentError.
+
+        Args:
+            filter: Conditions on metadata (see `kaosmem.filters`); the limit counts the documents
+                that pass.
         """
 
     async def get(self, ids: Iterable[str], *, collection: str = "default") -> list[VectorDocument]:
@@ -192,8 +198,9 @@ class BaseVectorStore(VectorStore):
 
     A backend adds six methods, which get checked values.
 
-    embedding_client: makes missing embeddings. Without a client, a document without an embedding is
-        refused.
+    Args:
+        embedding_client: Makes missing embeddings. Without a client, a document without an
+            embedding is refused.
     """
 
     def __init__(self, embedding_client: EmbeddingClient | None = None) -> None:
@@ -297,8 +304,9 @@ class BaseVectorStore(VectorStore):
 class InMemoryVectorStore(BaseVectorStore):
     """A VectorStore in this process. Every search compares with every document of the collection.
 
-    embedding_client: makes missing embeddings. Without a client, a document without an embedding is
-        refused.
+    Args:
+        embedding_client: Makes missing embeddings. Without a client, a document without an
+            embedding is refused.
 
     >>> store = InMemoryVectorStore()
     >>> await store.add([VectorDocument("Notice is thirty days.", "msa-12", embedding=(1.0, 0.0))])
@@ -398,7 +406,8 @@ def check_dimensions(documents: Iterable[VectorDocument], held: int | None, coll
 
     Raises InvalidArgumentError if they differ.
 
-    held: number of dimensions of the collection; None for a new collection.
+    Args:
+        held: Number of dimensions of the collection; None for a new collection.
     """
     for each in documents:
         held = _same(len(each.embedding or ()), held, collection)

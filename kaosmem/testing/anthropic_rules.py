@@ -53,7 +53,8 @@ def fault_of_system(system: JSONValue) -> str:
 def roles_are_known(messages: Messages) -> Faults:
     """Require a message to be the user's or the assistant's, with role and content alone; the system prompt is beside.
 
-    Source: API reference, "Create a Message", `messages`. Newer models take system messages too, not all do.
+    Source: API reference, "Create a Message", `messages`. Newer models take system messages too,
+    not all do.
     """
     return faults_of_roles(messages, dict.fromkeys(_BLOCKS, ("role", "content")))
 
@@ -61,7 +62,8 @@ def roles_are_known(messages: Messages) -> Faults:
 def the_first_is_the_users(messages: Messages) -> Faults:
     """Require the first to be the user's; after it, messages of one role may follow each other, and are read as one.
 
-    Source: API reference, "Create a Message", `messages`, and the error "first message must use the user role".
+    Source: API reference, "Create a Message", `messages`, and the error "first message must use the
+    user role".
     """
     if messages and messages[0]["role"] != "user":
         yield 0, "is the first, and not the user's"
@@ -70,7 +72,8 @@ def the_first_is_the_users(messages: Messages) -> Faults:
 def content_is_given(messages: Messages) -> Faults:
     """Require content: a string that is not blank, or at least one block, each of a type that its role may send.
 
-    Source: API reference, "Create a Message", `content`, and the error "all messages must have non-empty content".
+    Source: API reference, "Create a Message", `content`, and the error "all messages must have
+    non-empty content".
     """
     for position, message in enumerate(messages):
         content = message.get("content")
@@ -164,7 +167,8 @@ def calls_are_whole(messages: Messages) -> Faults:
 def call_ids_are_distinct(messages: Messages) -> Faults:
     """Require ids of letters, digits, underscores and hyphens, no two calls of a request sharing one.
 
-    Source: the errors "String should match pattern '^[a-zA-Z0-9_-]+$'" and "tool_use ids must be unique".
+    Source: the errors "String should match pattern '^[a-zA-Z0-9_-]+$'" and "tool_use ids must be
+    unique".
     """
     seen: set[str] = set()
     for position, block in parts_of_type(messages, "tool_use"):
@@ -179,8 +183,9 @@ def call_ids_are_distinct(messages: Messages) -> Faults:
 def calls_are_answered(messages: Messages) -> Faults:
     """Require each call to be answered once, in the message right after it, and no result elsewhere.
 
-    Source: "Tool use", "Handle tool calls", and the errors that a tool_use has no tool_result immediately after, that a
-    tool_use_id is unexpected, and that each tool_use must have a single result.
+    Source: "Tool use", "Handle tool calls", and the errors that a tool_use has no tool_result
+    immediately after, that a tool_use_id is unexpected, and that each tool_use must have a single
+    result.
     """
     due: list[str] = []
     for position, message in enumerate(messages):
@@ -238,8 +243,8 @@ def results_come_first(messages: Messages) -> Faults:
 def thinking_is_sealed_and_first(messages: Messages) -> Faults:
     """Require reasoning to be sealed, to come first in a message that calls, and never to be the last of a message.
 
-    Source: "Extended thinking", "Preserving thinking blocks", and the errors that a message must start with a thinking
-    block and that its final block cannot be one.
+    Source: "Extended thinking", "Preserving thinking blocks", and the errors that a message must
+    start with a thinking block and that its final block cannot be one.
     """
     for position, message in enumerate(messages):
         all_kinds = [block.get("type") for block in parts_of(message)]
@@ -286,9 +291,11 @@ def the_last_call_begins_with_thinking(messages: Messages) -> Faults:
 class TheLatestReplyIsUnchanged:
     """Requires the thinking of the latest message of the assistant to be that of the reply, block for block.
 
-    replies: contents of the assistant's messages, as the API gave them.
-    Source: the error "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified".
-    Thinking of earlier messages may be left out.
+    Source: the error "`thinking` or `redacted_thinking` blocks in the latest assistant message
+    cannot be modified". Thinking of earlier messages may be left out.
+
+    Args:
+        replies: Contents of the assistant's messages, as the API gave them.
     """
 
     __name__ = "the_latest_reply_is_unchanged"
@@ -309,7 +316,8 @@ class TheLatestReplyIsUnchanged:
 def the_last_of_the_assistant_is_trimmed(messages: Messages) -> Faults:
     """Require no white space at the end of a final message of the assistant's, which the model goes on from.
 
-    Source: "Prefill Claude's response", and the error "final assistant content cannot end with trailing whitespace".
+    Source: "Prefill Claude's response", and the error "final assistant content cannot end with
+    trailing whitespace".
     """
     if messages and messages[-1]["role"] == "assistant":
         content = messages[-1]["content"]

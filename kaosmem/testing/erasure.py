@@ -25,13 +25,14 @@ _PACKED = re.compile(
 def paths_holding(place: Location | Mapping[str, bytes | None], *texts: str) -> list[str]:
     """Return the paths of all files that hold one of the texts, sorted.
 
-    place: a folder, a URL, a filesystem, or the content by path (None for a folder). Every file
-        below it is searched, temporary ones too, and every path.
-    texts: words that no other text has. Indexes hold a text word by word, so give words.
-
     A text is found in upper and lower case, as UTF-8, UTF-16 and UTF-32, escaped as JSON once or
     twice, percent-encoded, as hexadecimal digits and base64, and in data compressed by gzip, zlib,
     zip, bz2 or xz.
+
+    Args:
+        place: A folder, a URL, a filesystem, or the content by path (None for a folder). Every file
+            below it is searched, temporary ones too, and every path.
+        texts: Words that no other text has. Indexes hold a text word by word, so give words.
 
     >>> from kaosmem import SessionMemory
     >>> async with SessionMemory.open("./.kaosmem", "deal-42") as memory:

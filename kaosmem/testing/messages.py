@@ -15,8 +15,9 @@ from kaosmem.types import JSONValue
 class MessageRuleError(KaosmemError, AssertionError):
     """Messages break a rule of the provider.
 
-    rule: its name. position: index of the message, from 0; None for the system prompt beside the
-        messages.
+    Args:
+        rule: Its name.
+        position: Index of the message, from 0; None for the system prompt beside the messages.
     """
 
     def __init__(self, message: str, *, rule: str = "", position: int | None = None) -> None:
@@ -48,12 +49,13 @@ def check_anthropic_messages(
 
     Each rule, with its source, is a function or a class of `kaosmem.testing.anthropic_rules`. A
     request without any message passes, since a context of static sections alone has none.
-    thinking: whether the request asks for thinking. The latest message of the assistant, if it
-        calls, then begins with
-    thinking.
-    replies: contents of the assistant's messages, as the API gave them. The thinking of the latest
-        one is unchanged.
     Raises MessageRuleError for the first rule that they break.
+
+    Args:
+        thinking: Whether the request asks for thinking. The latest message of the assistant, if it
+            calls, then begins with thinking.
+        replies: Contents of the assistant's messages, as the API gave them. The thinking of the
+            latest one is unchanged.
 
     >>> check_anthropic_messages([{"role": "user", "content": "Who owns the deal?"}])
     """

@@ -40,7 +40,8 @@ _DETAILS = ("auto", "low", "high", "original")
 def roles_are_known(messages: Messages) -> Faults:
     """Require the role of developer, system, user, assistant or tool, and only the fields of that role.
 
-    Source: API reference, "Create chat completion", `messages`; unknown fields are refused as unrecognized arguments.
+    Source: API reference, "Create chat completion", `messages`; unknown fields are refused as
+    unrecognized arguments.
     """
     return faults_of_roles(messages, _FIELDS)
 
@@ -80,7 +81,8 @@ def parts_suit_the_role(messages: Messages) -> Faults:
 def images_can_be_read(messages: Messages) -> Faults:
     """Require an image to be an address on the web or a `data:` URL with base64 of one of four kinds.
 
-    Source: guide "Images and vision", "Image input requirements"; API reference, `image_url`, for `detail`.
+    Source: guide "Images and vision", "Image input requirements"; API reference, `image_url`, for
+    `detail`.
     """
     for position, part in parts_of_type(messages, "image_url"):
         image = part.get("image_url")
@@ -148,8 +150,8 @@ def call_ids_are_distinct(messages: Messages) -> Faults:
 def calls_are_answered(messages: Messages) -> Faults:
     """Require each call to be answered once, by the tool messages that directly follow, and none elsewhere.
 
-    Source: guide "Function calling": an assistant message with tool_calls must be followed by tool messages responding
-    to each tool_call_id.
+    Source: guide "Function calling": an assistant message with tool_calls must be followed by tool
+    messages responding to each tool_call_id.
     """
     due: list[str] = []
     for position, message in enumerate(messages):

@@ -21,8 +21,11 @@ class ScriptedLLM:
     """An LLMClient that gives answers in turn, or calls a function with the messages for each answer.
 
     An answer is a ChatMessage, the assistant's text, or an error to raise.
-    requests: the messages of each request, in order. tools: the tools of each request.
     Raises ScriptExhaustedError if no answer is left.
+
+    Attributes:
+        requests: The messages of each request, in order.
+        tools: The tools of each request.
 
     >>> model = ScriptedLLM(["Thirty days."])
     >>> (await model.chat([ChatMessage("user", "How long is the notice?")])).text

@@ -66,9 +66,11 @@ class KnownItems:
 class Turn:
     """One turn of a session, as its trace keeps it. It holds no text of an item.
 
-    number: the first turn of a session is 1. data: the turn as JSON values: its `sums`, the items
-        of sources that it keeps as `guests`, and all that names an item as `seen`. If an item that
-        the turn rests on is erased, `seen` goes.
+    Attributes:
+        number: The first turn of a session is 1.
+        data: The turn as JSON values: its `sums`, the items of sources that it keeps as `guests`,
+            and all that names an item as `seen`. If an item that the turn rests on is erased,
+            `seen` goes.
     """
 
     number: int
@@ -242,8 +244,12 @@ class Turn:
 class Assembly:
     """An assembly of this process, from which a turn is made when it is needed.
 
-    at: its time. seconds: how long it took. visible: the ids of all that the window shows. unstored:
-        ids of shown items that no file may hold. previous: the context before it, without a window.
+    Attributes:
+        at: Its time.
+        seconds: How long it took.
+        visible: The ids of all that the window shows.
+        unstored: Ids of shown items that no file may hold.
+        previous: The context before it, without a window.
     """
 
     number: int

@@ -18,8 +18,10 @@ from kaosmem.types.items import Item
 class PageData:
     """The data of a page.
 
-    session: what holds for all turns, with a line for each. items: by id, and by id and digest for
-        earlier texts of updated items. turns: the stored turns by number.
+    Attributes:
+        session: What holds for all turns, with a line for each.
+        items: By id, and by id and digest for earlier texts of updated items.
+        turns: The stored turns by number.
     """
 
     session: Mapping[str, JSONValue]

@@ -125,14 +125,6 @@ class PostgresDatabase(SqlDatabase["_Workers"]):
 
     Any number of processes may use it.
 
-    url: `postgresql://user@host/database`, or a connection string of libpq.
-    tenant: all rows belong to it; rows of other tenants are neither seen nor changed. `for_tenant`
-        gives another one over the same connections.
-    schema: the name of the schema for the tables. The first use makes the schema and its tables.
-    max_connections: connections of this process. More calls than that wait for their turn.
-    timeout_s: seconds that a statement, a lock or the wait for a connection may take. A call whose
-        connection breaks before its commit, as when the server starts again, is tried again for so
-        long.
     Calls run in worker threads: any event loop may make them, and a call that is cancelled changes
     everything or nothing. Raises MissingExtraError without the extra `postgres`, InvalidNameError
     and InvalidArgumentError; every call raises DurabilityError if the server fails or does not
@@ -144,6 +136,17 @@ class PostgresDatabase(SqlDatabase["_Workers"]):
             history = PostgresHistoryProvider(database.for_tenant("acme"))
             await history.append("analyst", ChatMessage("user", "Who owns the deal?"),
             session_id="room-7")
+
+    Args:
+        url: `postgresql://user@host/database`, or a connection string of libpq.
+        tenant: All rows belong to it; rows of other tenants are neither seen nor changed.
+            `for_tenant` gives another one over the same connections.
+        schema: The name of the schema for the tables. The first use makes the schema and its
+            tables.
+        max_connections: Connections of this process. More calls than that wait for their turn.
+        timeout_s: Seconds that a statement, a lock or the wait for a connection may take. A call
+            whose connection breaks before its commit, as when the server starts again, is tried
+            again for so long.
     """
 
     _part = "tables"

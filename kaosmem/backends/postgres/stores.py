@@ -19,7 +19,8 @@ class PostgresHistoryProvider(SqlHistoryProvider):
 
     Messages that several workers append at once are stored one batch after another, without gaps.
 
-    clock: gives the times of messages, with a zone.
+    Attributes:
+        clock: Gives the times of messages, with a zone.
     """
 
 
@@ -39,7 +40,8 @@ class PostgresLongTermMemory(SqlLongTermMemory):
 
     Texts in all languages are split into words as in sessions, not by the server's dictionaries.
 
-    clock: returns times with a zone.
+    Attributes:
+        clock: Returns times with a zone.
     """
 
 
@@ -49,11 +51,12 @@ class PgVectorMemory(SqlVectorMemory, PostgresLongTermMemory):
     The score of a fact is the cosine of its embedding with that of the query. Every fact of the
     namespace is compared.
 
-    embedding_client: makes the embeddings. All have the same number of dimensions: another model
-        needs another namespace. Facts that a PostgresLongTermMemory has saved get theirs with the
-        first search.
-    min_score: a search returns the facts with a larger cosine, -1 to 1.
-    clock: returns times with a zone.
+    Args:
+        embedding_client: Makes the embeddings. All have the same number of dimensions: another
+            model needs another namespace. Facts that a PostgresLongTermMemory has saved get theirs
+            with the first search.
+        min_score: A search returns the facts with a larger cosine, -1 to 1.
+        clock: Returns times with a zone.
     """
 
     _dimensions = "public.vector_dims(direction)"

@@ -26,13 +26,15 @@ _MAX_HNSW_DIMENSIONS = 2_000
 class PgVectorStore(SqlVectorStore):
     """A VectorStore in PostgreSQL with the extension pgvector, 0.8 or newer.
 
-    embedding_client: makes missing embeddings. Without a client, a document without an embedding is
-        refused.
-    index: `exact` compares with every document of the collection. `hnsw` keeps a graph of
-        neighbours for each collection: searches are faster, and may miss a near document. It takes
-        at most 2,000 dimensions.
     The server tests whether a field equals a value, or one of `$in`. Other conditions on metadata
     are tested here: rows come, the nearest first, until enough of them pass.
+
+    Args:
+        embedding_client: Makes missing embeddings. Without a client, a document without an
+            embedding is refused.
+        index: `exact` compares with every document of the collection. `hnsw` keeps a graph of
+            neighbours for each collection: searches are faster, and may miss a near document. It
+            takes at most 2,000 dimensions.
     """
 
     _insert = (

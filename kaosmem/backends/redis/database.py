@@ -32,12 +32,6 @@ class RedisDatabase(Service["_Workers"]):
 
     Any number of processes may use it.
 
-    url: `redis://host:6379/0`, `rediss://` or `unix://`.
-    tenant: all keys belong to it. `for_tenant` gives another one over the same connections.
-    max_connections: connections of this process. More calls than that wait for their turn.
-    timeout_s: seconds that a command, or the wait for a connection, may take. A call whose
-        connection breaks, as when the server starts again, is tried again for so long.
-    cluster: whether the server is a cluster. All keys of one thread or state are in one slot.
     Whether an acknowledged change survives a crash of the server is the server's setting:
     `appendonly yes` with `appendfsync always` makes it so. A call that is cancelled changes
     everything or nothing. Raises MissingExtraError without the extra `redis`, InvalidNameError and
@@ -50,6 +44,14 @@ class RedisDatabase(Service["_Workers"]):
             history = RedisHistoryProvider(database.for_tenant("acme"))
             await history.append("analyst", ChatMessage("user", "Who owns the deal?"),
             session_id="room-7")
+
+    Args:
+        url: `redis://host:6379/0`, `rediss://` or `unix://`.
+        tenant: All keys belong to it. `for_tenant` gives another one over the same connections.
+        max_connections: Connections of this process. More calls than that wait for their turn.
+        timeout_s: Seconds that a command, or the wait for a connection, may take. A call whose
+            connection breaks, as when the server starts again, is tried again for so long.
+        cluster: Whether the server is a cluster. All keys of one thread or state are in one slot.
     """
 
     def __init__(

@@ -36,7 +36,8 @@ class RedisLongTermMemory(BaseLongTermMemory):
     The facts of the last searched namespaces stay in memory, indexed; a search reads only the
     changes since.
 
-    clock: returns times with a zone.
+    Args:
+        clock: Returns times with a zone.
     """
 
     def __init__(self, database: RedisDatabase, *, clock: Clock | None = None) -> None:
@@ -98,8 +99,11 @@ class RedisLongTermMemory(BaseLongTermMemory):
 class _Keys:
     """The keys of one namespace of an agent, all in one slot.
 
-    number: of the last change, which every transaction watches. facts: texts by id. changes: the
-        number of the last change of each fact. expiries: the time at which a fact is gone.
+    Attributes:
+        number: Of the last change, which every transaction watches.
+        facts: Texts by id.
+        changes: The number of the last change of each fact.
+        expiries: The time at which a fact is gone.
     """
 
     prefix: str
@@ -127,7 +131,8 @@ class _Keys:
 class _RedisFacts:
     """FactRows of a client, or of a transaction: it reads first, and then queues its changes.
 
-    now: seconds since 1970.
+    Args:
+        now: Seconds since 1970.
     """
 
     def __init__(
@@ -212,7 +217,8 @@ class _RedisFacts:
 class _WarmShelf(IndexedFacts):
     """The facts of a namespace, as they were after change `number`.
 
-    lock: One search at a time reads the changes.
+    Attributes:
+        lock: One search at a time reads the changes.
     """
 
     def __init__(self, keys: _Keys) -> None:

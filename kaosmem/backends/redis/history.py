@@ -41,9 +41,11 @@ end
 class RedisHistoryProvider(BaseHistoryProvider):
     """A HistoryProvider in Redis: a list for each thread.
 
-    ttl_s: seconds after its last message that a thread stays, None for ever.
-    clock: gives the times of messages, with a zone.
     An append whose answer is lost is sent again, and done once.
+
+    Args:
+        ttl_s: Seconds after its last message that a thread stays, None for ever.
+        clock: Gives the times of messages, with a zone.
     """
 
     def __init__(

@@ -14,7 +14,8 @@ from kaosmem.types import JSONValue
 class RedisSessionStore(BaseShortTermMemory):
     """A ShortTermMemory in Redis: a hash for each session, so that the server merges patches in one step.
 
-    ttl_s: seconds after its last change that a state stays, None for ever.
+    Args:
+        ttl_s: Seconds after its last change that a state stays, None for ever.
     """
 
     def __init__(self, database: RedisDatabase, *, ttl_s: float | None = None) -> None:

@@ -96,7 +96,8 @@ class SqlLongTermMemory(BaseLongTermMemory):
 class SqlFacts:
     """FactRows in a transaction.
 
-    now: seconds since 1970.
+    Args:
+        now: Seconds since 1970.
     """
 
     def __init__(self, transaction: Transaction, shelf: Shelf, now: float) -> None:

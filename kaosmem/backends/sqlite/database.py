@@ -85,13 +85,15 @@ class SqliteDatabase(SqlDatabase["_Workers"]):
 
     Several processes may use it at once.
 
-    path: a file on a local disk, not on a network filesystem. The first use makes the file and its
-        folders.
-    durable: whether a call returns only after its changes reached the disk. False is for tests: a
-        crash of the machine, but not of the process, may lose the newest changes.
-    busy_timeout_s: seconds that a change waits for those of other processes.
     Each thread has a connection of its own. A call that is cancelled has changed everything or
     nothing.
+
+    Args:
+        path: A file on a local disk, not on a network filesystem. The first use makes the file and
+            its folders.
+        durable: Whether a call returns only after its changes reached the disk. False is for tests:
+            a crash of the machine, but not of the process, may lose the newest changes.
+        busy_timeout_s: Seconds that a change waits for those of other processes.
 
     >>> from kaosmem.backends.sqlite.database import SqliteDatabase
     >>> from kaosmem.backends.sqlite.stores import SqliteShortTermMemory

@@ -19,7 +19,8 @@ class SqliteHistoryProvider(SqlHistoryProvider):
 
     Reading a part of a thread costs the same at any length.
 
-    clock: gives the times of messages, with a zone.
+    Attributes:
+        clock: Gives the times of messages, with a zone.
 
     >>> from kaosmem import ChatMessage
     >>> from kaosmem.backends.sqlite.database import SqliteDatabase
@@ -83,7 +84,8 @@ class SqliteLongTermMemory(SqlLongTermMemory):
     It ranks facts as an InMemoryLongTermMemory does, by BM25. Each namespace of an agent has its
     own index and statistics.
 
-    clock: returns times with a zone.
+    Attributes:
+        clock: Returns times with a zone.
 
     >>> from kaosmem.backends.sqlite.database import SqliteDatabase
     >>> from kaosmem.backends.sqlite.stores import SqliteLongTermMemory
@@ -102,11 +104,12 @@ class SqliteVectorMemory(SqlVectorMemory, SqliteLongTermMemory):
     The score of a fact is the cosine of its embedding with that of the query. Every fact of the
     namespace is compared.
 
-    embedding_client: makes the embeddings. All have the same number of dimensions: another model
-        needs another namespace. Facts that a SqliteLongTermMemory has saved get theirs with the
-        first search.
-    min_score: a search returns the facts with a larger cosine, -1 to 1.
-    clock: returns times with a zone.
+    Attributes:
+        embedding_client: Makes the embeddings. All have the same number of dimensions: another
+            model needs another namespace. Facts that a SqliteLongTermMemory has saved get theirs
+            with the first search.
+        min_score: A search returns the facts with a larger cosine, -1 to 1.
+        clock: Returns times with a zone.
 
     >>> from kaosmem.backends.sqlite.database import SqliteDatabase
     >>> from kaosmem.backends.sqlite.stores import SqliteVectorMemory

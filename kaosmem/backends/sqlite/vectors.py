@@ -31,10 +31,12 @@ class SqliteVectorStore(SqlVectorStore):
 
     The embeddings and metadata of the last searched collections stay in memory; a search reads only
     the changes since.
-    embedding_client: makes missing embeddings. Without a client, a document without an embedding is
-        refused.
-    warm_bytes: how much the embeddings in memory may take; those of the last searched collection
-        stay in any case.
+
+    Args:
+        embedding_client: Makes missing embeddings. Without a client, a document without an
+            embedding is refused.
+        warm_bytes: How much the embeddings in memory may take; those of the last searched
+            collection stay in any case.
 
     >>> from kaosmem.stores import VectorDocument
     >>> from kaosmem.backends.sqlite.database import SqliteDatabase
@@ -95,7 +97,8 @@ class SqliteVectorStore(SqlVectorStore):
 class _Warm:
     """A collection in memory, as it was after its newest document and a number of deletions.
 
-    number: of the collection in the file, which another one of the same name does not have.
+    Attributes:
+        number: Of the collection in the file, which another one of the same name does not have.
     """
 
     number: int

@@ -126,9 +126,10 @@ def _damaged(path: str, start: int, why: str) -> CorruptionError:
 class ArchiveFile:
     """An archive file, whose lines are read one by one.
 
-    counter: name of the counter of its tokens; None if it is another one than the caller's, and no
-        count is checked.
-    starts: where each line begins, and where the last one ends.
+    Args:
+        counter: Name of the counter of its tokens; None if it is another one than the caller's, and
+            no count is checked.
+        starts: Where each line begins, and where the last one ends.
     """
 
     def __init__(
@@ -177,8 +178,9 @@ class ArchiveFile:
 class NewArchive:
     """The lines of a new archive file. Once they are read, `listed` says how a snapshot names it.
 
-    archived: items with their sections, oldest first. counter: the name of the token counter of all
-        of them.
+    Args:
+        archived: Items with their sections, oldest first.
+        counter: The name of the token counter of all of them.
     """
 
     def __init__(
@@ -217,8 +219,9 @@ def evicted_items(
 ) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
     """Return the evicted items in the archives, oldest first, by file.
 
-    counter: name of the caller's token counter. A file by another counter has none.
-    perform: performs the steps that read lines later. Raises CorruptionError.
+    Args:
+        counter: Name of the caller's token counter. A file by another counter has none.
+        perform: Performs the steps that read lines later. Raises CorruptionError.
     """
     found = []
     for listed in archives:

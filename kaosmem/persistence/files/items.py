@@ -45,14 +45,16 @@ Stored: TypeAlias = dict[str, JSONValue] | StoredItem
 class ItemFile:
     """A file of items, read whole.
 
-    seq, crc: the record that it follows, and that record's checksum.
-    txns: ids of the newest commits up to there. log_id: of the session's first.
-    purged: the newest record after which something was forgotten and all older files deleted, 0 for
-        none.
-    commits: by their last records, the ids of those before it that index files are of.
-    counter: name of the counter of all its tokens, or None if unknown.
-    session: the id that the session was created under. archives: the archive files that belong to
-        it.
+    Attributes:
+        seq, crc: The record that it follows, and that record's checksum.
+        txns: Ids of the newest commits up to there.
+        log_id: Of the session's first.
+        purged: The newest record after which something was forgotten and all older files deleted, 0
+            for none.
+        commits: By their last records, the ids of those before it that index files are of.
+        counter: Name of the counter of all its tokens, or None if unknown.
+        session: The id that the session was created under.
+        archives: The archive files that belong to it.
     """
 
     seq: int
@@ -76,8 +78,11 @@ def encode_items(
 ) -> Iterator[bytes]:
     """Yield the lines of a file of items, one after the other as they are asked for.
 
-    head: the fields of the first line. contents: of an archive file, for its last line.
     Raises InvalidArgumentError.
+
+    Args:
+        head: The fields of the first line.
+        contents: Of an archive file, for its last line.
     """
     commits = [[last, txn] for last, txn in sorted(head.commits.items())]
     optional: dict[str, JSONValue] = {
@@ -156,7 +161,8 @@ def decode_items(data: bytes, path: str, *, unread: bool = False) -> ItemFile:
 
     Raises CorruptionError if any line of it is damaged, and UnsupportedVersionError.
 
-    unread: of plain items, check the line alone.
+    Args:
+        unread: Of plain items, check the line alone.
     """
     *lines, rest = split_lines(data)
     decoder = _Decoder()
@@ -189,7 +195,9 @@ def decode_items(data: bytes, path: str, *, unread: bool = False) -> ItemFile:
 class _Decoder:
     """Reads the lines of a file one after another.
 
-    crc: of the last one. start: byte where the next one begins.
+    Attributes:
+        crc: Of the last one.
+        start: Byte where the next one begins.
     """
 
     def __init__(self) -> None:

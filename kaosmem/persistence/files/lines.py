@@ -158,8 +158,9 @@ def _parse_batch(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
 
     Return None if they have to be parsed one by one.
 
-    They are parsed as one list, in which a mark that no file can hold stands before each: if every other element is
-    the mark, as many as there are lines, then each line is one value, and none runs on into the next.
+    They are parsed as one list, in which a mark that no file can hold stands before each: if every
+    other element is the mark, as many as there are lines, then each line is one value, and none
+    runs on into the next.
     """
     if sum(map(len, lines)) > _MAX_BATCH_BYTES:
         return None

@@ -23,9 +23,11 @@ OLDER_TEXTS = "an older text may stand for what it held; bring it back from a co
 class Identity(NamedTuple):
     """Which session a folder is of.
 
-    session: the id that it was created under. log_id: the random id of its log. segment: the last
-        segment that was
-    begun under a lock, by its first record, which the log holds for good.
+    Attributes:
+        session: The id that it was created under.
+        log_id: The random id of its log.
+        segment: The last segment that was begun under a lock, by its first record, which the log
+            holds for good.
     """
 
     session: str
@@ -168,7 +170,8 @@ def read_identity() -> Steps[Identity | CorruptionError | None]:
 def foreign(path: str, session: str) -> CorruptionError:
     """Return the error for a file of another session.
 
-    session: the id that the folder is opened under.
+    Args:
+        session: The id that the folder is opened under.
     """
     return CorruptionError(
         f"{path!r} is a file of another session than {shown(session)}; bring back the own one from "

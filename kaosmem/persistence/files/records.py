@@ -25,8 +25,9 @@ _SESSION = "session"  # in the first record
 class Change:
     """A change that a caller wants to be logged.
 
-    section: "" for the session itself.
-    op: the caller's word for the change.
+    Attributes:
+        section: "" for the session itself.
+        op: The caller's word for the change.
     """
 
     section: str
@@ -37,10 +38,11 @@ class Change:
 class Record(NamedTuple):
     """A change as committed: a tuple, since one is made of each line of a log that is read.
 
-    seq: its place in the session, from 1, without gaps.
-    k: the records still to come in its commit.
-    txn: the id of its commit.
-    session: the id that the session was created under, where that is told.
+    Attributes:
+        seq: Its place in the session, from 1, without gaps.
+        k: The records still to come in its commit.
+        txn: The id of its commit.
+        session: The id that the session was created under, where that is told.
     """
 
     seq: int
@@ -80,8 +82,10 @@ def encode_commit(
 ) -> Commit:
     """Return the lines of `changes`, as the records after number `seq`, whose checksum is `crc`.
 
-    session: told in the first of them.
     Raises InvalidArgumentError for data that could not be read back.
+
+    Args:
+        session: Told in the first of them.
     """
     lines: list[bytes] = []
     for number, change in enumerate(changes, 1):
@@ -103,9 +107,12 @@ def encode_commit(
 def decode_record(line: bytes, *, seq: int, crc: int) -> tuple[Record, int]:
     """Return the record of a line without its newline, and its checksum.
 
-    seq: the number that the record must have; crc: the checksum of the record before.
     Raises CorruptionError, or UnsupportedVersionError for a whole record with fields that are not
     known here.
+
+    Args:
+        seq: The number that the record must have.
+        crc: The checksum of the record before.
     """
     return next(decode_records((line,), seq=seq, crc=crc))
 
@@ -175,14 +182,16 @@ REMEDY = "read_only=True opens what is intact, `kaosmem repair` rescues it into 
 class Head:
     """Where the log ends.
 
-    seq, crc: of the last committed record.
-    segment: the segment that a next record would follow in, by the seq of its first record; 0 for
-        none.
-    size: that segment's bytes up to the end of the last committed record.
-    last: where the line of that record begins in it; `size` if it stands elsewhere.
-    began: where its commit begins in it; `size` if it stands elsewhere.
-    txns: ids of the newest commits, oldest first.
-    log_id: the id of the session's first commit, which tells it from another under the same name.
+    Attributes:
+        seq, crc: Of the last committed record.
+        segment: The segment that a next record would follow in, by the seq of its first record; 0
+            for none.
+        size: That segment's bytes up to the end of the last committed record.
+        last: Where the line of that record begins in it; `size` if it stands elsewhere.
+        began: Where its commit begins in it; `size` if it stands elsewhere.
+        txns: Ids of the newest commits, oldest first.
+        log_id: The id of the session's first commit, which tells it from another under the same
+            name.
     """
 
     seq: int = 0
@@ -203,10 +212,11 @@ class Head:
 class Tail:
     """The bytes after a known record in a segment.
 
-    records: the committed ones.
-    head: the log's end with them.
-    torn: bytes of a commit that was never finished.
-    fault: damage that no crash explains; the bytes after it are in neither.
+    Attributes:
+        records: The committed ones.
+        head: The log's end with them.
+        torn: Bytes of a commit that was never finished.
+        fault: Damage that no crash explains; the bytes after it are in neither.
     """
 
     records: list[Record]
@@ -276,7 +286,9 @@ def is_torn(
     A crash leaves whole sectors unwritten, which read as NULs. Any other NUL is a damaged byte of a
     commit that may have been acknowledged: not of one that has fewer lines than it counts, the last
     of them cut.
-    start, commit_start: bytes of the segment at which the line and its commit begin.
+
+    Args:
+        start, commit_start: Bytes of the segment at which the line and its commit begin.
     """
     txns = {record.txn for record in unfinished}
     txns.update(txn for other in after if (txn := claimed_txn(other)) is not None)

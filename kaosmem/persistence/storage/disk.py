@@ -75,7 +75,8 @@ class Disk:
 
         They go to the end of a file that was opened to append, else after the last write.
 
-        start: the byte to write at, of a file that was not opened to append.
+        Args:
+            start: The byte to write at, of a file that was not opened to append.
         """
         if start is not None:
             os.lseek(descriptor, start, os.SEEK_SET)
@@ -147,7 +148,8 @@ class Disk:
     def lock(self, descriptor: int) -> None:
         """Wait for the lock of a file, and hold it until its descriptor is closed.
 
-        Raises TimeoutError after 60 s. Close the descriptor then: the lock may still be given to it.
+        Raises TimeoutError after 60 s. Close the descriptor then: the lock may still be given to
+        it.
         """
         if _try_lock(descriptor):  # without a thread
             return

@@ -32,9 +32,9 @@ class WriterLine:
 
     A commit on an object store is the first object under its name. The writer that committed last
     knows the log's end without a look, so it would win again and again. A writer that lost twice
-    therefore stores a ticket, an empty object beside the log. A writer that sees a ticket takes one,
-    too, and each lets those before it commit first. Tickets are ordered by the record that their
-    writers first wanted to store, so no clocks are compared.
+    therefore stores a ticket, an empty object beside the log. A writer that sees a ticket takes
+    one, too, and each lets those before it commit first. Tickets are ordered by the record that
+    their writers first wanted to store, so no clocks are compared.
 
     The line keeps no writer out. A ticket that is lost or left behind costs time, never a commit.
 

@@ -251,8 +251,9 @@ class LocalStorage:
     def _rewrite(self, path: str, since: int | None) -> None:
         """Make a file durable.
 
-        since: the byte from which on its bytes are written again: after a failed sync, Linux takes
-            them for written.
+        Args:
+            since: The byte from which on its bytes are written again: after a failed sync, Linux
+                takes them for written.
         """
         descriptor = self._disk.open(path, os.O_RDWR)  # not to append
         try:
@@ -273,9 +274,11 @@ class LocalStorage:
 
         It stays so if a process is killed or a sync fails.
 
-        last: the record to be noted as durable, by its number and checksum. Without it, the note
-            before stays.
         The note itself is never synced: after a power loss, all bytes that are found are durable.
+
+        Args:
+            last: The record to be noted as durable, by its number and checksum. Without it, the
+                note before stays.
         """
         descriptor = self._open[self._path(LOCK)]
         note = b"1" if is_unsure else b"0"

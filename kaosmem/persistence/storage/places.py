@@ -281,8 +281,9 @@ _TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "crea
 class StoredSession:
     """A session as its files show it, unopened.
 
-    size_bytes: of all its files. saved: the time of the last commit, None if the filesystem does
-        not tell.
+    Attributes:
+        size_bytes: Of all its files.
+        saved: The time of the last commit, None if the filesystem does not tell.
     """
 
     session_id: str

@@ -343,8 +343,10 @@ def drain(sections: Iterable[Section]) -> list[Operation]:
 class Frozen:
     """The state of a session at one moment, to be written while the session goes on.
 
-    items: live ones with their sections. archived: versions that no archive file holds yet.
-    turns: turns of the trace that no archive file holds yet.
+    Attributes:
+        items: Live ones with their sections.
+        archived: Versions that no archive file holds yet.
+        turns: Turns of the trace that no archive file holds yet.
     """
 
     header: Mapping[str, JSONValue]
@@ -426,7 +428,8 @@ def release(sections: Iterable[Section], written: Sequence[Archived]) -> None:
 class Checkpoints:
     """Write snapshots and archives in the background, of the state at the call, one at a time.
 
-    notices: the faults, a sentence each.
+    Attributes:
+        notices: The faults, a sentence each.
     """
 
     def __init__(self, log: SessionLog, *, counter: TokenCounter) -> None:
@@ -446,7 +449,8 @@ class Checkpoints:
 
         A snapshot waits until none is under way.
 
-        sections, windows, trace: the state after the log's last record.
+        Args:
+            sections, windows, trace: The state after the log's last record.
         """
         if self._log.seq == 0:
             return

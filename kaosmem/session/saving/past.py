@@ -1,7 +1,7 @@
 """What a session was told before: evicted items, originals, and the session at earlier times.
 
-There are two clocks. An item holds from its timestamp, else from when it was added: valid time. The session knows an
-item since it was added: known time. Evictions and compactions change neither.
+There are two clocks. An item holds from its timestamp, else from when it was added: valid time. The
+session knows an item since it was added: known time. Evictions and compactions change neither.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ async def load_past(
 
     Return the reason if they cannot, else None.
 
-    unpurged: ids of items that were forgotten and that files may still hold.
+    Args:
+        unpurged: Ids of items that were forgotten and that files may still hold.
     """
     unloaded = [section for section in sections if section.held.unloaded]
     if not unloaded:
@@ -174,7 +175,8 @@ def _recounted(evicted: Sequence[EvictedItem], counter: TokenCounter) -> Iterato
 class Originals:
     """Find items of a session: live, archived and evicted ones.
 
-    forgotten: ids of forgotten items.
+    Args:
+        forgotten: Ids of forgotten items.
     """
 
     def __init__(
@@ -193,8 +195,9 @@ class Originals:
     async def of(self, item: Item, fetch: Callable[[str], Awaitable[Item]]) -> list[Item]:
         """Return the originals of an item, over any number of steps, each once and in order.
 
-        fetch: reads items that no section of the session has or had. Raises as it does, and
-            CorruptionError.
+        Args:
+            fetch: Reads items that no section of the session has or had. Raises as it does, and
+                CorruptionError.
         """
         known = await self.lineage([item])
         while (
@@ -269,9 +272,11 @@ def _origins(item: Item, known: Mapping[str, Item], seen: set[str]) -> Iterator[
 class ToldItem:
     """An item of a section, live or archived, as the session was told of it.
 
-    order: the items of a section ascend by it in the order in which they came.
-    known_from, known_until: when the session was told, and when an update corrected it.
-    ended: when a successor began to hold or the item was removed, and when the session was told so.
+    Attributes:
+        order: The items of a section ascend by it in the order in which they came.
+        known_from, known_until: When the session was told, and when an update corrected it.
+        ended: When a successor began to hold or the item was removed, and when the session was told
+            so.
     """
 
     item: Item
@@ -298,7 +303,9 @@ def told(section: Section, archived: Iterable[Archived]) -> list[ToldItem]:
 
     A summary that a compaction made is left out for its originals.
 
-    archived: the versions that archive files hold, oldest first. Those in memory are added here.
+    Args:
+        archived: The versions that archive files hold, oldest first. Those in memory are added
+            here.
     """
     # Of a damaged session, the archive may number its items as the log numbers others.
     contents: dict[tuple[int | None, str], dict[datetime | None, Archived]] = {}
@@ -412,7 +419,8 @@ def _held_at(time: datetime, versions: Iterable[Version[ToldItem]]) -> list[Vers
 class Timeline:
     """All that a session was ever told, as its sections and its archive files have it.
 
-    unpurged: ids of items that were forgotten and that files may still hold.
+    Args:
+        unpurged: Ids of items that were forgotten and that files may still hold.
     """
 
     def __init__(

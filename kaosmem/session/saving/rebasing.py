@@ -63,13 +63,16 @@ def rebase(
 
     Return the changes that no journal has.
 
-    ours: all unsaved changes, in order. theirs: the operations that others committed, if known.
-    stored: the state in the log of all sections that both changed or that are unknown here.
-    forgotten: ids of items that others have forgotten.
-    touched: the items that others changed, as `touched_by` returns them; None if the log does not
-        tell.
     Raises ConflictError if both rewrote an item, or a change no longer fits; then nothing has
     changed.
+
+    Args:
+        ours: All unsaved changes, in order.
+        theirs: The operations that others committed, if known.
+        stored: The state in the log of all sections that both changed or that are unknown here.
+        forgotten: Ids of items that others have forgotten.
+        touched: The items that others changed, as `touched_by` returns them; None if the log does
+            not tell.
     """
     ours = [change for change in ours if not isinstance(change, Forget)]
     told = ours
@@ -214,7 +217,8 @@ def _settle(
 
     The next turn decides the rest anew.
 
-    touched: ids, None where the log does not tell.
+    Args:
+        touched: Ids, None where the log does not tell.
     """
     if touched is None:
         return

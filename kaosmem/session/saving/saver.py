@@ -77,8 +77,11 @@ To apply them takes 20 ms and more.
 class Erased:
     """The items that were erased, and where.
 
-    item_ids: all of them. derived: those made from items that this session was asked to forget.
-    created_at: when they were created, by id. mark: as the log's was then.
+    Attributes:
+        item_ids: All of them.
+        derived: Those made from items that this session was asked to forget.
+        created_at: When they were created, by id.
+        mark: As the log's was then.
     """
 
     item_ids: set[str] = field(default_factory=set)
@@ -92,10 +95,11 @@ class Erased:
 class Saver:
     """Keep the sections of one session in its log.
 
-    hydrated: what the log held, its sections the caller's own. place: equal for savers of one
-        session.
-    rehydrate: gives what a log holds now.
-    forgotten: all items that ever were, the caller's own.
+    Attributes:
+        hydrated: What the log held, its sections the caller's own.
+        place: Equal for savers of one session.
+        rehydrate: Gives what a log holds now.
+        forgotten: All items that ever were, the caller's own.
     """
 
     def __init__(
@@ -137,8 +141,8 @@ class Saver:
     async def save(self) -> None:
         """Commit all changes after the commits of others, and finish pending erasures.
 
-        A save that has begun runs to its end. Raises ConflictError and DurabilityError; then the changes are still
-        unsaved. Raises ConcurrentUseError while another event loop saves.
+        A save that has begun runs to its end. Raises ConflictError and DurabilityError; then the
+        changes are still unsaved. Raises ConcurrentUseError while another event loop saves.
         """
         with self._one_loop:
             try:
@@ -336,7 +340,8 @@ class Saver:
     ) -> None:
         """Put the unsaved changes after the commits of others.
 
-        stored: the state of the log, if it was read.
+        Args:
+            stored: The state of the log, if it was read.
         """
         changed = self._changed_by(theirs)
         read = {} if stored is None else stored.sections
@@ -483,7 +488,8 @@ class Saver:
     def _all_items(self, archived: Mapping[str, Sequence[Archived]]) -> list[Item | StoredItem]:
         """Return all items of the session, with those that wait for a person.
 
-        archived: the versions of the archive files.
+        Args:
+            archived: The versions of the archive files.
         """
         items: list[Item | StoredItem] = []
         for section in self._sections.values():

@@ -24,7 +24,8 @@ class OneLoop:
 
     A lock alone would let the tasks of a second loop wait for ever.
 
-    lock: of the loop that is in, or was last.
+    Attributes:
+        lock: Of the loop that is in, or was last.
     """
 
     def __init__(self) -> None:

@@ -132,11 +132,13 @@ class CompactionContract:
             return MyStrategy()
 
     Do not override a test.
-    refusals: errors that the strategy raises where it cannot keep its promises.
-    settles: whether the strategy leaves its own result unchanged.
-    gives_way: whether system messages and the newest user message may go where there is no room for
-        them.
-    examples: number of conversations that are tried.
+
+    Attributes:
+        refusals: Errors that the strategy raises where it cannot keep its promises.
+        settles: Whether the strategy leaves its own result unchanged.
+        gives_way: Whether system messages and the newest user message may go where there is no room
+            for them.
+        examples: Number of conversations that are tried.
     """
 
     refusals: ClassVar[tuple[type[Exception], ...]] = ()

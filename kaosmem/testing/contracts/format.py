@@ -59,8 +59,10 @@ class FormatContract:
             return MyFormat()
 
     Do not override a test.
-    reads: whether the format reads messages that it has written.
-    examples: number of layouts that are tried.
+
+    Attributes:
+        reads: Whether the format reads messages that it has written.
+        examples: Number of layouts that are tried.
     """
 
     reads: ClassVar[bool] = True

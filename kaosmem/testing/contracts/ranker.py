@@ -41,9 +41,11 @@ class RankerContract:
             return MyRanker()
 
     Do not override a test.
-    scores_each_alone: whether the score of an entry does not depend on the ordinals that it is
-        chosen among.
-    examples: number of indexes that are tried.
+
+    Attributes:
+        scores_each_alone: Whether the score of an entry does not depend on the ordinals that it is
+            chosen among.
+        examples: Number of indexes that are tried.
     """
 
     scores_each_alone: ClassVar[bool] = True

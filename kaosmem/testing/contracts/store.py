@@ -133,13 +133,18 @@ class StoreContract(Generic[S]):
     durable store also provides `reopen`, by which tests prove that all changes are there. They are
     asynchronous and need pytest-asyncio, in any mode. A subclass that overrides a test raises
     InvalidArgumentError.
-    durable: False for a store in memory, which needs no `reopen`.
-    protocol: of the store. model: a store in memory, which does in any order of calls what the
-        store does. expires: whether stored things have times to live. reads: calls that show all
-        of the store to the comparison. examples, steps: how much it tries.
-    keys: names that a store may mix up. ways: number of ways to remove what is stored under a key.
-    wrong: values that the calls refuse, by the name of their parameter.
-    ttl_s: seconds that stored things live in tests, and `wait` lets pass.
+
+    Attributes:
+        durable: False for a store in memory, which needs no `reopen`.
+        protocol: Of the store.
+        model: A store in memory, which does in any order of calls what the store does.
+        expires: Whether stored things have times to live.
+        reads: Calls that show all of the store to the comparison.
+        examples, steps: How much it tries.
+        keys: Names that a store may mix up.
+        ways: Number of ways to remove what is stored under a key.
+        wrong: Values that the calls refuse, by the name of their parameter.
+        ttl_s: Seconds that stored things live in tests, and `wait` lets pass.
     """
 
     durable: ClassVar[bool] = True
@@ -213,7 +218,8 @@ class StoreContract(Generic[S]):
     async def arguments(self, store: S, key: Any, method: str) -> Mapping[str, Any]:
         """Return arguments that a method takes, by parameter. Those of other methods may be there.
 
-        key: the one key that the store has.
+        Args:
+            key: The one key that the store has.
         """
         raise NotImplementedError
 
@@ -222,7 +228,8 @@ class StoreContract(Generic[S]):
     ) -> Iterable[tuple[type[Exception], Coroutine[Any, Any, object]]]:
         """Yield further calls that are refused, each after its error.
 
-        key: the one key that the store has.
+        Args:
+            key: The one key that the store has.
         """
         return ()
 
@@ -350,7 +357,8 @@ class StoreContract(Generic[S]):
 
         Afterwards the arguments and the result are changed. Nothing that is stored may change.
 
-        ids: of this store, which the contract may add to.
+        Args:
+            ids: Of this store, which the contract may add to.
         """
         given = copy.deepcopy(step)
         try:
