@@ -2,10 +2,11 @@
 
     python -m benchmarks.corpora_costs [--questions 1000000] [--delay-ms 20] [--picture FILE]
 
-The terms come from runs of `benchmarks.bench_corpora --words 60 --s3`. Requests are worked out from
-the passages that a question reads, and the bytes stored from the small run. The first read and the
-memory of a client grow on a line through the small and the large run. `check` compares this with
-what the other runs measured. Larger corpora are predictions. A question is a call of `candidates`
+The terms come from runs of `benchmarks.bench_corpora --words 60 --s3` with 100,000 and 10,000,000
+passages. Requests are those for the passages that a question reads, and for parts of the index,
+whose number grows with the logarithm of the size. The first read and the memory of a client grow on
+a line. `check` compares this with what a run with 1,000,000 measured, and the bytes stored of the
+small run with those of both. Larger corpora are predictions. A question is a call of `candidates`
 and a context: 675 passages are read.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from math import ceil, exp, log
+from math import ceil, exp, log, log10
 from pathlib import Path
 
 READ = 675
@@ -63,26 +64,31 @@ class Run:
     client_mb: float
 
 
-SMALL = Run(10_000, 7.24, 93.5, 9.16, 430, 34.0, 358)
-MIDDLE = Run(100_000, 0, 485, 9.92, 1_721, 45.2, 385)
-LARGE = Run(1_000_000, 647, 755, 5.51, 2_659, 74.7, 481)
+SMALL = Run(100_000, 61.1, 430, 12.3, 1_574, 53.0, 405)
+MIDDLE = Run(1_000_000, 586, 872, 15.1, 3_235, 102, 495)
+LARGE = Run(10_000_000, 6_390, 1_290, 13.7, 4_694, 413, 1_200)
 PASSAGE_BYTES = 468
 """The mean size of a passage with its metadata, in the column that a question reads."""
 READ_BYTES = 65_536
 """The engine reads from an object store in blocks of so many bytes, at least."""
-INGEST_CPU_MS = 0.58
+INGEST_CPU_MS = 0.67
 """Milliseconds of CPU a passage of 60 words: read, analysed, written, indexed."""
 PUTS_A_BATCH = 7
 PASSAGES_A_BATCH = 5_000
-QUESTION_CPU_MS = 460.0
+QUESTION_CPU_MS = 472.0
 """Milliseconds of CPU of a question among 1,000,000 passages: the engine's, and kaosmem's ranking."""
-SEARCH_MS = 76.0
+SEARCH_MS = 40.0
 
 
 @dataclass(frozen=True)
 class Model:
-    """Costs by the number of passages, with terms from two runs."""
+    """Costs by the number of passages, with terms from two runs.
 
+    Attributes:
+        gets_a_decade: Requests for parts of the index, for each tenfold of the small run's size.
+    """
+
+    gets_a_decade: float
     mb_a_get: float
     mb_a_passage: float
     cold_mb_fixed: float
@@ -94,10 +100,12 @@ class Model:
     def of(cls, small: Run = SMALL, large: Run = LARGE) -> Model:
         """Return the model whose terms come from two runs."""
         step = large.passages - small.passages
-        cold = [run.cold_mb - _FIRST * run.read_mb for run in (small, large)]
+        cold = [_first_read(run) for run in (small, large)]
+        of_index = large.gets - _blocks(large.passages)
         cold_step = (cold[1] - cold[0]) / step
         client_step = (large.client_mb - small.client_mb) / step
         return cls(
+            gets_a_decade=of_index / log10(large.passages / small.passages),
             mb_a_get=large.read_mb / large.gets,
             mb_a_passage=small.megabytes / small.passages,
             cold_mb_fixed=cold[0] - cold_step * small.passages,
@@ -107,8 +115,9 @@ class Model:
         )
 
     def gets(self, passages: int) -> float:
-        """Return the requests of a question: one for each block that holds one of its passages."""
-        return _blocks(passages)
+        """Return the requests of a question: blocks that hold a passage, and parts of the index."""
+        decades = max(0.0, log10(passages / SMALL.passages))
+        return _blocks(passages) + self.gets_a_decade * decades
 
     def gigabytes(self, passages: int) -> float:
         return self.mb_a_passage * passages / 1_000
@@ -127,12 +136,12 @@ class Model:
     def warm_s(self, passages: int, delay_s: float, megabytes_s: float) -> float:
         """Return the seconds of a question: its requests in rounds, its bytes, and its CPU.
 
-        The engine reads longer lists of words in a larger corpus: a search took 22 ms among 10,000
-        passages and 76 ms among 1,000,000. A question makes three.
+        The engine reads longer lists of words in a larger corpus: a search took 24 ms among 10,000
+        passages, 40 ms among 1,000,000 and 124 ms among 10,000,000. A question makes three.
         """
         rounds = 6 + self.gets(passages) / AT_ONCE
         megabytes = self.gets(passages) * self.mb_a_get
-        growth: float = (passages / 10**6) ** 0.27
+        growth: float = (passages / 10**6) ** 0.4
         searching_ms = 3 * SEARCH_MS * (growth - 1)
         cpu_s = (QUESTION_CPU_MS + searching_ms) / 1_000
         return rounds * delay_s + megabytes / megabytes_s + cpu_s
@@ -141,6 +150,11 @@ class Model:
         """Return the seconds of a new client's first question."""
         own = 10 * delay_s + self.cold_mb(passages) / megabytes_s
         return own + self.warm_s(passages, delay_s, megabytes_s)
+
+
+def _first_read(run: Run) -> float:
+    """Return the megabytes that a new client reads before its first answer."""
+    return run.cold_mb - _FIRST * run.read_mb
 
 
 def _blocks(passages: int) -> float:
@@ -166,13 +180,14 @@ def monthly(model: Model, passages: int, questions: int, prices: Prices) -> dict
 def check() -> dict[str, tuple[float, float]]:
     """Return what the model says of runs that its terms are not from, and what was measured."""
     model = Model.of()
-    first_read = MIDDLE.cold_mb - _FIRST * MIDDLE.read_mb
+    size = MIDDLE.passages
     return {
-        "GETs a question of 100,000": (model.gets(MIDDLE.passages), MIDDLE.gets),
-        "first read of 100,000": (model.cold_mb(MIDDLE.passages), first_read),
-        "client of 100,000": (1_000 * model.client_gb(MIDDLE.passages), MIDDLE.client_mb),
-        "GETs a question of 1,000,000": (model.gets(LARGE.passages), LARGE.gets),
-        "megabytes of 1,000,000": (1_000 * model.gigabytes(LARGE.passages), LARGE.megabytes),
+        "GETs a question of 100,000": (model.gets(SMALL.passages), SMALL.gets),
+        "GETs a question of 1,000,000": (model.gets(size), MIDDLE.gets),
+        "first read of 1,000,000": (model.cold_mb(size), _first_read(MIDDLE)),
+        "client of 1,000,000": (1_000 * model.client_gb(size), MIDDLE.client_mb),
+        "megabytes of 1,000,000": (1_000 * model.gigabytes(size), MIDDLE.megabytes),
+        "megabytes of 10,000,000": (1_000 * model.gigabytes(LARGE.passages), LARGE.megabytes),
     }
 
 
@@ -205,7 +220,7 @@ def draw(path: Path, model: Model, delay_s: float) -> None:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    sizes = [round(10 ** (4 + step / 4)) for step in range(21)]
+    sizes = [round(10 ** (5 + step / 4)) for step in range(17)]
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "kaosmem", "font.size": 10}):
         figure = Figure(figsize=(8, 3.4), layout="constrained")
         left, right = figure.subplots(1, 2)
