@@ -157,8 +157,11 @@ class _Reader(NamedTuple):
             raise failed.exceptions[0] from None
 
     async def _batch(self, files: Sequence[SourceFile]) -> _Batch:
+        written = asyncio.wrap_future(self.submit(self.corpus, files, self.label))
+        written.add_done_callback(_take_error)
         try:
-            return await asyncio.wrap_future(self.submit(self.corpus, files, self.label))
+            # A pool whose worker was killed cannot stand a future that was cancelled.
+            return await asyncio.shield(written)
         except BrokenProcessPool:
             raise DurabilityError(
                 f"a worker was killed while {files[0].source!r} and others were read; ingest "
@@ -183,8 +186,16 @@ def _workers(number: int | None, ray: str | None) -> Iterator[_Submit]:
     pool: Executor = ThreadPoolExecutor(1)
     if number != 0:
         pool = ProcessPoolExecutor(number, multiprocessing.get_context("spawn"))
-    with pool:
+    try:
         yield lambda *given: pool.submit(read_batch, *given)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _take_error(written: asyncio.Future[_Batch]) -> None:
+    """Take the error of a batch that nobody waits for any more, so that asyncio logs none."""
+    if not written.cancelled():
+        written.exception()
 
 
 def _ray() -> Any:
