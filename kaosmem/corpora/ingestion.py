@@ -184,10 +184,12 @@ def _workers(number: int | None, ray: str | None) -> Iterator[_Submit]:
     if number is not None:
         check_count(number, "workers")
     pool: Executor = ThreadPoolExecutor(1)
+    read = _read_here
     if number != 0:
         pool = ProcessPoolExecutor(number, multiprocessing.get_context("spawn"))
+        read = read_batch
     try:
-        yield lambda *given: pool.submit(read_batch, *given)
+        yield lambda *given: pool.submit(read, *given)
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -209,6 +211,22 @@ def _ray() -> Any:
 
 
 def read_batch(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batch:
+    """Read a batch in a worker, whose corpus is a copy for this batch alone, and close that."""
+
+    async def take() -> _Batch:
+        try:
+            return await _take(corpus, files, label)
+        finally:
+            await corpus.close()
+
+    return asyncio.run(take())
+
+
+def _read_here(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batch:
+    return asyncio.run(_take(corpus, files, label))
+
+
+async def _take(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batch:
     """Read files and put their passages in place of those that their sources have."""
     skipped: list[Skipped] = []
     passages: list[dict[str, Any]] = []
@@ -221,5 +239,5 @@ def read_batch(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batc
         passages += [
             {**asdict(each), "metadata": each.metadata | stamp} for each in reading.passages
         ]
-    gone = asyncio.run(corpus.replace(read, passages)).gone if read else 0
+    gone = (await corpus.replace(read, passages)).gone if read else 0
     return _Batch(read, skipped, len(passages), gone)
