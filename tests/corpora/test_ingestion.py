@@ -148,6 +148,19 @@ async def test_a_killed_worker_is_an_error_after_which_another_run_goes_on(
     assert await corpus.statistics(["rent"]) == await model.statistics(["rent"])
 
 
+def test_a_worker_closes_its_copy_of_a_corpus() -> None:
+    """Each batch has a copy of its own, whose connections would stay open."""
+    closed = []
+
+    class Closed(InMemoryCorpus):
+        async def close(self) -> None:
+            closed.append(self)
+
+    corpus = Closed()
+    READ_BATCH(corpus, [], "place")
+    assert closed == [corpus]
+
+
 async def test_processes_write_into_postgresql(tmp_path: Path, postgres: str) -> None:
     """A corpus in PostgreSQL goes to worker processes, and a second run changes nothing."""
     folder = folder_of(tmp_path / "files", 10)
