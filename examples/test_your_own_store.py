@@ -80,8 +80,6 @@ def _text(state: Mapping[str, Any]) -> str:
 class TestSqliteSessionState(ShortTermContract):
     """It passes what every ShortTermMemory passes."""
 
-    examples = 6  # by default there are more, and each opens a file
-
     async def make(self) -> SqliteSessionState:
         return SqliteSessionState(str(Path(tempfile.mkdtemp(), "states.db")))
 

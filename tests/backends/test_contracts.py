@@ -22,16 +22,16 @@ from kaosmem.backends.sqlite.stores import (
 from kaosmem.backends.sqlite.vectors import SqliteVectorStore
 from kaosmem.persistence.storage.disk import Disk
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.testing import (
-    BlobContract,
-    GraphContract,
-    HistoryContract,
-    LongTermContract,
-    ShortTermContract,
-    TaskContract,
-    VectorContract,
-)
 from tests.embeddings import Words
+from tests.stores.compared import (
+    ComparedBlob,
+    ComparedGraph,
+    ComparedHistory,
+    ComparedLongTerm,
+    ComparedShortTerm,
+    ComparedTask,
+    ComparedVector,
+)
 
 
 class OnSqlite:
@@ -63,25 +63,25 @@ class OnSqlite:
         return type(self).kind(SqliteDatabase(path, durable=False))
 
 
-class TestSqliteHistory(OnSqlite, HistoryContract):
+class TestSqliteHistory(OnSqlite, ComparedHistory):
     kind = SqliteHistoryProvider
 
 
-class TestSqliteShortTerm(OnSqlite, ShortTermContract):
+class TestSqliteShortTerm(OnSqlite, ComparedShortTerm):
     kind = SqliteShortTermMemory
 
 
-class TestSqliteLongTerm(OnSqlite, LongTermContract):
+class TestSqliteLongTerm(OnSqlite, ComparedLongTerm):
     def over(self, path: Path) -> SqliteLongTermMemory:
         return SqliteLongTermMemory(SqliteDatabase(path, durable=False), clock=self.clock)
 
 
-class TestSqliteVectorMemory(OnSqlite, LongTermContract):
+class TestSqliteVectorMemory(OnSqlite, ComparedLongTerm):
     def over(self, path: Path) -> SqliteVectorMemory:
         return SqliteVectorMemory(SqliteDatabase(path, durable=False), Words(), clock=self.clock)
 
 
-class TestSqliteVectors(OnSqlite, VectorContract):
+class TestSqliteVectors(OnSqlite, ComparedVector):
     kind = SqliteVectorStore
 
 
@@ -99,19 +99,19 @@ class Alternating(SqliteVectorStore):
         return getattr(object.__getattribute__(self, "_other"), name) if is_others else own
 
 
-class TestSqliteVectorsOfTwoInstances(OnSqlite, VectorContract):
+class TestSqliteVectorsOfTwoInstances(OnSqlite, ComparedVector):
     kind = Alternating
 
 
-class TestSqliteGraph(OnSqlite, GraphContract):
+class TestSqliteGraph(OnSqlite, ComparedGraph):
     kind = SqliteGraphStore
 
 
-class TestSqliteTasks(OnSqlite, TaskContract):
+class TestSqliteTasks(OnSqlite, ComparedTask):
     kind = SqliteTaskStore
 
 
-class TestFilesInAFolder(BlobContract):
+class TestFilesInAFolder(ComparedBlob):
     examples = 6
 
     @pytest.fixture(autouse=True)

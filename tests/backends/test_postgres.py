@@ -29,20 +29,20 @@ from kaosmem.backends.postgres.graph import MAX_LABELS, returned_columns
 from kaosmem.errors import InvalidNameError, NotOpenedError, UnsupportedVersionError
 from kaosmem.stores import InMemoryFileStore, Relationship, Task, VectorDocument
 from kaosmem.stores.labels import condition
-from kaosmem.testing import (
-    GraphContract,
-    HistoryContract,
-    LongTermContract,
-    ShortTermContract,
-    TaskContract,
-    VectorContract,
-)
 from kaosmem.testing.contracts.vector import FILTERS, METADATA
 from tests.backends.hostile_values import NOTHING, SECRET, HostileValues, everything, read, write
 from tests.console import Console
 from tests.embeddings import Words
 from tests.formation.formers import check_shelf
 from tests.servers import example, postgres_server
+from tests.stores.compared import (
+    ComparedGraph,
+    ComparedHistory,
+    ComparedLongTerm,
+    ComparedShortTerm,
+    ComparedTask,
+    ComparedVector,
+)
 
 INJECTIONS = (
     "' OR 1=1 --",
@@ -97,37 +97,37 @@ class OnPostgres:
         return type(self).kind(database)
 
 
-class TestPostgresHistory(OnPostgres, HistoryContract):
+class TestPostgresHistory(OnPostgres, ComparedHistory):
     kind = PostgresHistoryProvider
 
 
-class TestPostgresShortTerm(OnPostgres, ShortTermContract):
+class TestPostgresShortTerm(OnPostgres, ComparedShortTerm):
     kind = PostgresShortTermMemory
 
 
-class TestPostgresTasks(OnPostgres, TaskContract):
+class TestPostgresTasks(OnPostgres, ComparedTask):
     kind = PgTaskStore
 
 
-class TestPostgresLongTerm(OnPostgres, LongTermContract):
+class TestPostgresLongTerm(OnPostgres, ComparedLongTerm):
     def over(self, database: PostgresDatabase) -> PostgresLongTermMemory:
         return PostgresLongTermMemory(database, clock=self.clock)
 
 
-class TestPgVectorMemory(OnPostgres, LongTermContract):
+class TestPgVectorMemory(OnPostgres, ComparedLongTerm):
     def over(self, database: PostgresDatabase) -> PgVectorMemory:
         return PgVectorMemory(database, Words(), clock=self.clock)
 
 
-class TestAGEGraph(OnPostgres, GraphContract):
+class TestAGEGraph(OnPostgres, ComparedGraph):
     kind = AGEGraphStore
 
 
-class TestPgVectors(OnPostgres, VectorContract):
+class TestPgVectors(OnPostgres, ComparedVector):
     kind = PgVectorStore
 
 
-class TestPgVectorsByNeighbours(OnPostgres, VectorContract):
+class TestPgVectorsByNeighbours(OnPostgres, ComparedVector):
     def over(self, database: PostgresDatabase) -> PgVectorStore:
         return PgVectorStore(database, index="hnsw")
 

@@ -21,11 +21,11 @@ from kaosmem.backends.redis import (
     RedisSessionStore,
 )
 from kaosmem.errors import InvalidNameError
-from kaosmem.testing import HistoryContract, LongTermContract, ShortTermContract
 from tests.backends.hostile_values import HostileValues
 from tests.console import Console
 from tests.formation.formers import check_shelf
 from tests.servers import example, own_redis_server, redis_server
+from tests.stores.compared import ComparedHistory, ComparedLongTerm, ComparedShortTerm
 
 _tenants = count(1)
 
@@ -60,15 +60,15 @@ class OnRedis:
         await store._database.close()
 
 
-class TestRedisHistory(OnRedis, HistoryContract):
+class TestRedisHistory(OnRedis, ComparedHistory):
     kind = RedisHistoryProvider
 
 
-class TestRedisShortTerm(OnRedis, ShortTermContract):
+class TestRedisShortTerm(OnRedis, ComparedShortTerm):
     kind = RedisSessionStore
 
 
-class TestRedisLongTerm(OnRedis, LongTermContract):
+class TestRedisLongTerm(OnRedis, ComparedLongTerm):
     async def make(self) -> RedisLongTermMemory:
         return self.over(RedisDatabase(self.url, tenant=f"t{next(_tenants)}", max_connections=4))
 

@@ -15,11 +15,11 @@ from obstore.store import S3Store
 from kaosmem import CorruptionError, DurabilityError
 from kaosmem.backends import S3FileStore
 from kaosmem.errors import InvalidArgumentError, InvalidNameError, MissingFileError
-from kaosmem.testing import BlobContract
 from kaosmem.testing.contracts.store import Clock
 from tests.backends.hostile_values import HostileValues
 from tests.console import Console
 from tests.servers import S3, example
+from tests.stores.compared import ComparedBlob
 
 _TEXT = "text/plain"
 _tenants = count(1)
@@ -42,7 +42,7 @@ def files(s3: S3, clock: Clock, tenant: str = "", **options: object) -> S3FileSt
     return S3FileStore(f"s3://blobs/{tenant or next(_tenants)}", clock=clock, **settings | options)
 
 
-class TestFilesOnS3(BlobContract):
+class TestFilesOnS3(ComparedBlob):
     examples, steps = 5, 15
 
     @pytest.fixture(autouse=True)

@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kaosmem.errors import NotFoundError
 from kaosmem.stores.facts import LongTermMemory
 from kaosmem.testing.contracts.long_term import FACTS
-from kaosmem.testing.contracts.store import StoreContract, refuses, texts
+from kaosmem.testing.contracts.store import StoreContract, refuses
+from tests.stores.compared import texts
 
 T = TypeVar("T")
 

@@ -30,7 +30,6 @@ from tests.stores.facts_machine import FactsMachine
 
 class TestInMemoryHistory(HistoryContract):
     durable = False
-    examples = 2  # the store is its own model
 
     async def make(self) -> InMemoryHistoryProvider:
         return InMemoryHistoryProvider()
@@ -38,7 +37,6 @@ class TestInMemoryHistory(HistoryContract):
 
 class TestInMemoryShortTerm(ShortTermContract):
     durable = False
-    examples = 2  # the store is its own model
 
     async def make(self) -> InMemoryShortTermMemory:
         return InMemoryShortTermMemory()
@@ -46,7 +44,6 @@ class TestInMemoryShortTerm(ShortTermContract):
 
 class TestInMemoryLongTerm(LongTermContract):
     durable = False
-    examples = 2  # the store is its own model
 
     async def make(self) -> InMemoryLongTermMemory:
         return InMemoryLongTermMemory(clock=self.clock)
@@ -54,7 +51,6 @@ class TestInMemoryLongTerm(LongTermContract):
 
 class TestInMemoryVector(VectorContract):
     durable = False
-    examples = 2  # the store is its own model
 
     async def make(self) -> InMemoryVectorStore:
         return InMemoryVectorStore()
@@ -62,7 +58,6 @@ class TestInMemoryVector(VectorContract):
 
 class TestInMemoryGraph(GraphContract):
     durable = False
-    examples = 2  # the store is its own model
 
     async def make(self) -> InMemoryGraphStore:
         return InMemoryGraphStore()
@@ -70,7 +65,6 @@ class TestInMemoryGraph(GraphContract):
 
 class TestInMemoryFiles(BlobContract):
     durable = False
-    examples = 2  # the store is its own model
 
     async def make(self) -> InMemoryFileStore:
         return InMemoryFileStore(clock=self.clock)
@@ -78,7 +72,6 @@ class TestInMemoryFiles(BlobContract):
 
 class TestInMemoryTasks(TaskContract):
     durable = False
-    examples = 2  # the store is its own model
 
     async def make(self) -> InMemoryTaskStore:
         return InMemoryTaskStore()

@@ -23,14 +23,14 @@ from kaosmem.stores import (
     InMemoryVectorStore,
     Relationship,
 )
-from kaosmem.testing import (
-    BlobContract,
-    GraphContract,
-    HistoryContract,
-    LongTermContract,
-    ShortTermContract,
-    TaskContract,
-    VectorContract,
+from tests.stores.compared import (
+    ComparedBlob,
+    ComparedGraph,
+    ComparedHistory,
+    ComparedLongTerm,
+    ComparedShortTerm,
+    ComparedTask,
+    ComparedVector,
 )
 
 MACHINE = "anything_in_any_order_does_what_the_model_does"
@@ -254,13 +254,13 @@ class ChecksThenWrites(InMemoryTaskStore):
 
 
 HISTORY, SHORT, LONG, BLOB, VECTOR, GRAPH, TASKS = (
-    HistoryContract,
-    ShortTermContract,
-    LongTermContract,
-    BlobContract,
-    VectorContract,
-    GraphContract,
-    TaskContract,
+    ComparedHistory,
+    ComparedShortTerm,
+    ComparedLongTerm,
+    ComparedBlob,
+    ComparedVector,
+    ComparedGraph,
+    ComparedTask,
 )
 FAULTS: list[tuple[type, type, str]] = [
     (HISTORY, LimitFromTheEnd, "limit_and_offset_count_from_the_front"),

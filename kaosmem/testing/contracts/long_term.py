@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import product
-from typing import Any, ClassVar, NamedTuple
-
-from hypothesis import strategies as st
+from typing import Any, ClassVar
 
 from kaosmem.errors import NotFoundError
-from kaosmem.stores.facts import InMemoryLongTermMemory, LongTermMemory, StoredFact
+from kaosmem.stores.facts import LongTermMemory, StoredFact
 from kaosmem.testing.contracts.store import (
     IDS,
     PAIRS,
@@ -22,12 +18,9 @@ from kaosmem.testing.contracts.store import (
     WRONG_ID,
     WRONG_SECONDS,
     WRONG_TEXT,
-    Step,
     StoreContract,
     Wrong,
     refuses,
-    steps,
-    texts,
     wrong,
 )
 
@@ -37,52 +30,13 @@ FACTS = (
     "Kant was born in Königsberg.",
     "Invoices are paid within thirty days.",
 )
-_TIMES = {
-    "2024-05-07": datetime(2024, 5, 7, tzinfo=UTC),
-    "2025-01-01T09:30:00": datetime(2025, 1, 1, 9, 30, tzinfo=UTC),
-    "2125-06-30T23:30:00-02:00": datetime(2125, 7, 1, 1, 30, tzinfo=UTC),
-}
-_AGENTS = ("a", "a:b")
-_NAMESPACES = ("b:a", "a")
-_KEYS = ("address", "Address")
 _NO_TIMES = ("yesterday", "2024-13-01", 5, None, "0001-01-01T00:00+14:00")
-_agents = st.sampled_from(_AGENTS)
-_namespaces = st.sampled_from(_NAMESPACES)
-_contents = st.sampled_from(FACTS) | st.sampled_from(FACTS) | texts
-_metadata = st.fixed_dictionaries(
-    {"tags": st.lists(texts, max_size=2)},
-    optional={"timestamp": st.sampled_from([*_TIMES]), "source": texts},
-)
-
-
-class _Saved(NamedTuple):
-    """Stands for the id of the fact that was saved as the number-th, counted around."""
-
-    number: int
-
-
-_saved = st.builds(_Saved, st.integers(0, 99))
-
-
-def _comparable_fact(fact: StoredFact, ids: list[str]) -> tuple[object, ...]:
-    key = ids.index(fact.key) if fact.key in ids else fact.key
-    metadata = copy.deepcopy(dict(fact.metadata))
-    if metadata["timestamp"] not in _TIMES:
-        del metadata["timestamp"]
-    return ids.index(fact.id), fact.content, key, metadata
-
-
-def _given(time: datetime | None) -> object:
-    """Return a time that was given, and True for a time of the clock."""
-    return time if time is None or time in _TIMES.values() else True
 
 
 class LongTermContract(StoreContract[LongTermMemory]):
     """Every LongTermMemory passes this: subclass it and provide `make`."""
 
     protocol = LongTermMemory
-    model = InMemoryLongTermMemory
-    expires = True
     wrong: ClassVar[Mapping[str, Wrong]] = {
         **dict.fromkeys(("agent_id", "namespace", "memory_id", "key"), WRONG_ID),
         **dict.fromkeys(("content", "query"), WRONG_TEXT),
@@ -93,97 +47,28 @@ class LongTermContract(StoreContract[LongTermMemory]):
             *({"timestamp": each} for each in _NO_TIMES),
         ),
     }
-    reads = tuple(
-        Step("versions", (agent, key, namespace))
-        for agent, key, namespace in product(_AGENTS, _KEYS, _NAMESPACES)
-    )
 
-    def operations(self) -> Iterator[st.SearchStrategy[Step]]:
-        lives = st.sampled_from([None, None, self.ttl_s, 2 * self.ttl_s])
-        keys = st.sampled_from([None, "address", *_KEYS])
-        for _ in range(2):
-            yield steps(
-                "save", _agents, _contents, _namespaces, lives, key=keys, metadata=_metadata
-            )
-        yield steps("update", _agents, _saved, _contents, _namespaces, lives, metadata=_metadata)
-        yield steps("get", _agents, _saved, _namespaces)
-        yield steps("versions", _agents, _saved, _namespaces)
-        yield steps("delete", _agents, _saved, _namespaces)
-        yield steps("clear", _agents, _namespaces)
-        yield steps(
-            "search",
-            _agents,
-            st.sampled_from(FACTS),
-            _namespaces,
-            st.integers(0, 4),
-            superseded=st.booleans(),
-        )
+    async def write(self, store: LongTermMemory, key: tuple[str, str], text: str) -> None:
+        await store.save(key[0], text, namespace=key[1], key="k")
 
-    async def outcome(self, store: LongTermMemory, step: Step, ids: list[str]) -> object:
-        """Do a step, with ids in the place of the numbers of saved facts."""
-        arguments = []
-        for each in step.arguments:
-            if isinstance(each, _Saved):
-                each = ids[each.number % len(ids)] if ids else "no such id"
-            arguments.append(each)
-        if step.method == "search":
-            return await self._search(store, arguments, **step.options)
-        return await super().outcome(store, Step(step.method, (*arguments,), step.options), ids)
-
-    def comparable(self, result: Any, ids: list[str]) -> object:
-        """Return ids as their numbers, and times only where they were given."""
-        if isinstance(result, str):
-            ids.append(result)
-            return len(ids)
-        if isinstance(result, StoredFact):
-            return _comparable_fact(result, ids)
-        return [
-            (
-                _comparable_fact(each.item, ids),
-                _given(each.valid_from),
-                _given(each.valid_until),
-                each.is_current,
-            )
-            for each in result or ()
-        ]
-
-    async def _search(
-        self, store: LongTermMemory, arguments: list[Any], *, superseded: bool
-    ) -> int:
-        """Search for the text of a fact, check the answer, and return how many facts say just that.
-
-        Stores rank other facts as they like.
-        """
-        agent, asked, namespace, limit = arguments
-        found = await store.search(agent, asked, namespace, limit, superseded=superseded)
-        scores = [each.score for each in found]
-        assert scores == sorted(scores, reverse=True)
-        assert len({each.id for each in found}) == len(found) <= limit
-        for each in found:
-            versions = await store.versions(agent, each.key, namespace)
-            current = {version.item.id: version.is_current for version in versions}
-            assert superseded or current[each.id]
-        exact = [each.content for each in found].count(asked)
-        assert [each.content for each in found[:exact]] == [asked] * exact
-        return exact
-
-    async def put(self, store: LongTermMemory, key: tuple[str, str]) -> None:
-        await store.save(key[0], FACTS[0], namespace=key[1], metadata={"of": [*key]})
-
-    async def has(self, store: LongTermMemory, key: tuple[str, str]) -> bool:
-        found = await store.search(key[0], FACTS[0], namespace=key[1], superseded=True)
-        return [each.metadata["of"] for each in found] == [[*key]]
+    async def read(self, store: LongTermMemory, key: tuple[str, str]) -> str | None:
+        agent, namespace = key
+        held = [each.item for each in await store.versions(agent, "k", namespace)]
+        assert len(held) <= 1
+        for asked in (f"of {key}", *(each.content[:99] for each in held)):
+            found = await store.search(agent, asked, namespace, superseded=True)
+            assert [each.content for each in found] in ([], [each.content for each in held])
+        return held[0].content if held else None
 
     async def drop(self, store: LongTermMemory, key: tuple[str, str], way: int) -> None:
         agent, namespace = key
-        found = await store.search(agent, FACTS[0], namespace=namespace)
-        memory_id = found[0].id if found else "no such id"
+        held = await store.versions(agent, "k", namespace)
+        memory_id = held[0].item.id if held else "no such id"
         if way == 0:
             await store.clear(agent, namespace=namespace)
         else:
             await store.delete(agent, memory_id, namespace=namespace)
         assert await store.get(agent, memory_id, namespace=namespace) is None
-        assert await store.versions(agent, memory_id, namespace=namespace) == []
 
     async def listed(self, store: LongTermMemory) -> list[tuple[str, str]]:
         return await store.list_namespaces()
@@ -192,14 +77,14 @@ class LongTermContract(StoreContract[LongTermMemory]):
         self, store: LongTermMemory, key: tuple[str, str], method: str
     ) -> Mapping[str, Any]:
         agent, namespace = key
-        (held,) = await store.search(agent, FACTS[0], namespace=namespace)
+        [held] = await store.versions(agent, "k", namespace)
         return {
             "agent_id": agent,
             "namespace": namespace,
             "content": FACTS[1],
             "query": FACTS[0],
-            "memory_id": held.id,
-            "key": held.key,
+            "memory_id": held.item.id,
+            "key": "k",
         }
 
     async def test_a_memory_is_found_by_what_it_says(self, store: LongTermMemory) -> None:
@@ -348,13 +233,6 @@ class LongTermContract(StoreContract[LongTermMemory]):
             assert {each.id for each in found} == {*ids[gone:]}
             for memory_id in ids[:gone]:
                 assert await store.get("a", memory_id) is None
-
-    async def test_texts_come_back_unchanged(self, store: LongTermMemory) -> None:
-        """In any script, empty, and very long."""
-        for text in (*TEXTS, "größe ☃ of the lease " * 20_000):
-            memory = await store.get("a", await store.save("a", text))
-            assert isinstance(memory, StoredFact)
-            assert memory.content == text
 
     async def test_any_query_may_be_asked(self, store: LongTermMemory) -> None:
         """Nothing in it is an operator, and one that says nothing is no error."""
