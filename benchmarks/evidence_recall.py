@@ -47,7 +47,7 @@ from kaosmem.evaluation.assemblers import (
 )
 from kaosmem.evaluation.evidence import EvidenceItem
 from kaosmem.evaluation.measurement import DEFAULT_BUDGETS, UNSCORED
-from kaosmem.evaluation.report import check_plot
+from kaosmem.evaluation.report import check_plot, save_plot
 
 
 def newest_of_best(items: Sequence[EvidenceItem], *, best: int = 50) -> Order:
@@ -109,9 +109,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 assemblers=named_assemblers(options.assembler or COMPARED),
                 budgets=options.budgets,
                 unscored=UNSCORED,
-                plot=options.plot,
             )
         )
+        if options.plot:
+            save_plot(report, options.plot)
     except KaosmemError as error:
         parser.error(str(error))
     seconds = time.perf_counter() - started

@@ -59,8 +59,8 @@ export function rowsOf(number) {
   })
   const ids = new Set(shown.map(row => row.id))
   const out = [...decided.values()].filter(row => !ids.has(row.id)).map(row => ({ ...row, item: itemOf(row.id) }))
-  const { sections } = turns.find(each => each.n === number)
-  const lowest = Object.fromEntries(Object.entries(sections).map(([name, use]) => [name, use[3]]))
+  const lowest = {}
+  for (const row of shown) if (row.score != null) lowest[row.section] = Math.min(row.score, lowest[row.section] ?? row.score)
   for (const row of out) row.gap = row.score == null || lowest[row.section] == null ? null : lowest[row.section] - row.score
   out.sort((a, b) => (a.gap ?? Infinity) - (b.gap ?? Infinity) || (a.lacking ?? 1e9) - (b.lacking ?? 1e9) || (a.rank ?? 1e9) - (b.rank ?? 1e9))
   const found = { shown, out, data }
@@ -104,12 +104,19 @@ export function requestOf(number) {
   return { messages, system: form.system ? own(form.system) : null, prefix: prefixOf(number, messages) }
 }
 
+// The place of the turn before in the same window, or of the turn before where the window has none.
+export function placeBefore(place) {
+  const { window } = turns[place]
+  for (let at = place - 1; at >= 0; at--) if (turns[at].window === window) return at
+  return Math.max(0, place - 1)
+}
+
 function prefixOf(number, messages) {
   const at = turns.findIndex(each => each.n === number)
   const { window, rebased } = turns[at]
-  if (!window || rebased) return 0
-  const before = turns.slice(0, at).reverse().find(each => each.window === window)
-  const { request } = before ? turnData(before.n) : {}
+  const before = turns[placeBefore(at)]
+  if (!window || rebased || before.window !== window || before.n === number) return 0
+  const { request } = turnData(before.n)
   return request && request.form.messages ? Math.min(request.form.messages.length, messages.length) : 0
 }
 

@@ -1,6 +1,6 @@
 import { render } from 'preact'
 import { useEffect, useMemo, useReducer, useState } from 'preact/hooks'
-import { arrivalOf, difference, items, requestOf, rowsOf, session, takeIn, textOf, turns } from './data.js'
+import { arrivalOf, difference, items, placeBefore, requestOf, rowsOf, session, takeIn, textOf, turns } from './data.js'
 import { VirtualList } from './list.jsx'
 import { Memory } from './memory.jsx'
 import { Session } from './session.jsx'
@@ -127,7 +127,6 @@ function Budget({ turn, onSection, chosen }) {
         <b>{count(turn.used)}</b> of {count(turn.budget)} tokens
         {turn.window && <> · window <b>{turn.window}</b>, epoch {turn.epoch}</>}
         {turn.rebased ? <> · <span class="rebased">packed anew: {turn.rebased}</span></> : turn.window ? <> · {count(turn.prefix_tokens)} cached, {count(turn.appended)} appended</> : null}
-        {!turn.window && turn.prefix_tokens > 0 && <> · {count(turn.prefix_tokens)} as in the turn before</>}
         {turn.seconds != null && <> · {(1000 * turn.seconds).toFixed(1)} ms</>}
       </p>
       <div class="bar" role="img" aria-label={`${parts.map(([name, used]) => `${name} ${used}`).join(', ')}, free ${free}`}>
@@ -173,7 +172,7 @@ function Tabs({ tab, setTab, turn }) {
       {TABS.map(([name, title], place) => (
         <button key={name} id={`tab-${name}`} type="button" role="tab" aria-selected={tab === name} aria-controls="panel"
           tabindex={tab === name ? 0 : -1} title={`key ${place + 1}`} onClick={() => setTab(name)}>
-          {title}{name === 'window' && !turn.erased && <span class="number"> {count(turn.items)}</span>}{name === 'out' && !turn.erased && <span class="number"> {count(turn.left_out)}</span>}
+          {title}{name === 'window' && !turn.erased && <span class="number"> {count(rowsOf(turn.n).shown.length)}</span>}{name === 'out' && !turn.erased && <span class="number"> {count(rowsOf(turn.n).out.length)}</span>}
         </button>
       ))}
     </div>
@@ -316,7 +315,7 @@ function Sent({ turn, setOpen, open }) {
 }
 
 function Changes({ turn, place, other, setOther, open, setOpen }) {
-  const with_ = other != null && turns[other] ? other : Math.max(0, place - 1)
+  const with_ = other != null && turns[other] ? other : placeBefore(place)
   const base = turns[with_]
   const found = useMemo(() => (base.erased || turn.erased ? null : difference(base.n, turn.n)), [base.n, turn.n])
   const rows = useMemo(() => found ? [
@@ -331,6 +330,7 @@ function Changes({ turn, place, other, setOther, open, setOpen }) {
         <label>Compared with turn <input type="number" min={turns[0].n} max={turns[turns.length - 1].n} value={base.n}
           onInput={event => { const at = turns.findIndex(each => each.n === Number(event.currentTarget.value)); if (at >= 0) setOther(at) }} /></label>
         {other != null && <button type="button" onClick={() => setOther(null)}>The turn before</button>}
+        {base.window !== turn.window && <span class="note">{base.window ? `of window ${base.window}` : 'of no window'}</span>}
         {found && <output class="quiet">{count(found.came.length)} in, {count(found.went.length)} out, {count(found.replaced.length)} replaced, {count(found.moved.length)} moved, {count(found.same)} as before</output>}
       </form>
       {found ? <VirtualList rows={rows} height={ROW()} label={`Changes from turn ${base.n} to turn ${turn.n}`} selected={open} onSelect={row => setOpen(row.id)}

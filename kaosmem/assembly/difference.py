@@ -47,23 +47,22 @@ def difference(before: Sequence[Item], after: Sequence[Item]) -> Difference:
     """
     old = {item.id for item in before}
     now = {item.id for item in after}
-    came = [item for item in after if item.id not in old]
-    by_key: dict[tuple[str, str | None], Item] = {}
-    for item in came:
-        if item.key is not None:
-            by_key[item.section, item.key] = item
+    came = {item.id: item for item in after if item.id not in old}
+    by_key = {(item.section, item.key): item for item in came.values() if item.key}
     went: list[tuple[str, Item]] = []
     pairs: list[tuple[str, Item]] = []
     for item in before:
+        if item.id in now:
+            continue
         newer = by_key.get((item.section, item.key))
-        if item.id not in now and newer is not None:
-            pairs += [("replaced", item), ("replacing", newer)]
-        elif item.id not in now:
+        if newer is None:
             went.append(("out", item))
-    paired = {item.id for _, item in pairs}
+        else:
+            pairs += [("replaced", item), ("replacing", newer)]
+            came.pop(newer.id, None)
     kept = _kept([item.id for item in before], [item.id for item in after])
-    new = [("in", item) for item in came if item.id not in paired]
-    moved = [("moved", item) for item in after if item.id in old and item.id not in kept]
+    new = [("in", item) for item in came.values()]
+    moved = [("moved", item) for item in after if item.id in old - kept]
     return Difference((*new, *went, *pairs, *moved))
 
 

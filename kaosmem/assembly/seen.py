@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kaosmem.arguments import check_text
-from kaosmem.assembly.why import Why, answer, find_item, never_stored
+from kaosmem.assembly.why import Why, answer, find_items, never_stored
 
 if TYPE_CHECKING:
     from kaosmem.assembly.context import Decision, SectionUse, SourceReport
@@ -128,10 +128,10 @@ class Seen:
         """
         check_text(words, "words")
         for with_files in (False, True):
-            found = find_item(words, self._items(with_files=with_files))
-            if found.item_id is not None:
-                return answer(self, self.decision(found.item_id), found.others)
-        return never_stored(self, words, found.nearest)
+            found, nearest = find_items(words, self._items(with_files=with_files))
+            if found:
+                return answer(self, self.decision(found[0].id), len(found) - 1)
+        return never_stored(self, words, nearest)
 
     def _items(self, *, with_files: bool) -> Iterator[Item]:
         """Yield the shown items, then the offered ones, then the others, live ones first."""

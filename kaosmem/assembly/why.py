@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kaosmem.display import preview, scored
 from kaosmem.language.analysis import analyze
@@ -51,16 +51,10 @@ class Why:
         return self.sentence
 
 
-class Found(NamedTuple):
-    """The item that words mean. others: how many more match them as well."""
+def find_items(words: str, items: Iterable[Item]) -> tuple[list[Item], list[Item]]:
+    """Return the items that some words mean, and the nearest ones if there is none.
 
-    item_id: str | None
-    others: int
-    nearest: tuple[Item, ...] = ()
-
-
-def find_item(words: str, items: Iterable[Item]) -> Found:
-    """Return the item that some words mean: an id, a part of its text, or most of its words.
+    The words are an id, a part of a text, or most of its words.
 
     Args:
         items: The items, preferred ones first. Of two with one id, the first counts.
@@ -69,17 +63,17 @@ def find_item(words: str, items: Iterable[Item]) -> Found:
     for item in items:
         known.setdefault(item.id, item)
     if words in known:
-        return Found(words, 0)
+        return [known[words]], []
     wanted = _plain(words)
     matching = [item for item in known.values() if wanted and wanted in _plain(item.text)]
-    shares = {} if matching else _shares_of_words(words, known.values())
+    if matching:
+        return matching, []
+    shares = _shares_of_words(words, known.values())
     best = max(shares.values(), default=0.0)
     if best >= _MATCHING_SHARE:
-        matching = [known[item_id] for item_id, share in shares.items() if share == best]
-    if matching:
-        return Found(matching[0].id, len(matching) - 1)
+        return [known[item_id] for item_id, share in shares.items() if share == best], []
     nearest = sorted(shares, key=lambda item_id: -shares[item_id])[:_NEAREST]
-    return Found(None, 0, tuple(known[item_id] for item_id in nearest))
+    return [], [known[item_id] for item_id in nearest]
 
 
 def _plain(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -54,6 +54,9 @@ from kaosmem.session import RepairReport
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.saving.repair import repair_session
 from kaosmem.types.items import Item
+
+if TYPE_CHECKING:
+    from kaosmem.evaluation.report import Report
 
 T = TypeVar("T")
 
@@ -336,9 +339,13 @@ def why(
 def diff(
     url: SessionUrl,
     turns: Annotated[
-        tuple[int, int],
-        typer.Option(metavar="A B", help="The turns, from 1. Negative numbers count from the end."),
-    ] = (-2, -1),
+        tuple[int, int] | None,
+        typer.Option(
+            metavar="A B",
+            help="The turns, from 1. Negative numbers count from the end.",
+            show_default="the last one, and the one before it in its window",
+        ),
+    ] = None,
     namespace: Namespace = "default",
 ) -> None:
     """Print which items came, went, were replaced or moved between two stored turns."""
@@ -396,15 +403,13 @@ def budget(
             budgets=sizes,
             rankers=[RANKERS[name]() for name in ranker or ()],
             limit=limit,
-            plot=plot,
         )
     )
     if as_json:
         write_json(report.to_dict())
     else:
         print_budgets(report)
-    if plot is not None:
-        typer.echo(f"plot: {plot}", err=True)
+    _draw(report, plot)
 
 
 @app.command(short_help="Show a session's turns as a page.")
@@ -654,7 +659,6 @@ def bench(
             budgets=sizes,
             unscored=UNSCORED if unscored is None else filter(None, unscored),
             counter=counter,
-            plot=plot,
             keys=keys,
         )
     )
@@ -662,8 +666,7 @@ def bench(
         write_json(report.to_dict())
     else:
         print_report(report, by_category=by_category)
-    if plot is not None:
-        typer.echo(f"plot: {plot}", err=True)
+    _draw(report, plot)
 
 
 async def _stored(
@@ -695,6 +698,14 @@ def _check_plot(plot: Path | None) -> None:
         raise typer.BadParameter(
             f"there is no folder {str(plot.parent)!r}; make it first", param_hint="--plot"
         )
+
+
+def _draw(report: Report, plot: Path | None) -> None:
+    from kaosmem.evaluation.report import save_plot
+
+    if plot is not None:
+        save_plot(report, plot)
+        typer.echo(f"plot: {plot}", err=True)
 
 
 def _run(answer: Coroutine[Any, Any, T]) -> T:

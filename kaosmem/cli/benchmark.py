@@ -14,13 +14,13 @@ from kaosmem.evaluation.evidence import with_keys
 from kaosmem.evaluation.own_questions import evaluate_session
 from kaosmem.evaluation.report import (
     FIGURES_HEADER,
+    RUN_HEADER,
     STALE_HEADER,
     Report,
     category_rows,
     dataset_rows,
     figures_rows,
     recall_header,
-    save_plot,
     stale_rows,
 )
 from kaosmem.retrieval.ranker import Ranker
@@ -49,23 +49,21 @@ async def measured(
     budgets: Iterable[int],
     unscored: Iterable[str],
     counter: str = "o200k_base",
-    plot: Path | None = None,
     keys: bool = False,
 ) -> Report:
     """Return the assemblers' report on the questions of files or a folder.
 
-    chart: draws it, too.
-
-    Raises KaosmemError.
-
     Args:
         keys: Ask only questions with superseded items, which have keys, as `with_keys` says.
+
+    Raises:
+        KaosmemError: If the files cannot be read, or an argument is not valid.
     """
     with Phases(per_second=1) as phases:  # drawing must not show in the times
         phases.begin("reading items and questions")
         corpora = read_corpora(items, questions, datasets=datasets)
         phases.begin("measuring contexts")
-        report = await evaluate(
+        return await evaluate(
             with_keys(corpora) if keys else corpora,
             budgets=budgets,
             assemblers=assemblers,
@@ -73,10 +71,6 @@ async def measured(
             unscored=unscored,
             progress=phases.show,
         )
-        if plot is not None:
-            phases.begin("drawing")
-            save_plot(report, plot)
-    return report
 
 
 async def session_measured(
@@ -86,9 +80,8 @@ async def session_measured(
     budgets: Iterable[int],
     rankers: Iterable[Ranker],
     limit: int,
-    plot: Path | None = None,
 ) -> Report:
-    """Return the report on a stored session's own questions, and draw it if a file is given.
+    """Return the report on a stored session's own questions.
 
     Raises:
         KaosmemError: As `opened` and `evaluate_session`.
@@ -96,27 +89,23 @@ async def session_measured(
     with Phases(per_second=1) as phases:
         phases.begin("opening the session")
         async with opened(url, namespace) as memory:
-            phases.begin("measuring contexts")
-            report = await evaluate_session(
+            return await evaluate_session(
                 memory, budgets=budgets, rankers=rankers, limit=limit, progress=phases.show
             )
-        if plot is not None:
-            phases.begin("drawing")
-            save_plot(report, plot)
-        return report
 
 
 def print_budgets(report: Report) -> None:
     """Print what each budget buys for a session's own questions."""
     (name,) = report.corpora
-    write(f"session {name}: {report.questions:,} questions\n")
-    rows = figures_rows(report)
-    write_table("what each budget buys", FIGURES_HEADER, rows)
     ((_, label),) = report.categories
-    largest = report.figures(report.assemblers[0], report.budgets[-1])
+    scored = report.figures(report.assemblers[0], report.budgets[-1]).scored
+    columns = "recall", "fill", "median ms"
+    write(f"session {name}: {report.questions:,} questions\n")
+    rows = figures_rows(report, columns)
+    write_table("what each budget buys", (*RUN_HEADER, *columns), rows)
     write(
-        f"recall: share of the evidence that is shown; {largest.scored:,} questions have some. An "
-        f"item is evidence if {label}\n"
+        f"recall: share of the evidence that is shown; {scored:,} questions have some. An item is "
+        f"evidence if {label}\n"
     )
 
 

@@ -19,19 +19,24 @@ _LISTED = 8
 _PAUSE_S = 1.0
 
 
-async def print_difference(url: str, namespace: str, numbers: tuple[int, int]) -> None:
+async def print_difference(url: str, namespace: str, numbers: tuple[int, int] | None) -> None:
     """Print the difference of two stored turns: its sums, and a line for each item.
+
+    Args:
+        numbers: The turns. None takes the last one, and the one before it in its window.
 
     Raises:
         NotFoundError: If a turn is not kept, or was erased.
     """
     async with opened(url, namespace) as memory:
         replay = Replay(memory._session)
-        turns = [replay.turn(number).number for number in numbers]
-        before, after = [replay.seen(number) for number in turns]
+    last = replay.turn(-1 if numbers is None else numbers[1])
+    first = replay.before(last) if numbers is None else replay.turn(numbers[0])
+    before = replay.seen(first.number)
+    after = replay.seen(last.number)
     found = difference(before.items, after.items)
     tokens = f"{before.used:,} and {after.used:,} tokens"
-    write(f"turn {turns[0]} to turn {turns[1]}: {found}; {tokens}\n")
+    write(f"turn {first.number:,} to turn {last.number:,}: {found}; {tokens}\n")
     rows = []
     for change, item in found.changes:
         rows.append((change, item.section, preview(item.text), f"{item.tokens:,}"))

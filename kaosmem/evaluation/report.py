@@ -62,7 +62,7 @@ class Outcome:
     used: int
     content: int
     seconds: float
-    prefix_share: float | None
+    prefix_share: float | None = None
     violations: tuple[str, ...] = ()
     dataset: str = ""
     stale: Staleness = Staleness()
@@ -231,35 +231,33 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return fmean(given) if given else None
 
 
-FIGURES_HEADER = (
-    "budget",
-    "assembler",
-    "recall",
-    "fill",
-    "framing",
-    "violations",
-    "median ms",
-    "p95 ms",
-    "prefix",
-)
+_CELLS = {
+    "recall": ("recall", ".3f"),
+    "fill": ("fill", ".3f"),
+    "framing": ("framing", ".3f"),
+    "violations": ("violations", ","),
+    "median ms": ("median_ms", ".2f"),
+    "p95 ms": ("p95_ms", ".2f"),
+    "prefix": ("prefix_share", ".3f"),
+}
+"""The columns of figures: the attribute of each, and the form of its numbers."""
+RUN_HEADER = "budget", "assembler"
+FIGURES_HEADER = (*RUN_HEADER, *_CELLS)
 
 
-def figures_rows(report: Report) -> Iterator[tuple[str, ...]]:
-    """Yield the cells under `FIGURES_HEADER`: for each budget a row for each assembler."""
-    for budget in report.budgets:
-        for assembler in report.assemblers:
-            figures = report.figures(assembler, budget)
-            yield (
-                f"{budget:,}",
-                assembler,
-                _share(figures.recall),
-                _share(figures.fill),
-                _share(figures.framing),
-                f"{figures.violations:,}",
-                _milliseconds(figures.median_ms),
-                _milliseconds(figures.p95_ms),
-                _share(figures.prefix_share),
-            )
+def figures_rows(
+    report: Report, columns: Iterable[str] = tuple(_CELLS)
+) -> Iterator[tuple[str, ...]]:
+    """Yield rows under `RUN_HEADER` and some columns: one for each budget and assembler."""
+    cells = [_CELLS[name] for name in columns]
+    for budget, assembler in product(report.budgets, report.assemblers):
+        figures = report.figures(assembler, budget)
+        shown_figures = [_cell(getattr(figures, name), form) for name, form in cells]
+        yield (f"{budget:,}", assembler, *shown_figures)
+
+
+def _cell(value: float | None, form: str = ".3f") -> str:
+    return "-" if value is None else format(value, form)
 
 
 def recall_header(report: Report) -> tuple[str, ...]:
@@ -291,7 +289,7 @@ def stale_rows(report: Report) -> Iterator[tuple[str, ...]]:
     for dataset, budget, assembler in product(report.datasets, report.budgets, report.assemblers):
         figures = report.figures(assembler, budget, dataset=dataset)
         if figures.may_be_stale:
-            shares = map(_share, (figures.stale, figures.stale_alone, figures.last_word))
+            shares = map(_cell, (figures.stale, figures.stale_alone, figures.last_word))
             yield (dataset or "-", f"{budget:,}", assembler, f"{figures.may_be_stale:,}", *shares)
 
 
@@ -302,16 +300,8 @@ def _recall_rows(
         figures = [
             report.figures(each, budget, category, dataset=dataset) for each in report.assemblers
         ]
-        shares = (_share(each.recall) for each in figures)
+        shares = (_cell(each.recall) for each in figures)
         yield (dataset or "-", label, f"{figures[0].questions:,}", f"{budget:,}", *shares)
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _milliseconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
 
 
 SUFFIXES = (".png", ".svg", ".pdf")

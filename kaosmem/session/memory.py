@@ -69,7 +69,7 @@ from kaosmem.session.receipts import ErasureReceipt
 from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.turns import Queues, Turns
 from kaosmem.session.tools import MemoryTools, tool_schemas
-from kaosmem.session.tracing import unstored_items, why
+from kaosmem.session.tracing import is_stored, why
 from kaosmem.session.what_if import WhatIf, what_if
 from kaosmem.session.window import Window
 from kaosmem.session.windows import NamedWindows
@@ -176,7 +176,8 @@ class SessionMemory:
                 before saved.
             trace: True stores every call of `assemble_context` as a turn, with its decisions and
                 without a second copy of any text. None keeps the last 20 turns in memory, False
-                keeps none. `why` and `kaosmem view` show turns.
+                keeps none. `why` and `kaosmem view` show turns. A turn that shows an item of a
+                section with `persistence="none"`, such as `working`, is stored without its request.
             options: Rare settings: the clock, the words that ask about the past, and the treatment
                 of a missing session and of other writers.
 
@@ -871,13 +872,14 @@ class SessionMemory:
             )
             visible = windows.visible(window.name)
         roster.use(packing.items)
-        context = replace(context, before=session.trace.items_before(context.window))
+        last = session.trace.last(context.window)
+        context = replace(context, before=None if last is None else last.items)
         session.trace.note(
             context,
             session.clock,
             perf_counter() - started,
             visible=visible,
-            unstored=unstored_items(session, context, visible),
+            is_stored=is_stored(session, context),
         )
         self._formations.note_turn()
         # Not in the trace: what it keeps may not refer to the session, or a cycle would keep both.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import Why
@@ -26,21 +24,14 @@ def why(session: OpenSession, words: str, turn: int) -> Why:
     return Replay(session).seen(number).why(words) if context is None else context.why(words)
 
 
-def unstored_items(session: OpenSession, context: Context, visible: Collection[str]) -> list[str]:
-    """Return the ids of shown items of sections that are not stored, whose texts no file may hold.
-
-    Args:
-        visible: Ids of all items that the window of the context shows.
-    """
-    found = []
-    for item in context.items:
-        section = session.sections.get(item.section)
-        if section is not None and section.spec.persistence == "none":
-            found.append(item.id)
+def is_stored(session: OpenSession, context: Context) -> bool:
+    """Return whether a file may hold the texts that a context shows."""
     window = session.saver.windows.held.get(context.window)
-    if not found and window is not None and not window.is_stored:
-        found = [*visible]
-    return found
+    if window is not None:
+        return window.is_stored
+    shown = {item.section for item in context.items}
+    specs = [session.sections[name].spec for name in shown & session.sections.keys()]
+    return all(spec.persistence != "none" for spec in specs)
 
 
 def turns_of(session: OpenSession) -> list[Turn]:
@@ -100,6 +91,16 @@ class Replay:
                 f"{KEPT_TURNS}, and damage may have taken it"
             )
         return found
+
+    def before(self, turn: Turn) -> Turn:
+        """Return the last earlier turn of the same window, else the turn before.
+
+        Raises NotFoundError for the first turn.
+        """
+        for each in reversed(self.turns):
+            if each.number < turn.number and each.sums["window"] == turn.sums["window"]:
+                return each
+        return self.turn(turn.number - 1)
 
     def seen(self, number: int) -> Seen:
         """Return a turn that says why. Raises NotFoundError if it is not kept, or was erased."""

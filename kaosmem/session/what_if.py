@@ -87,7 +87,7 @@ class WhatIf:
     what if 'What does room 17 cost?'
     budget  ranker  used  fill  items  difference
         20  own       13  65 %      1
-        40  own       33  82 %      3  2 in, from own at 20
+        40  own       33  82 %      3  2 in
     own at 40: in 'Room 10 costs 10 euros.', in 'Room 11 costs 11 euros.'
     """
 
@@ -99,35 +99,31 @@ class WhatIf:
         The first context is compared with none. Raises KeyError for an unknown budget or ranker.
         """
         after = self.contexts[budget, ranker]
-        base = self._base(budget, ranker)
-        return None if base is None else difference(self.contexts[base].items, after.items)
-
-    def _base(self, budget: int, ranker: str) -> tuple[int, str] | None:
-        if ranker != OWN:
-            return budget, OWN
         smaller = [size for size, _ in self.contexts if size < budget]
-        return (max(smaller), OWN) if smaller else None
+        if ranker != OWN:
+            base = self.contexts[budget, OWN]
+        elif smaller:
+            base = self.contexts[max(smaller), OWN]
+        else:
+            return None
+        return difference(base.items, after.items)
 
     def __repr__(self) -> str:
         rows = []
         changes = []
         for (budget, ranker), context in self.contexts.items():
-            name = visible(ranker)
-            compared = ""
-            base = self._base(budget, ranker)
             found = self.difference(budget, ranker)
-            if base is not None and found is not None:
-                compared = f"{found}, from {base[1]} at {base[0]:,}"
-                named = [f"{change} '{preview(item.text, 28)}'" for change, item in found.changes]
-                if named:
-                    changes.append(f"{name} at {budget:,}: {listed(named, _NAMED_ITEMS)}")
+            named = []
+            for change, item in found.changes if found else ():
+                named.append(f"{change} '{preview(item.text, 28)}'")
+            if named:
+                changes.append(f"{visible(ranker)} at {budget:,}: {listed(named, _NAMED_ITEMS)}")
             fill = f"{100 * context.used // max(1, budget)} %"
             sums = f"{context.used:,}", fill, f"{len(context.items):,}"
-            rows.append((f"{budget:,}", name, *sums, compared))
+            rows.append((f"{budget:,}", visible(ranker), *sums, str(found or "")))
         query = next(iter(self.contexts.values())).query
-        return "\n".join(
-            [f"what if '{preview(query)}'", *aligned(_COLUMNS, rows, _NUMBERS), *changes]
-        )
+        table = aligned(_COLUMNS, rows, _NUMBERS)
+        return "\n".join([f"what if '{preview(query)}'", *table, *changes])
 
 
 async def what_if(

@@ -15,7 +15,6 @@ from kaosmem.assembly.context import Context
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.trace.turn import Assembly, Turn
 from kaosmem.types import JSONValue
-from kaosmem.types.items import Item
 
 TRACE_SECTION = "~trace"
 """The name under which archive files hold turns. No section can have it."""
@@ -62,19 +61,14 @@ class Trace:
     Attributes:
         mode: True to store every turn, None to keep the last ones in memory, False to keep none.
         held: The turns that the log has and no archive file has.
-        stored: The number of turns that the log has.
+        stored: The number of turns that the log has. Later ones are unsaved.
     """
 
     def __init__(self, count: int = 0) -> None:
         self.mode: bool | None = None
         self.held: list[Turn] = []
         self.stored = count
-        self._drained = count
-        self._let_go_of_all()
-
-    def _let_go_of_all(self) -> None:
         self._kept: dict[int, Assembly | Turn] = {}
-        self._last: dict[str, Context] = {}
         self._guests: dict[str, int] = {}
 
     # Turns of this process.
@@ -82,12 +76,12 @@ class Trace:
     @property
     def total(self) -> int:
         """The number of all turns of the session."""
-        return max(self.stored, max(self._kept, default=0))
+        return max(self.stored, *self._kept, 0)
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether there are turns that the log does not have, and nobody writes."""
-        return self.mode is True and self.total > self._drained
+        """Whether there are turns that the log does not have."""
+        return self.mode is True and self.total > self.stored
 
     def note(
         self,
@@ -96,7 +90,7 @@ class Trace:
         seconds: float,
         *,
         visible: Collection[str] = (),
-        unstored: Sequence[str] = (),
+        is_stored: bool = True,
     ) -> None:
         """Keep an assembly as a turn, as the mode says.
 
@@ -104,23 +98,18 @@ class Trace:
 
         Args:
             visible: Ids of all items that the window shows.
-            unstored: Ids of shown items that no file may hold.
+            is_stored: Whether a file may hold the texts of all shown items.
         """
-        if self.mode is False:
-            return
-        number = self.total + 1
-        last = self._last.get(context.window)
-        self._kept[number] = Assembly(
-            number, context, clock(), seconds, visible, unstored, previous=last
-        )
-        self._last[context.window] = context
-        self._let_go()
+        if self.mode is not False:
+            number = self.total + 1
+            self._kept[number] = Assembly(number, context, clock(), seconds, visible, is_stored)
+            self._let_go()
 
     def _let_go(self) -> None:
         """Let go of old turns that need not be saved any more."""
         newest = self.total - KEPT_TURNS
         if self.mode:
-            newest = min(newest, self._drained)
+            newest = min(newest, self.stored)
         for number in [each for each in self._kept if each <= newest]:
             del self._kept[number]
 
@@ -140,15 +129,18 @@ class Trace:
                 guests.append(guest)
         return replace(turn, data={**turn.data, "guests": guests})
 
-    def items_before(self, window: str) -> tuple[Item, ...] | None:
-        """Return the items of the last kept assembly of a window, None without one."""
-        last = self._last.get(window)
-        return None if last is None else last.items
-
     def context(self, number: int) -> Context | None:
         """Return the context of a turn that is in memory."""
         each = self._kept.get(number)
         return each.context if isinstance(each, Assembly) else None
+
+    def last(self, window: str) -> Context | None:
+        """Return the last context of a window that is in memory, None without one."""
+        for number in reversed(self._kept):
+            context = self.context(number)
+            if context is not None and context.window == window:
+                return context
+        return None
 
     def turns(
         self,
@@ -163,16 +155,14 @@ class Trace:
             archived: The entries of the archive files.
             with_unsaved: Return the turns of this process that are not saved, too.
         """
-        turns = {}
+        turns = {turn.number: turn for turn in self.held}
         for entry in archived:
             if is_turn(entry):
                 turn = turn_of(entry[1])
-                turns[turn.number] = turn
-        for turn in self.held:
-            turns[turn.number] = turn
-        unsaved = self._kept.keys() - turns.keys() if with_unsaved else set()
-        for number in sorted(unsaved):
-            turns[number] = self._turn(number)
+                turns.setdefault(turn.number, turn)
+        for number in self._kept if with_unsaved else ():
+            if number not in turns:
+                turns[number] = self._turn(number)
         return [turns[number].without(forgotten) for number in sorted(turns)]
 
     # Turns in the log.
@@ -182,15 +172,12 @@ class Trace:
         turn = turn_of(stored)
         self.held.append(turn)
         self.stored = max(self.stored, turn.number)
-        self._drained = max(self._drained, self.stored)
 
-    def drain(self) -> list[dict[str, JSONValue]]:
-        """Return the unsaved turns, as the log holds them."""
+    def unsaved(self) -> list[dict[str, JSONValue]]:
+        """Return the turns that the log does not have, as it holds them."""
         if not self.has_unsaved:
             return []
-        unsaved = [number for number in self._kept if number > self._drained]
-        self._drained = self.total
-        return [turn_entry(self._turn(number)) for number in unsaved]
+        return [turn_entry(self._turn(number)) for number in self._kept if number > self.stored]
 
     def follow(self, theirs: Sequence[Mapping[str, Any]], stored: Trace | None) -> None:
         """Take in turns that others saved, and number the unsaved ones after them.
@@ -203,21 +190,20 @@ class Trace:
             for each in theirs:
                 self.apply(each)
         else:
-            self.held = list(stored.held)
+            self.held = [*stored.held]
             self.stored = stored.stored
-        self._drained = self.stored
         moved = self.stored - before
-        if moved:
-            kept = self._kept
-            self._let_go_of_all()
-            for number, turn in kept.items():
-                new = number + moved if number > before else number
-                self._kept[new] = replace(turn, number=new)
+        kept = self._kept
+        self._kept = {}
+        self._guests = {}
+        for number, turn in kept.items():
+            new = number + moved if number > before else number
+            self._kept[new] = replace(turn, number=new)
 
     def go_back(self, stored: Trace) -> None:
         """Drop the unsaved turns, and go on from the log."""
+        self._kept = {}
         self.follow((), stored)
-        self._let_go_of_all()
 
     def forget(self, item_ids: Container[str]) -> None:
         """Erase items from all turns in memory.
@@ -227,7 +213,6 @@ class Trace:
         self.held = [each.without(item_ids) for each in self.held]
         for number in self._kept:
             self._kept[number] = self._turn(number).without(item_ids)
-        self._last = {}
 
     def archived(self, turns: Sequence[Turn]) -> None:
         """Let go of turns that an archive file has now."""

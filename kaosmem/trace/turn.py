@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport
-from kaosmem.assembly.seen import Cutoff, Seen
+from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import IN, gone
 from kaosmem.assembly.windows import digest
 from kaosmem.display import listed
@@ -34,6 +34,7 @@ _PLAIN = (
 """The attributes of a context that a turn keeps as they are. They say nothing of an item."""
 _ROW = "item_id", "section", "reason", "rank", "score", "tokens", "lacking", "same_as"
 """The attributes of a decision that a turn keeps, in this order."""
+NOT_REPLAYABLE = "not replayable: it showed an item of a section with persistence='none'"
 _MIN_SAID_CHARS = 12
 """A query that has so much of an item's text, or is so much of it, goes when the item is erased."""
 
@@ -134,7 +135,7 @@ class Turn:
             notices=tuple(seen["notices"]),
             asked=tuple(seen["names"]),
             items=tuple(self._shown_items(known)),
-            by_section={name: SectionUse(*use[:2]) for name, use in sections.items()},
+            by_section={name: SectionUse(*use) for name, use in sections.items()},
             sources={name: SourceReport(*each) for name, each in seen["reports"].items()},
             _proposed=lambda: tuple(self._decisions(known)),
             _others=lambda item_id: self._not_offered(item_id, known),
@@ -170,17 +171,11 @@ class Turn:
         score: float | None = None
         if reason is Reason.OUTRANKED:
             rank, score = known.place(self.query(known), item)
-        included = reason is Reason.VISIBLE
+        is_in = reason is Reason.VISIBLE
+        tokens = item.tokens
+        section = item.section
         return Decision(
-            item_id,
-            item.section,
-            included,
-            reason,
-            rank,
-            score,
-            item.tokens,
-            item=item,
-            fault=fault,
+            item_id, section, is_in, reason, rank, score, tokens, item=item, fault=fault
         )
 
     def _standing(self, item: Item, known: KnownItems) -> tuple[Reason, str]:
@@ -218,7 +213,7 @@ class Turn:
                 f"turn {self.number} showed an item that was erased since; it cannot be replayed"
             )
         if "request" not in self.seen:
-            raise NotFoundError(f"turn {self.number} is {self.seen['notices'][-1]}")
+            raise NotFoundError(f"turn {self.number} is {NOT_REPLAYABLE}")
         return join(self.seen["request"], self._shown_items(known))
 
     def without(self, forgotten: Container[str]) -> Turn:
@@ -248,8 +243,7 @@ class Assembly:
         at: Its time.
         seconds: How long it took.
         visible: The ids of all that the window shows.
-        unstored: Ids of shown items that no file may hold.
-        previous: The context before it, without a window.
+        is_stored: Whether a file may hold the texts of all shown items.
     """
 
     number: int
@@ -257,24 +251,18 @@ class Assembly:
     at: datetime
     seconds: float
     visible: Collection[str] = ()
-    unstored: Sequence[str] = ()
-    previous: Context | None = None
+    is_stored: bool = True
 
     @property
     def turn(self) -> Turn:
         """The turn, as it is stored."""
         context = self.context
         guests = self._guests()
-        included = {each.item_id for each in context.decisions if each.included}
-        included.update(item.id for item in context.items)
         sums: dict[str, Any] = {
             "at": self.at.isoformat(),
             "seconds": round(self.seconds, 6),
             **{name: getattr(context, name) for name in _PLAIN},
-            "prefix_tokens": self._prefix(),
-            "sections": _sections(context),
-            "items": len(included),
-            "left_out": sum(not each.included for each in context.decisions),
+            "sections": {name: [*astuple(use)] for name, use in context.by_section.items()},
         }
         names = [*dict.fromkeys(name for each in context.decisions for name in each.signals)]
         shown = [item.id for item in context.items]
@@ -294,12 +282,10 @@ class Assembly:
                 seen |= {"query": "", "asked": item.id}
         if context.filter is not None:
             seen["filter"] = json.loads(context.filter.text)
-        if self.unstored:
-            seen["notices"].append(
-                f"not replayable, persistence='none' stores no text of: {listed(self.unstored, 8)}"
-            )
-        else:
+        if self.is_stored:
             seen["request"] = split(request_of(context.rendered), context.items)
+        else:
+            seen["notices"].append(NOT_REPLAYABLE)
         stored = [item_dict(item) for item in guests]
         return Turn(self.number, {"sums": sums, "guests": stored, "seen": seen})
 
@@ -309,7 +295,7 @@ class Assembly:
         A window names its shortened items as they are stored.
         """
         context = self.context
-        has_copies = not context.window and not self.unstored
+        has_copies = not context.window and self.is_stored
         guests = []
         for item in context.items:
             is_copy = has_copies and context.decision(item.id).reason is Reason.SHORTENED
@@ -327,30 +313,14 @@ class Assembly:
             if min(len(text), len(query)) >= _MIN_SAID_CHARS and (text in query or query in text):
                 yield decision.item_id
 
-    def _prefix(self) -> int:
-        """Return the tokens of the beginning that a provider's cache has."""
-        before = self.previous
-        if self.context.window or before is None or before.format != self.context.format:
-            return self.context.prefix_tokens
-        return self.context.shared_prefix(before)
-
-
-def _sections(context: Context) -> dict[str, list[JSONValue]]:
-    """Return the tokens, the items, the offered items and the lowest score in, by section."""
-    sections: dict[str, list[JSONValue]] = {}
-    for name, use in context.by_section.items():
-        cutoff = context.cutoffs.get(name, Cutoff(0, None))
-        sections[name] = [use.used, use.items, cutoff.offered, cutoff.lowest]
-    return sections
-
 
 def _decisions(context: Context, names: Sequence[str]) -> list[list[JSONValue]]:
     """Return a row for each decision: the attributes of `_ROW`, then its signals as `names` says."""
     rows = []
     for each in context.decisions:
-        signals: list[JSONValue] = [round(each.signals.get(name, 0.0), 4) for name in names]
-        while signals and not signals[-1]:
-            signals.pop()
+        signals: list[JSONValue] = []
+        if each.signals:
+            signals += [round(each.signals.get(name, 0.0), 4) for name in names]
         rows.append([*(getattr(each, name) for name in _ROW), signals])
     return rows
 

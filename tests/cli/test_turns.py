@@ -57,6 +57,28 @@ def test_diff_names_what_was_replaced(url: str, command: Command) -> None:
     assert re.search(r"replacing +findings +Cleo owns the deal\.", out)
 
 
+def test_diff_compares_with_the_turn_before_of_the_same_window(
+    tmp_path: Path, command: Command
+) -> None:
+    """Between two turns of a window, a call without one is no turn before."""
+
+    async def talk() -> None:
+        async with SessionMemory.open(tmp_path, "s", trace=True) as memory:
+            memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(40)])
+            for window in ("main", None, "main", "other"):
+                await memory.assemble_context("Which room?", budget=120, window=window)
+
+    asyncio.run(talk())
+    assert "turn 3 to turn 4" in _ok(command("diff", f"{tmp_path}/s"))  # the first of its window
+
+    async def ask() -> None:
+        async with SessionMemory.open(tmp_path, "s", trace=True) as memory:
+            await memory.assemble_context("Which room?", budget=120, window="main")
+
+    asyncio.run(ask())
+    assert "turn 3 to turn 5" in _ok(command("diff", f"{tmp_path}/s"))
+
+
 def test_top_prints_the_newest_turn_once_in_a_pipe(url: str, command: Command) -> None:
     """The tokens by section add up to the budget."""
     out = _ok(command("top", url))

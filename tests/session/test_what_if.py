@@ -77,7 +77,7 @@ async def test_it_prints_the_differences() -> None:
     assert same == found.difference(400, "bm25")
     rows = [re.split(" {2,}", line.strip()) for line in str(found).splitlines()[2:8]]
     assert rows[0][:2] == ["120", "own"]
-    assert rows[3][5] == f"{more}, from own at 120"
+    assert rows[3][5] == str(more)
     assert repr(found) == str(found)
 
 

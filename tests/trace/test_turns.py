@@ -146,7 +146,7 @@ async def test_items_of_sources_are_replayed_and_erased(place: Any) -> None:
 
 
 async def test_a_turn_with_an_item_that_no_file_may_hold_says_so(place: Any) -> None:
-    """Its request is not kept, short texts included; its note names the items, also in the page."""
+    """Its request is not kept, short texts included; its note says why, also in the page."""
     async with SessionMemory.open(place, "s", trace=True) as memory:
         memory.add("findings", "The deal closes in May.")
         pin = memory.add("working", "PIN 471142", id="pin")
@@ -160,10 +160,10 @@ async def test_a_turn_with_an_item_that_no_file_may_hold_says_so(place: Any) -> 
     async with SessionMemory.open(place, "s", read_only=True) as memory:
         replay = _replay(memory)
         for number in (1, 2):
-            with pytest.raises(NotFoundError, match=r"is not replayable, .* of: pin"):
+            with pytest.raises(NotFoundError, match=r"not replayable: .* persistence='none'"):
                 replay.request(number)
-            assert "no text of: pin" in replay.seen(number).explain()
-            assert "no text of: pin" in str(page_data(memory._session).turns[number]["notices"])
+            assert "persistence='none'" in replay.seen(number).explain()
+            assert "persistence='none'" in str(page_data(memory._session).turns[number]["notices"])
         assert request_bytes(replay.request(3)) == request_bytes(request_of(plain.rendered))
 
 

@@ -100,9 +100,7 @@ def many_turns(turns: int, offered: int) -> PageData:
                 "epoch": 1 + turn // 100,
                 "rebased": "full" if turn % 100 == 0 else None,
                 "appended": 700,
-                "sections": {"documents": [1_380, 20, offered, 5.0]},
-                "items": 20,
-                "left_out": offered - 20,
+                "sections": {"documents": [1_380, 20]},
                 "erased": False,
             }
         )

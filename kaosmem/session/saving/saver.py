@@ -255,7 +255,7 @@ class Saver:
         A description of the session comes first if the log has another.
         """
         unsaved = [*self._unsaved, *drain(self._sections.values()), *self.windows.drain()]
-        unsaved += [TraceTurn("", turn) for turn in self.trace.drain()]
+        unsaved += [TraceTurn("", turn) for turn in self.trace.unsaved()]
         self._unsaved = []
         description = describe(self._sections.values(), self._counter)
         return (
