@@ -48,7 +48,10 @@ def difference(before: Sequence[Item], after: Sequence[Item]) -> Difference:
     old = {item.id for item in before}
     now = {item.id for item in after}
     came = {item.id: item for item in after if item.id not in old}
-    by_key = {(item.section, item.key): item for item in came.values() if item.key}
+    by_key: dict[tuple[str, str | None], Item] = {}
+    for item in came.values():
+        if item.key is not None:
+            by_key[item.section, item.key] = item
     went: list[tuple[str, Item]] = []
     pairs: list[tuple[str, Item]] = []
     for item in before:
