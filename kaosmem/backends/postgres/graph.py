@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from kaosmem.arguments import check_json, check_text, json_text
+from kaosmem.arguments import check_json, check_listed, check_text, json_text
 from kaosmem.backends.postgres.database import PostgresDatabase, lock
 from kaosmem.backends.sql.database import Transaction
 from kaosmem.backends.sql.graph import SqlGraphStore, ends_of
@@ -19,60 +19,6 @@ from kaosmem.types import JSONValue
 
 if TYPE_CHECKING:
     from kaosmem.backends.postgres.database import Cursor
-
-
-_TOKEN = re.compile(
-    r"""(?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`)|(?P<comment>//[^\n]*|/\*.*?\*/)"""
-    r"""|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<comma>,)|(?P<word>\w+)|(?P<other>\s+|.)""",
-    re.DOTALL,
-)
-_ALIAS = re.compile(r"\bAS\s+(\w+|`[^`]*`)\s*$", re.IGNORECASE)
-_END = {"ORDER", "SKIP", "LIMIT", "UNION"}
-
-
-def returned_columns(query: str) -> list[str]:
-    """Return the names in the RETURN of a query, none for a query without one.
-
-    Raises InvalidArgumentError for `*`.
-
-    >>> returned_columns("MATCH (e) WHERE e.name = 'RETURN x, y' RETURN e.name AS name, count(e) ORDER BY name")
-    ['name', 'count(e)']
-    """
-    depth = 0
-    parts = [""]
-    is_in = False
-    for token in _TOKEN.finditer(query):
-        text = token[0]
-        word = (token["word"] or "").upper()
-        depth += bool(token["open"]) - bool(token["close"])
-        if depth == 0 and word == "RETURN":
-            is_in = True
-            parts = [""]
-        elif depth == 0 and word in _END:
-            is_in = False
-            if word == "UNION":  # both sides have the same columns
-                break
-        elif is_in and not token["comment"]:
-            if depth == 0 and token["comma"]:
-                parts.append("")
-            else:
-                parts[-1] += text
-    names = [_name(part) for part in parts if part.strip()]
-    if "*" in names:
-        raise InvalidArgumentError(
-            "the Cypher query returns *; name its columns, such as RETURN e.name, e.type"
-        )
-    if len(set(names)) < len(names):
-        raise InvalidArgumentError(
-            "two columns of the Cypher query have one name; give them others by AS"
-        )
-    return names
-
-
-def _name(part: str) -> str:
-    expression = re.sub(r"^\s*DISTINCT\b", "", part, flags=re.IGNORECASE).strip()
-    alias = _ALIAS.search(expression)
-    return alias[1].strip("`") if alias else expression
 
 
 _ROWS_AT_ONCE = 1_000
@@ -124,33 +70,41 @@ class AGEGraphStore(SqlGraphStore):
         self._graph = f"kaosmem_{digest[:32]}"
 
     async def query_cypher(
-        self, query: str, params: Mapping[str, JSONValue] | None = None
+        self,
+        query: str,
+        params: Mapping[str, JSONValue] | None = None,
+        *,
+        columns: Sequence[str] = (),
     ) -> list[dict[str, Any]]:
         """Return the rows of a Cypher query on the tenant's graph.
 
-        Each row is a mapping from the names in the query's RETURN. Vertices and edges are mappings
-        of `id`, `label` and `properties`. A change by a query is seen by queries alone.
+        Each row is a mapping by `columns`. Vertices and edges are mappings of `id`, `label` and
+        `properties`. A change by a query is seen by queries alone.
 
         Args:
             params: Values that the query names as `$name`. They are bound, never inserted into its
                 text.
+            columns: A name for each value of the query's RETURN, in its order. A query without
+                RETURN has none.
 
         Raises:
-            InvalidArgumentError: If the server refuses the query, or for the values.
+            InvalidArgumentError: If the server refuses the query, for the values, or if the query
+                returns another number of values than there are columns.
         """
         import psycopg
 
-        columns = returned_columns(check_text(query, "query"))
+        check_text(query, "query")
+        names = check_listed(columns, str, "columns")
         bound = dict(check_json(dict(params or {}), "params"))
         if "\\u0000" in json_text(bound).replace(r"\\", ""):
             raise InvalidArgumentError(
                 "params have a NUL character, which PostgreSQL cannot hold; remove it"
             )
 
-        def ask(cursor: Cursor) -> list[dict[str, Any]]:
+        def ask(cursor: Cursor) -> list[tuple[Any, ...]]:
             self._prepare(cursor)
             try:
-                rows = self._cypher(cursor, query, bound, columns=max(1, len(columns)))
+                return self._cypher(cursor, query, bound, columns=max(1, len(names)))
             except (
                 psycopg.ProgrammingError,
                 psycopg.DataError,
@@ -158,11 +112,17 @@ class AGEGraphStore(SqlGraphStore):
             ) as error:
                 why = error.diag.message_primary or type(error).__name__
                 raise InvalidArgumentError(
-                    f"the Cypher query is refused: {why}; correct it"
+                    f"the Cypher query is refused: {why}; correct it, and name what it returns by "
+                    "columns"
                 ) from error
-            return [dict(zip(columns, row, strict=True)) for row in rows]
 
-        return await self._postgres.run(ask)
+        rows = await self._postgres.run(ask)
+        if rows and len(set(names)) < len(rows[0]):
+            raise InvalidArgumentError(
+                "columns do not name each value that the Cypher query returns; give as many "
+                "different names"
+            )
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def _put_entities(self, transaction: Transaction, entities: list[Entity]) -> None:
         super()._put_entities(transaction, entities)
