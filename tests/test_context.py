@@ -43,8 +43,8 @@ from kaosmem.testing.contracts.compaction import (
     it_leaves_answers_whole,
     it_orphans_no_result,
 )
-from kaosmem.testing.contracts.conversations import conversations as tool_conversations
 from tests.gist import gist
+from tests.tool_conversations import conversations as tool_conversations
 
 WORDS = "and so on and on " * 10
 

@@ -38,7 +38,7 @@ from kaosmem.sources import ConversationSource
 from kaosmem.stores import InMemoryHistoryProvider
 from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
 from kaosmem.testing.contracts.compaction import tokens_of
-from kaosmem.testing.contracts.conversations import conversations
+from tests.tool_conversations import conversations
 
 ROUNDS = (50, 200, 1_000)
 RESULT = "The clause on the fee is in section 4 of the agreement. " * 4

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
 import pytest
-from hypothesis import Phase, given, settings
 
 from kaosmem import ChatMessage, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, Trust
 from kaosmem.compaction import CompactionStrategy, SlidingWindowCompaction
@@ -192,27 +191,12 @@ FAULTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def histories() -> list[list[ChatMessage]]:
-    drawn: list[list[ChatMessage]] = []
-
-    @settings(max_examples=120, phases=[Phase.generate], database=None)
-    @given(conversations())
-    def draw(history: list[ChatMessage]) -> None:
-        drawn.append(history)
-
-    draw()
-    return drawn
-
-
-def failures(
-    strategy: type[CompactionStrategy], histories: Iterable[list[ChatMessage]]
-) -> Iterator[str]:
+def failures(strategy: type[CompactionStrategy]) -> Iterator[str]:
     class Tested(CompactionContract):
         def make(self) -> CompactionStrategy:
             return strategy()
 
-    for history in histories:
+    for history in conversations():
         try:
             Tested().check(list(history))
         except AssertionError as error:
@@ -222,19 +206,17 @@ def failures(
 @pytest.mark.parametrize(
     ("strategy", "fault"), FAULTS.items(), ids=lambda value: getattr(value, "__name__", "")
 )
-def test_a_fault_is_caught_for_what_it_is(
-    strategy: type[CompactionStrategy], fault: str, histories: list[list[ChatMessage]]
-) -> None:
-    assert any(fault in failure for failure in failures(strategy, histories))
+def test_a_fault_is_caught_for_what_it_is(strategy: type[CompactionStrategy], fault: str) -> None:
+    assert any(fault in failure for failure in failures(strategy))
 
 
 def test_every_promise_is_broken_by_some_fault() -> None:
     assert {promise.__name__ for promise in PROMISES} <= set(FAULTS.values())
 
 
-def test_what_is_right_is_not_caught(histories: list[list[ChatMessage]]) -> None:
+def test_what_is_right_is_not_caught() -> None:
     """So that what fails above fails for its fault."""
-    assert list(failures(SlidingWindowCompaction, histories[:20])) == []
+    assert list(failures(SlidingWindowCompaction)) == []
 
 
 async def test_a_result_without_a_call_is_part_of_no_loop() -> None:

@@ -9,10 +9,10 @@ from kaosmem.compaction import (
     TokenBudgetCompaction,
     ToolResultCompaction,
 )
-from kaosmem.testing import CompactionContract
+from tests.compaction.any_conversation import AnyConversation
 
 
-class TestSlidingWindow(CompactionContract):
+class TestSlidingWindow(AnyConversation):
     refusals = (WindowTooSmallError,)
     gives_way = True
 
@@ -20,17 +20,17 @@ class TestSlidingWindow(CompactionContract):
         return SlidingWindowCompaction(6)
 
 
-class TestToolResults(CompactionContract):
+class TestToolResults(AnyConversation):
     def make(self) -> ToolResultCompaction:
         return ToolResultCompaction(60)
 
 
-class TestToolCalls(CompactionContract):
+class TestToolCalls(AnyConversation):
     def make(self) -> SelectiveToolCallCompaction:
         return SelectiveToolCallCompaction(1)
 
 
-class TestTokenBudget(CompactionContract):
+class TestTokenBudget(AnyConversation):
     refusals = (WindowTooSmallError,)
 
     def make(self) -> TokenBudgetCompaction:

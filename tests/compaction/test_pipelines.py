@@ -12,8 +12,8 @@ from kaosmem.compaction import (
     SlidingWindowCompaction,
     TokenBudgetCompaction,
 )
-from kaosmem.testing.contracts.conversations import conversations
 from tests.compaction.pipelines import AnyStrategy, strategies
+from tests.tool_conversations import conversations
 
 
 @given(strategies, conversations())

@@ -32,7 +32,7 @@ from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.shortening import within_limit
 from kaosmem.formats import FORMATS, count_messages, render_messages
 from kaosmem.testing.contracts.compaction import tokens_of
-from kaosmem.testing.contracts.conversations import conversations
+from tests.tool_conversations import conversations
 
 
 def talk(turns: int) -> list[ChatMessage]:

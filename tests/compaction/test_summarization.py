@@ -22,15 +22,16 @@ from kaosmem.compaction import (
 )
 from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.errors import SummaryError
-from kaosmem.testing import CompactionContract, ScriptedLLM
-from kaosmem.testing.contracts.conversations import conversations
+from kaosmem.testing import ScriptedLLM
+from tests.compaction.any_conversation import AnyConversation
 from tests.compaction.pipelines import AnyStrategy, strategies
 from tests.gist import gist
+from tests.tool_conversations import conversations
 
 WORDS = "and so on and on " * 10
 
 
-class TestSummarization(CompactionContract):
+class TestSummarization(AnyConversation):
     refusals = (SummaryError,)
     examples = 30
 

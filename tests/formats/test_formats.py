@@ -44,6 +44,7 @@ from kaosmem.formats.text import DATES, Dates, LabelStyle, TextFormat, item_piec
 from kaosmem.testing import FormatContract
 from kaosmem.tokens import get_counter
 from kaosmem.types.content import DocumentBlock, ImageBlock
+from tests.formats.any_layout import AnyLayout
 from tests.formats.lenient import (
     HIDDEN,
     delimiters,
@@ -884,29 +885,24 @@ def test_messages_are_rendered_with_the_systems_first_ones_as_the_prompt() -> No
         render_messages(say, "carrier pigeon")
 
 
-class TestOpenAIFormat(FormatContract):
+class TestOpenAIFormat(AnyLayout):
     """Messages of chat completions."""
-
-    examples = 20
 
     def make(self) -> Format:
         return get_format("openai")
 
 
-class TestAnthropicFormat(FormatContract):
+class TestAnthropicFormat(AnyLayout):
     """A system prompt beside messages."""
-
-    examples = 20
 
     def make(self) -> Format:
         return get_format("anthropic")
 
 
-class TestTextFormat(FormatContract):
+class TestTextFormat(AnyLayout):
     """One text, which is not read."""
 
     reads = False
-    examples = 20
 
     def make(self) -> Format:
         return get_format("text")

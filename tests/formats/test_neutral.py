@@ -18,8 +18,8 @@ from kaosmem import (
 )
 from kaosmem.formats import FORMATS, Format, HistoryPart, Layout, get_format, parse_message
 from kaosmem.formats.delimiters import BLOCK_BEGIN
-from kaosmem.testing import FormatContract
 from kaosmem.types.content import DocumentBlock, ImageBlock, OpaqueBlock, block_text
+from tests.formats.any_layout import AnyLayout
 from tests.formats.test_formats import ANTHROPIC_MESSAGES, OPENAI_MESSAGES, PNG
 
 PART = OpaqueBlock("gemini", "executableCode", '{"executableCode":{"code":"1+1"}}')
@@ -95,7 +95,7 @@ async def test_a_text_has_no_messages() -> None:
         _ = context.chat_messages
 
 
-class TestNeutralFormat(FormatContract):
+class TestNeutralFormat(AnyLayout):
     """Dicts with kaosmem's own blocks."""
 
     examples = 15

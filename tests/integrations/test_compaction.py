@@ -19,9 +19,9 @@ from kaosmem.compaction import (
 )
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.integrations.agent_framework import KaosmemCompaction, _read, _write
-from kaosmem.testing.contracts.conversations import conversations
 from tests.integrations.agents.agent_framework import ScriptedClient
 from tests.integrations.script import INSTRUCTIONS, Script, read_page
+from tests.tool_conversations import conversations
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 

@@ -35,8 +35,8 @@ from kaosmem.sources.history import HISTORY
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.stores.history import decode_message
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
-from kaosmem.testing.contracts.conversations import conversations
 from tests.contexts import COUNTERS, counted, handed_over
+from tests.tool_conversations import conversations
 from tests.worlds import budgets, formats, worlds
 
 

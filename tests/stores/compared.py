@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from datetime import UTC, datetime
 from itertools import product
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -25,14 +23,12 @@ from kaosmem.stores import (
     InMemoryFileStore,
     InMemoryGraphStore,
     InMemoryHistoryProvider,
-    InMemoryLongTermMemory,
     InMemoryShortTermMemory,
     InMemoryTaskStore,
     InMemoryVectorStore,
     Task,
     VectorDocument,
 )
-from kaosmem.stores.facts import LongTermMemory, StoredFact
 from kaosmem.stores.tasks import TaskStore
 from kaosmem.stores.vector import SearchResult
 from kaosmem.testing import (
@@ -45,22 +41,13 @@ from kaosmem.testing import (
     VectorContract,
 )
 from kaosmem.testing.contracts.history import BLOCKS
-from kaosmem.testing.contracts.long_term import FACTS
 from kaosmem.testing.contracts.store import IDS, TEXTS, Clock
 from kaosmem.testing.contracts.task import STATUSES, act_on
+from tests.stores.facts_machine import FactsMachine
+from tests.stores.values import spoil, texts, values
 
 T = TypeVar("T")
 
-texts = st.sampled_from(TEXTS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.sampled_from([0.1, -0.0, 1e300])
-    | texts,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=5,
-)
 metadata = st.dictionaries(
     st.sampled_from(["k", "k", "j"]), st.sampled_from(["a", "b", 1, 2, True, None, ["a", "b"]])
 )
@@ -206,24 +193,6 @@ class StoreMachine(RuleBasedStateMachine):
         """Return the result of a call."""
         # Not by the runner, which takes and gives back the handler of Ctrl-C for each call.
         return self._runner.get_loop().run_until_complete(asked)
-
-
-def spoil(value: object) -> None:
-    """Change all that is in lists, mappings and buffers of a value. A message never changes."""
-    inner: Iterable[object] = ()
-    if isinstance(value, dict):
-        inner = [*value.values()]
-        value.update(dict.fromkeys(value, "spoiled"))
-    elif isinstance(value, list | tuple):
-        inner = [*value]
-    elif is_dataclass(value) and not isinstance(value, ChatMessage):
-        inner = [getattr(value, each.name) for each in fields(value)]
-    if isinstance(value, list):
-        value.append("spoiled")
-    elif isinstance(value, bytearray):
-        value.append(0)
-    for each in inner:
-        spoil(each)
 
 
 _FIRST = ("a", "a:b")
@@ -397,103 +366,8 @@ class ComparedTask(Compared, TaskContract):
         return board, refused
 
 
-_TIMES = {
-    "2024-05-07": datetime(2024, 5, 7, tzinfo=UTC),
-    "2025-01-01T09:30:00": datetime(2025, 1, 1, 9, 30, tzinfo=UTC),
-    "2125-06-30T23:30:00-02:00": datetime(2125, 7, 1, 1, 30, tzinfo=UTC),
-}
-
-
-class _Saved(NamedTuple):
-    """Stands for the id of the fact that was saved as the number-th, counted around."""
-
-    number: int
-
-
 class ComparedLongTerm(Compared, LongTermContract):
-    model = InMemoryLongTermMemory
-    expires = True
-    reads = tuple(
-        Step("versions", (agent, key, namespace))
-        for agent, key, namespace in product(_FIRST, ("address", "Address"), _SECOND)
-    )
+    """The model are plain values: all stores of facts share the rules of versions."""
 
-    def operations(self) -> Iterator[st.SearchStrategy[Step]]:
-        saved = st.builds(_Saved, st.integers(0, 99))
-        facts = st.sampled_from(FACTS)
-        lives = st.sampled_from([None, None, self.ttl_s, 2 * self.ttl_s])
-        keys = st.sampled_from([None, "address", "address", "Address"])
-        given = st.fixed_dictionaries(
-            {"tags": st.lists(texts, max_size=2)},
-            optional={"timestamp": st.sampled_from([*_TIMES]), "source": texts},
-        )
-        told = (facts | facts | texts, _second, lives)
-        for _ in range(2):
-            yield steps("save", _first, *told, key=keys, metadata=given)
-        yield steps("update", _first, saved, *told, metadata=given)
-        for method in ("get", "versions", "delete"):
-            yield steps(method, _first, saved, _second)
-        yield steps("clear", _first, _second)
-        limits = st.integers(0, 4)
-        yield steps("search", _first, facts, _second, limits, superseded=st.booleans())
-
-    async def outcome(self, store: LongTermMemory, step: Step, ids: list[str]) -> object:
-        """Do a step, with ids in the place of the numbers of saved facts."""
-        arguments = []
-        for each in step.arguments:
-            if isinstance(each, _Saved):
-                each = ids[each.number % len(ids)] if ids else "no such id"
-            arguments.append(each)
-        if step.method == "search":
-            return await self._search(store, arguments, **step.options)
-        return await super().outcome(store, Step(step.method, (*arguments,), step.options), ids)
-
-    def comparable(self, result: Any, ids: list[str]) -> object:
-        """Return ids as their numbers, and times only where they were given."""
-        if isinstance(result, str):
-            ids.append(result)
-            return len(ids)
-        if isinstance(result, StoredFact):
-            return _comparable_fact(result, ids)
-        return [
-            (
-                _comparable_fact(each.item, ids),
-                _given(each.valid_from),
-                _given(each.valid_until),
-                each.is_current,
-            )
-            for each in result or ()
-        ]
-
-    async def _search(
-        self, store: LongTermMemory, arguments: list[Any], *, superseded: bool
-    ) -> int:
-        """Search for the text of a fact, check the answer, and return how many facts say just that.
-
-        Stores rank other facts as they like.
-        """
-        agent, asked, namespace, limit = arguments
-        found = await store.search(agent, asked, namespace, limit, superseded=superseded)
-        scores = [each.score for each in found]
-        assert scores == sorted(scores, reverse=True)
-        assert len({each.id for each in found}) == len(found) <= limit
-        for each in found:
-            versions = await store.versions(agent, each.key, namespace)
-            current = {version.item.id: version.is_current for version in versions}
-            assert superseded or current[each.id]
-        exact = [each.content for each in found].count(asked)
-        assert [each.content for each in found[:exact]] == [asked] * exact
-        return exact
-
-
-def _comparable_fact(fact: StoredFact, ids: list[str]) -> tuple[object, ...]:
-    key = ids.index(fact.key) if fact.key in ids else fact.key
-    own = copy.deepcopy(dict(fact.metadata))
-    if own["timestamp"] not in _TIMES:
-        del own["timestamp"]
-    return ids.index(fact.id), fact.content, key, own
-
-
-def _given(time: datetime | None) -> object:
-    """Return a time that was given, and True for a time of the clock."""
-    return time if time is None or time in _TIMES.values() else True
+    def machine(self) -> Callable[[], FactsMachine]:
+        return lambda: FactsMachine(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from kaosmem.errors import NotFoundError
 from kaosmem.stores.facts import LongTermMemory
 from kaosmem.testing.contracts.long_term import FACTS
 from kaosmem.testing.contracts.store import StoreContract, refuses
-from tests.stores.compared import texts
+from tests.stores.values import spoil, texts
 
 T = TypeVar("T")
 
@@ -29,7 +30,8 @@ _contents = st.sampled_from(FACTS) | st.sampled_from(FACTS) | texts
 _lives = st.sampled_from([None, None, 1, 2])
 _fact_keys = st.sampled_from([None, "address", "address", "Address"])
 _fact_fields = st.fixed_dictionaries(
-    {}, optional={"timestamp": st.sampled_from([*_TIMES]), "source": texts, "n": st.integers(0, 9)}
+    {"tags": st.lists(texts, max_size=2)},
+    optional={"timestamp": st.sampled_from([*_TIMES]), "source": texts},
 )
 
 
@@ -86,10 +88,13 @@ class FactsMachine(RuleBasedStateMachine):
         metadata: dict[str, Any],
     ) -> None:
         ttl = None if lives is None else lives * self.contract.ttl_s
+        given = copy.deepcopy(metadata)
         saving = self.store.save(
-            shelf[0], content, namespace=shelf[1], ttl=ttl, key=key, metadata=metadata
+            shelf[0], content, namespace=shelf[1], ttl=ttl, key=key, metadata=given
         )
-        self._saved(self.ask(saving), shelf, content, lives, key, metadata)
+        memory_id = self.ask(saving)
+        spoil(given)
+        self._saved(memory_id, shelf, content, lives, key, metadata)
 
     @precondition(lambda self: self.held)
     @rule(which=st.integers(0, 99), content=_contents, lives=_lives, metadata=_fact_fields)
@@ -111,6 +116,11 @@ class FactsMachine(RuleBasedStateMachine):
     def wait(self) -> None:
         self.now += 1
         self.ask(self.contract.wait(self.contract.ttl_s))
+
+    @precondition(lambda self: self.contract.durable)
+    @rule()
+    def reopen(self) -> None:
+        self.store = self.ask(self.contract.reopen(self.store))
 
     @precondition(lambda self: self.held)
     @rule(which=st.integers(0, 99), shelf=_shelves)
@@ -173,6 +183,7 @@ class FactsMachine(RuleBasedStateMachine):
         for memory_id, fact in self.held.items():
             memory = self.ask(self.store.get(fact.shelf[0], memory_id, namespace=fact.shelf[1]))
             assert (memory and memory.content) == (fact.content if fact.gone > self.now else None)
+            spoil(memory)
 
     @invariant()
     def versions_are_what_was_saved_in_order(self) -> None:
@@ -191,6 +202,7 @@ class FactsMachine(RuleBasedStateMachine):
             ]
             for version, fact in zip(listed, held.values(), strict=True):
                 assert {**version.item.metadata, **fact.metadata} == version.item.metadata
+            spoil(listed)
 
     def _one(self, which: int) -> str:
         return [*self.held][which % len(self.held)]

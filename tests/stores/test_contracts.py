@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from kaosmem import InvalidArgumentError
 from kaosmem.stores import (
@@ -20,12 +18,11 @@ from kaosmem.testing import (
     BlobContract,
     GraphContract,
     HistoryContract,
-    LongTermContract,
     ShortTermContract,
     TaskContract,
     VectorContract,
 )
-from tests.stores.facts_machine import FactsMachine
+from tests.stores.compared import ComparedLongTerm
 
 
 class TestInMemoryHistory(HistoryContract):
@@ -42,7 +39,7 @@ class TestInMemoryShortTerm(ShortTermContract):
         return InMemoryShortTermMemory()
 
 
-class TestInMemoryLongTerm(LongTermContract):
+class TestInMemoryLongTerm(ComparedLongTerm):
     durable = False
 
     async def make(self) -> InMemoryLongTermMemory:
@@ -75,20 +72,6 @@ class TestInMemoryTasks(TaskContract):
 
     async def make(self) -> InMemoryTaskStore:
         return InMemoryTaskStore()
-
-
-def test_facts_in_any_order_do_what_plain_values_do() -> None:
-    """After any calls, the facts in memory are those of a model of plain values.
-
-    The stores of facts share the rules of versions, so that no store is a model of another.
-    """
-    tried = settings(
-        max_examples=25,
-        stateful_step_count=25,
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
-    run_state_machine_as_test(lambda: FactsMachine(TestInMemoryLongTerm()), settings=tried)
 
 
 def test_a_contract_refuses_a_subclass_that_overrides_a_test() -> None:
