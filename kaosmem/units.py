@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -154,68 +153,37 @@ def _served_call(kind: str, data: str) -> _ServedCall:
 register_memo(_served_call.cache_clear)
 
 
-class WaitingCalls:
-    """The calls without a result. Each id has the ascending ordinals of the entries that make it."""
+class Matches(NamedTuple):
+    """The calls and results of some entries, matched by the ids of the calls.
 
-    def __init__(self) -> None:
-        self._ordinals: dict[str, list[int]] = {}
+    Attributes:
+        answered: For each entry that answers calls, the ordinals of the entries that made them, by
+            id.
+        waiting: By id, the ordinals of the entries whose call has no result.
+    """
 
-    def __len__(self) -> int:
-        """Return how many calls wait."""
-        return sum(map(len, self._ordinals.values()))
+    answered: dict[int, dict[str, int]]
+    waiting: dict[str, list[int]]
 
-    def before(self, call: str, ordinal: int) -> int | None:
-        """Return the latest entry before an ordinal whose call of this id waits, None without one."""
-        waiting = self._ordinals.get(call, ())
-        earlier = bisect_left(waiting, ordinal)
-        return waiting[earlier - 1] if earlier else None
 
-    def enter(self, ordinal: int, link: Link) -> dict[str, int]:
-        """Enter the newest entry's calls, and take out the calls that it answers.
+def match(links: Iterable[tuple[int, Link]]) -> Matches:
+    """Match each result with the latest call of its id before it that has no result yet.
 
-        Returns:
-            The ordinals of the entries whose calls it answers, by id.
-        """
+    An entry may answer its own call.
+
+    Args:
+        links: Ordinals and links, ascending.
+    """
+    matches = Matches({}, {})
+    for ordinal, link in links:
         for call in dict.fromkeys(link.calls):
-            self._ordinals.setdefault(call, []).append(ordinal)
+            matches.waiting.setdefault(call, []).append(ordinal)
         answered = {}
         for call in dict.fromkeys(link.answers):
-            if call in self._ordinals:
-                answered[call] = self._ordinals[call].pop()
-                if not self._ordinals[call]:
-                    del self._ordinals[call]
-        return answered
-
-    def add(self, other: WaitingCalls) -> None:
-        """Enter calls of other entries."""
-        for call, ordinals in other._ordinals.items():
-            for ordinal in ordinals:
-                insort(self._ordinals.setdefault(call, []), ordinal)
-
-    def remove(self, ordinal: int, link: Link) -> None:
-        """Take out those of an entry's calls that wait."""
-        for call in link.calls:
-            waiting = self._ordinals.get(call, [])
-            place = bisect_left(waiting, ordinal)
-            if waiting[place : place + 1] == [ordinal]:
-                del waiting[place]
-                if not waiting:
-                    del self._ordinals[call]
-
-
-class _Unit:
-    """Entries that stay together, with sums that `Units._match` computes from their links."""
-
-    __slots__ = ("batches", "first", "last", "links", "orphans", "unanswered", "unmatched")
-
-    def __init__(self, ordinal: int, link: Link) -> None:
-        self.links = {ordinal: link}
-        self.first = ordinal
-        self.last = ordinal
-        self.unanswered = 0  # calls without a result
-        self.unmatched = 0  # results without a call
-        self.orphans: set[int] = set()
-        self.batches = set(link.ties)
+            if matches.waiting.get(call):
+                answered[call] = matches.waiting[call].pop()
+        matches.answered[ordinal] = answered
+    return matches
 
 
 class Units:
@@ -232,21 +200,21 @@ class Units:
 
     >>> units = Units()
     >>> for ordinal, link in enumerate([Link(role="user"), Link(("c1",), role="assistant")]):
-    ...     _ = units.add(ordinal, link)
+    ...     units.add(ordinal, link)
     >>> units.is_waiting(1)
     True
     >>> units.add(2, Link(answers=("c1",), role="tool"))
-    {1}
     >>> units.members(2)
     (1, 2)
     """
 
     def __init__(self) -> None:
-        self._units: dict[int, _Unit] = {}
-        self._waiting = WaitingCalls()
-        self._batches: dict[str, _Unit] = {}
-        # By ordinal, the members of a detached unit of several: one tuple for all, no object.
-        self._detached: dict[int, tuple[int, ...]] = {}
+        # The ascending ordinals of each unit, one list for all its entries.
+        self._members: dict[int, list[int]] = {}
+        # Of the entries that later ones may join.
+        self._links: dict[int, Link] = {}
+        self._waiting: dict[str, set[int]] = {}
+        self._tied: dict[str, int] = {}
         self._detached_results: set[int] = set()
         self.asking: int | None = None
 
@@ -267,104 +235,73 @@ class Units:
         Args:
             entries: Ordinal, link and the first ordinal of the unit, ascending.
         """
-        entries = list(entries)
-        leaders = {first for ordinal, _, first in entries if first != ordinal}
-        units = cls()
+        links = {}
+        members: dict[int, list[int]] = {}
         for ordinal, link, first in entries:
-            unit = units._units.get(first)
-            if unit is not None:
-                unit.links[ordinal] = link
-                units._units[ordinal] = unit
-            elif not link.is_plain or ordinal in leaders:
-                units._units[ordinal] = _Unit(ordinal, link)
-        for unit in dict.fromkeys(units._units.values()):
-            units._match(unit)
+            links[ordinal] = link
+            members.setdefault(first, []).append(ordinal)
+        units = cls()
+        for unit in members.values():
+            if len(unit) > 1 or not links[unit[0]].is_plain:
+                units._members |= dict.fromkeys(unit, unit)
+                units._links |= {ordinal: links[ordinal] for ordinal in unit}
+                units._settle(unit)
         units.asking = asking
         return units
 
     @property
     def are_tied(self) -> bool:
         """Return whether something ties any entry to others."""
-        return bool(self._units or self._detached)
+        return bool(self._members)
 
     def joins(self, ordinal: int, link: Link) -> set[int]:
         """Return the first ordinals of the units that an entry would join.
 
         The entry is new, or gets another link.
         """
-        return {unit.first for unit in self._joined(ordinal, link)}
+        return {self.first(other) for other in self._partners(ordinal, link)}
 
-    def add(self, ordinal: int, link: Link) -> set[int]:
-        """Place the next entry. Its ordinal is above all others.
-
-        Returns:
-            The first ordinals of the units that it joined.
-        """
+    def add(self, ordinal: int, link: Link) -> None:
+        """Place the next entry. Its ordinal is above all others."""
         if link.speaks:
             self.asking = ordinal if link.calls else None
-        if link.is_plain:
-            return set()
-        joined = self._joined(ordinal, link)
-        firsts = {unit.first for unit in joined}
-        unit = self._merged([*joined, _Unit(ordinal, link)])
-        self._units[ordinal] = unit
-        self._batches |= dict.fromkeys(link.ties, unit)
-        answered = self._waiting.enter(ordinal, link)
-        unit.unanswered += len(set(link.calls)) - len(answered)
-        unit.unmatched += len(set(link.answers)) - len(answered)
-        if link.is_results and not answered:
-            unit.orphans.add(ordinal)
-        if len(joined) > 1 and unit.unmatched:  # results of the one may meet calls of the other
-            self._match(unit)
-        return firsts
+        if not link.is_plain:
+            self._place(ordinal, link)
 
     def replace(self, ordinal: int, link: Link) -> None:
         """Give an entry another link: it keeps its companions, and may gain some."""
-        unit = self._units.get(ordinal)
-        joined = self._joined(ordinal, link)
-        if unit is None:
-            if link.is_plain and not joined:
-                return
-            unit = _Unit(ordinal, link)
-        elif unit.links[ordinal] == link:
-            return
-        else:
-            self._waiting.remove(ordinal, unit.links[ordinal])
-            unit.links[ordinal] = link
-        unit = self._merged(list(dict.fromkeys([*joined, unit])))
-        self._units[ordinal] = unit
-        self._match(unit)
+        is_alone = ordinal not in self._members and link.is_plain
+        if not is_alone and self._links.get(ordinal) != link:
+            self._place(ordinal, link)
 
     def remove(self, ordinals: Iterable[int]) -> list[int]:
         """Take entries out, and return the first ordinals of the rests of their units."""
-        touched: dict[_Unit, None] = {}
+        touched: dict[int, list[int]] = {}
         for ordinal in ordinals:
-            unit = self._units.pop(ordinal, None)
             if ordinal == self.asking:
                 self.asking = None
-            if unit is None:
-                self._remove_detached(ordinal)
-            else:
-                self._waiting.remove(ordinal, unit.links.pop(ordinal))
-                touched[unit] = None
-        for unit in touched:
-            self._match(unit)
-        return [unit.first for unit in touched if unit.links]
+            self._leave(ordinal)
+            self._detached_results.discard(ordinal)
+            unit = self._members.pop(ordinal, None)
+            if unit is not None:
+                unit.remove(ordinal)
+                touched[id(unit)] = unit
+        for unit in touched.values():
+            self._settle(unit)
+        return [unit[0] for unit in touched.values() if unit]
 
     def detach(self, ordinals: Iterable[int]) -> None:
         """Let the entries of whole units keep their places, but let no later entry join them."""
         for ordinal in ordinals:
             if ordinal == self.asking:
                 self.asking = None
-            unit = self._units.get(ordinal)
-            if unit is None:
+            if ordinal not in self._members:
                 continue
-            self._leave(unit)
-            for member, link in unit.links.items():
-                del self._units[member]
-                if link.is_results:
-                    self._detached_results.add(member)
-            self.add_detached(sorted(unit.links))
+            link = self._leave(ordinal)
+            if link is not None and link.is_results:
+                self._detached_results.add(ordinal)
+            if len(self._members[ordinal]) == 1:
+                del self._members[ordinal]
 
     def add_detached(self, members: Iterable[int], results: Iterable[int] = ()) -> None:
         """Add a unit that no later entry joins.
@@ -373,132 +310,112 @@ class Units:
             members: The ordinals of its entries, ascending.
             results: The ordinals of entries that hold tool results only, of this unit or others.
         """
-        unit = tuple(members)
+        unit = list(members)
         if len(unit) > 1:
-            self._detached |= dict.fromkeys(unit, unit)
+            self._members |= dict.fromkeys(unit, unit)
         self._detached_results.update(results)
-
-    def _remove_detached(self, ordinal: int) -> None:
-        self._detached_results.discard(ordinal)
-        rest = tuple(at for at in self._detached.pop(ordinal, ()) if at != ordinal)
-        for member in rest:
-            if len(rest) > 1:
-                self._detached[member] = rest
-            else:
-                del self._detached[member]
 
     def ties(self, ordinal: int) -> bool:
         """Return whether something ties an entry to others, there or not."""
-        return ordinal in self._units or ordinal in self._detached
+        return ordinal in self._members
 
     def members(self, ordinal: int) -> tuple[int, ...]:
         """Return the ordinals of an entry's unit, ascending."""
-        unit = self._units.get(ordinal)
-        if unit is not None:
-            return tuple(sorted(unit.links))
-        return self._detached.get(ordinal) or (ordinal,)
+        unit = self._members.get(ordinal)
+        return (ordinal,) if unit is None else tuple(unit)
 
     def first(self, ordinal: int) -> int:
         """Return the first ordinal of an entry's unit."""
-        unit = self._units.get(ordinal)
-        if unit is not None:
-            return unit.first
-        return self._detached[ordinal][0] if ordinal in self._detached else ordinal
+        unit = self._members.get(ordinal)
+        return ordinal if unit is None else unit[0]
 
     def last(self, ordinal: int) -> int:
         """Return the last ordinal of an entry's unit."""
-        unit = self._units.get(ordinal)
-        if unit is not None:
-            return unit.last
-        return self._detached[ordinal][-1] if ordinal in self._detached else ordinal
+        unit = self._members.get(ordinal)
+        return ordinal if unit is None else unit[-1]
 
     def firsts(self, ordinals: Iterable[int]) -> list[int]:
         """Return the first ordinal of the unit of each entry."""
-        if not self.are_tied:
+        if not self._members:
             return list(ordinals)
         return [self.first(ordinal) for ordinal in ordinals]
 
     def is_open(self, ordinal: int) -> bool:
         """Return whether an entry's unit has a call without a result."""
-        unit = self._units.get(ordinal)
-        return unit is not None and unit.unanswered > 0
+        for member in self._members.get(ordinal, ()):
+            link = self._links.get(member)
+            calls = () if link is None else link.calls
+            if any(member in self._waiting.get(call, ()) for call in calls):
+                return True
+        return False
 
     def is_waiting(self, ordinal: int) -> bool:
         """Return whether an entry's unit has an open call, and no other entry has spoken since."""
-        return self.is_open(ordinal) and self.asking in self._units[ordinal].links
+        return self.asking in self._members.get(ordinal, ()) and self.is_open(ordinal)
 
     def is_orphan(self, ordinal: int) -> bool:
-        """Return whether all entries of a unit are results without a call.
-
-        Their calls are missing, or have another result.
-        """
-        unit = self._units.get(ordinal)
-        if unit is not None:
-            return len(unit.orphans) == len(unit.links)
+        """Return whether a unit holds nothing but results, whose calls are missing or answered."""
+        if ordinal in self._links:
+            return all(self._links[member].is_results for member in self._members[ordinal])
         results = self._detached_results
         return bool(results) and results.issuperset(self.members(ordinal))
 
-    def _joined(self, ordinal: int, link: Link) -> list[_Unit]:
-        joined: dict[_Unit, None] = {}
-        present = self._units.get(ordinal)
-        if present is not None and present.links[ordinal] == link:
+    def _partners(self, ordinal: int, link: Link) -> list[int]:
+        """Return the entries whose units an entry would join with another link."""
+        if self._links.get(ordinal) == link:
             return []
+        partners = []
         for call in link.answers:
-            caller = self._waiting.before(call, ordinal)
-            if caller is not None and call not in link.calls:  # an entry may answer its own call
-                joined[self._units[caller]] = None
+            callers = [at for at in self._waiting.get(call, ()) if at < ordinal]
+            if callers and call not in link.calls:
+                partners.append(max(callers))
+        partners += [self._tied[tie] for tie in link.ties if tie in self._tied]
+        return partners
+
+    def _place(self, ordinal: int, link: Link) -> None:
+        """Put an entry, new or with another link, in one unit with all that it joins.
+
+        The smaller unit moves, so that each entry moves log n times at most.
+        """
+        partners = self._partners(ordinal, link)
+        self._leave(ordinal)
+        self._links[ordinal] = link
+        unit = self._members.setdefault(ordinal, [ordinal])
+        for partner in partners:
+            smaller, larger = sorted((unit, self._members[partner]), key=len)
+            if smaller is not larger:
+                larger += smaller
+                self._members |= dict.fromkeys(smaller, larger)
+                unit = larger
+        unit.sort()
+        self._settle(unit)
+
+    def _settle(self, unit: Iterable[int]) -> None:
+        """Match the calls and results of a unit anew among themselves, as `repaired` does."""
+        links = {ordinal: self._links[ordinal] for ordinal in unit if ordinal in self._links}
+        for ordinal in links:
+            self._leave(ordinal)
+        self._links |= links
+        for call, callers in match(links.items()).waiting.items():
+            if callers:
+                self._waiting.setdefault(call, set()).update(callers)
+        for ordinal, link in links.items():
+            self._tied |= dict.fromkeys(link.ties, ordinal)
+
+    def _leave(self, ordinal: int) -> Link | None:
+        """Let no later entry join an entry, and return its link."""
+        link = self._links.pop(ordinal, None)
+        if link is None:
+            return None
+        for call in link.calls:
+            waiting = self._waiting.get(call, set())
+            waiting.discard(ordinal)
+            if not waiting:
+                self._waiting.pop(call, None)
         for tie in link.ties:
-            if tie in self._batches:
-                joined[self._batches[tie]] = None
-        return list(joined)
-
-    def _merged(self, units: list[_Unit]) -> _Unit:
-        """Return the largest of the units, with the entries of the others.
-
-        So each entry moves log n times at most.
-        """
-        kept = max(units, key=lambda unit: len(unit.links))
-        for unit in units:
-            if unit is not kept:
-                kept.links |= unit.links
-                kept.first = min(kept.first, unit.first)
-                kept.last = max(kept.last, unit.last)
-                kept.unanswered += unit.unanswered
-                kept.unmatched += unit.unmatched
-                kept.orphans |= unit.orphans
-                kept.batches |= unit.batches
-                self._units |= dict.fromkeys(unit.links, kept)
-                self._batches |= dict.fromkeys(unit.batches, kept)
-        return kept
-
-    def _match(self, unit: _Unit) -> None:
-        """Compute a unit's sums anew from its links.
-
-        Its calls and results are matched among themselves, as in `repair`.
-        """
-        self._leave(unit)
-        waiting = WaitingCalls()
-        unit.orphans.clear()
-        unit.unmatched = 0
-        for ordinal, link in sorted(unit.links.items()):
-            answered = waiting.enter(ordinal, link)
-            unit.unmatched += len(set(link.answers)) - len(answered)
-            if link.is_results and not answered:
-                unit.orphans.add(ordinal)
-        unit.unanswered = len(waiting)
-        unit.batches = set(chain.from_iterable(link.ties for link in unit.links.values()))
-        if unit.links:
-            unit.first = min(unit.links)
-            unit.last = max(unit.links)
-        self._waiting.add(waiting)
-        self._batches |= dict.fromkeys(unit.batches, unit)
-
-    def _leave(self, unit: _Unit) -> None:
-        """Let no later entry join a unit, until it is matched anew."""
-        for batch in unit.batches:
-            self._batches.pop(batch, None)
-        for ordinal, link in unit.links.items():
-            self._waiting.remove(ordinal, link)
+            if self._tied.get(tie) == ordinal:
+                del self._tied[tie]
+        return link
 
 
 NO_RESULT = "no result was recorded for this call"
@@ -529,10 +446,9 @@ def repaired(messages: Iterable[ChatMessage]) -> list[list[ChatMessage]]:
     """Return, for each message, the messages that `repair` puts in its place."""
     distinct = _without_unmatched([_with_distinct_calls(each) for each in messages])
     links = list(map(Link.of, distinct))
-    waiting = WaitingCalls()
     results: dict[tuple[int, str], ChatMessage] = {}
-    for position, link in enumerate(links):
-        for call, caller in waiting.enter(position, link).items():
+    for position, answered in match(enumerate(links)).answered.items():
+        for call, caller in answered.items():
             results[caller, call] = _result_message(distinct[position], call)
     parts = []
     for position, (message, link) in enumerate(zip(distinct, links, strict=True)):

@@ -145,7 +145,7 @@ def test_plain_entries_that_stand_alone_are_not_stored() -> None:
     units = Units()
     for ordinal in range(100_000):
         units.add(ordinal, USER if ordinal % 2 else ASSISTANT)
-    assert not units._units
+    assert not units._members
     assert units.members(77_777) == (77_777,)
 
 
