@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from kaosmem.arguments import check_metadata, check_text, json_text
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
@@ -185,17 +185,6 @@ class Relationship:
         )
 
 
-class GraphPath(NamedTuple):
-    """Relationships that lead from one entity to another, one hop each, in either direction.
-
-    Attributes:
-        validity: The interval in which all of them hold.
-    """
-
-    relationships: tuple[Relationship, ...]
-    validity: Interval
-
-
 @dataclass(frozen=True, slots=True)
 class SubGraph:
     """A part of a graph: entities, and relationships between them.
@@ -207,8 +196,6 @@ class SubGraph:
     ...         Relationship("acme", "oslo", "based in", properties={"valid_from": "2010-01-01"}),
     ...     ),
     ... )
-    >>> [(len(path.relationships), path.validity.text) for path in graph.paths("ann", "oslo")]
-    [(2, '1 January 2010 until 1 February 2023')]
     >>> [entity.id for entity in graph.as_of(datetime(2024, 1, 1)).entities]
     ['ann']
     """
@@ -231,42 +218,6 @@ class SubGraph:
         reached = node_connected_component(graph, self.entities[0].id)
         entities = tuple(entity for entity in self.entities if entity.id in reached)
         return SubGraph(entities, tuple(each for each in held if each.source in reached))
-
-    def paths(self, source: str, target: str, *, hops: int = 3) -> list[GraphPath]:
-        """Return the paths between two entities that hold at some time, the shortest first.
-
-        A path visits no entity twice, and has at most `hops` relationships. Their number may grow
-        fast with `hops`.
-        """
-        from networkx import MultiGraph, all_simple_edge_paths
-
-        graph = MultiGraph(
-            (each.source, each.target, n) for n, each in enumerate(self.relationships)
-        )
-        if source not in graph or target not in graph or source == target:
-            return []
-        found = (
-            tuple(self.relationships[n] for _, _, n in edges)
-            for edges in all_simple_edge_paths(graph, source, target, cutoff=hops)
-        )
-        paths = (
-            GraphPath(each, _common(relationship.validity for relationship in each))
-            for each in found
-        )
-        return sorted(filter(_is_possible, paths), key=lambda path: len(path.relationships))
-
-
-def _common(intervals: Iterable[Interval]) -> Interval:
-    """Return the time that is in all intervals. It ends before it starts if there is none."""
-    listed = list(intervals)
-    starts = [aware(each.start) for each in listed if each.start]
-    ends = [aware(each.end) for each in listed if each.end]
-    return Interval(max(starts, default=None), min(ends, default=None))
-
-
-def _is_possible(path: GraphPath) -> bool:
-    start, end = path.validity
-    return start is None or end is None or start < end
 
 
 Part: TypeAlias = Entity | Relationship

@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
 from copy import copy
-from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from kaosmem.arguments import STRICT_JSON, json_text
@@ -53,12 +52,7 @@ class Service(ABC, Generic[W]):
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     def _sharing(self) -> Self:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from types import TracebackType
 
 from kaosmem.arguments import Clock
 from kaosmem.backends.folder import FolderFileStore
@@ -45,12 +44,7 @@ class Stores:
         await self.database.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     async def delete_all(self) -> None:

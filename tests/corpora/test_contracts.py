@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,15 +11,19 @@ import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 
-from kaosmem.corpora import Corpus, InMemoryCorpus, LanceCorpus, PgCorpus
+from kaosmem import SessionMemory
+from kaosmem.corpora import Corpus, CorpusSource, InMemoryCorpus, LanceCorpus, PgCorpus
+from kaosmem.errors import NotFoundError
 from kaosmem.testing import CorpusContract
-from kaosmem.testing.contracts.corpus import check_filter, filled
+from kaosmem.testing.contracts.corpus import check_filter, filled, passage
 from tests.corpora.places import pg_schema
 from tests.stores.compared import filters
 
+WORDS = "rent notice deposit garden lease euro tenant heating 2024 größe".split()
 
-class AnyFilter(CorpusContract):
-    """The contract, and any filter beside it."""
+
+class InSessions(CorpusContract):
+    """The contract, and beside it any filter and sessions that show the corpus."""
 
     async def test_any_filter_means_what_it_means_in_a_section(self, corpus: Corpus) -> None:
         """A random filter finds the passages that a section lets through."""
@@ -38,13 +43,47 @@ class AnyFilter(CorpusContract):
 
         await asyncio.to_thread(check)
 
+    async def test_a_session_shows_the_same_bytes(self, corpus: Corpus) -> None:
+        """The same candidates give the same context, whichever corpus proposed them."""
+        rng = random.Random(11)
+        given = []
+        for n in range(120):
+            words = " ".join(rng.choices(WORDS, k=12))
+            given.append(passage(f"p{n:03}", f"repair {words}", f"s{n % 5}"))
+        model = InMemoryCorpus()
+        texts = []
+        for each in (model, corpus):
+            await each.add(given)
+            await each.compact()
+            memory = SessionMemory.test_mode()
+            await memory.attach(CorpusSource(each), timeout_s=60)
+            for query in ("When must notice of a repair be given?", "repair of a garden in 2024"):
+                context = await memory.assemble_context(query, budget=300)
+                assert context.items
+                texts.append(context.text)
+        assert texts[:2] == texts[2:]
 
-class TestInMemoryCorpus(AnyFilter):
+    async def test_a_session_forgets_in_the_corpus(self, corpus: Corpus) -> None:
+        """`forget` of a session erases the passage, and `verify` asks the corpus."""
+        version, _ = await corpus.add([passage("a", "rent secret"), passage("b", "rent")])
+        memory = SessionMemory.test_mode()
+        await memory.attach(CorpusSource(corpus))
+        context = await memory.assemble_context("rent", budget=200)
+        assert {item.id for item in context.items} == {"corpus/a", "corpus/b"}
+        receipt = await memory.forget("corpus/a")
+        assert receipt.sources == {"corpus": ("corpus/a",)}
+        assert await memory.admin.verify(receipt) == ()
+        assert [each.id for each in (await corpus.candidates(["rent"])).found] == ["b"]
+        with pytest.raises(NotFoundError):
+            await corpus.at(version).candidates(["rent"])
+
+
+class TestInMemoryCorpus(InSessions):
     async def make(self) -> Corpus:
         return InMemoryCorpus()
 
 
-class TestLanceCorpusInAFolder(AnyFilter):
+class TestLanceCorpusInAFolder(InSessions):
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path_factory: pytest.TempPathFactory) -> None:
         self.folder = tmp_path_factory.mktemp("lance")
@@ -56,7 +95,7 @@ class TestLanceCorpusInAFolder(AnyFilter):
         return LanceCorpus(self.folder, timeout_s=60)
 
 
-class TestPgCorpus(AnyFilter):
+class TestPgCorpus(InSessions):
     """With pg_textsearch, whose figures count passages that are gone until they are compacted."""
 
     extension = "pg_textsearch"

@@ -12,7 +12,6 @@ import pytest_asyncio
 
 from kaosmem.corpora.corpus import Corpus
 from kaosmem.corpora.in_memory import InMemoryCorpus
-from kaosmem.corpora.source import CorpusSource
 from kaosmem.errors import (
     DuplicateError,
     InvalidArgumentError,
@@ -22,7 +21,6 @@ from kaosmem.errors import (
 )
 from kaosmem.filters import MetadataFilter, parse_filter
 from kaosmem.language.analysis import analyze
-from kaosmem.session.memory import SessionMemory
 from kaosmem.testing.contracts.store import IDS, NO_IDS
 from kaosmem.testing.contracts.vector import FILTERS, METADATA
 from kaosmem.types.items import Item
@@ -283,37 +281,6 @@ class CorpusContract:
             assert not missing if self.is_exact else len(missing) <= 4, query
             expected = (await model.candidates(terms)).statistics
             assert among.statistics == expected
-
-    async def test_a_session_shows_the_same_bytes(self, corpus: Corpus) -> None:
-        """The same candidates give the same context, whichever corpus proposed them."""
-        rng = random.Random(11)
-        given = [passage(f"p{n:03}", f"repair {_text(rng, 12)}", f"s{n % 5}") for n in range(120)]
-        model = InMemoryCorpus()
-        texts = []
-        for each in (model, corpus):
-            await each.add(given)
-            await each.compact()
-            memory = SessionMemory.test_mode()
-            await memory.attach(CorpusSource(each), timeout_s=60)
-            for query in ("When must notice of a repair be given?", "repair of a garden in 2024"):
-                context = await memory.assemble_context(query, budget=300)
-                assert context.items
-                texts.append(context.text)
-        assert texts[:2] == texts[2:]
-
-    async def test_a_session_forgets_in_the_corpus(self, corpus: Corpus) -> None:
-        """`forget` of a session erases the passage, and `verify` asks the corpus."""
-        version, _ = await corpus.add([passage("a", "rent secret"), passage("b", "rent")])
-        memory = SessionMemory.test_mode()
-        await memory.attach(CorpusSource(corpus))
-        context = await memory.assemble_context("rent", budget=200)
-        assert {item.id for item in context.items} == {"corpus/a", "corpus/b"}
-        receipt = await memory.forget("corpus/a")
-        assert receipt.sources == {"corpus": ("corpus/a",)}
-        assert await memory.admin.verify(receipt) == ()
-        assert await _ids(corpus, "rent") == ["b"]
-        with pytest.raises(NotFoundError):
-            await corpus.at(version).candidates(["rent"])
 
     async def test_readers_see_whole_versions(self, corpus: Corpus) -> None:
         """While sources are replaced, compacted and erased, each question sees one whole version."""
