@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from google.adk.plugins import BasePlugin
 from google.adk.sessions import Session
 from google.genai import types
 
-from kaosmem.integrations.model_calls import ModelCalls, on_loop
+from kaosmem.integrations.model_calls import ModelCalls, in_loop
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
@@ -47,33 +48,42 @@ class KaosmemPlugin(BasePlugin):
             location, id_remedy="run the agent in a session", **{"format": "gemini", **options}
         )
 
+    @in_loop
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> None:
         """Pack a request."""
         config = llm_request.config
         given = config.system_instruction
-        packed = await on_loop(
-            self.calls.request(
-                _conversation(callback_context),
-                llm_request.contents,
-                system=given if isinstance(given, str) else "",
-                tools=[
-                    tool.model_dump(exclude_none=True, mode="json") for tool in config.tools or ()
-                ],
-                agent=callback_context.agent_name,
-            )
+        tools = [tool.model_dump(exclude_none=True, mode="json") for tool in config.tools or ()]
+        packed = await self.calls.request(
+            _conversation(callback_context),
+            llm_request.contents,
+            system=given if isinstance(given, str) else "",
+            tools=tools,
+            agent=callback_context.agent_name,
         )
         if packed.static:
             llm_request.append_instructions([packed.static])
         llm_request.contents = [types.Content.model_validate(each) for each in packed.messages]
 
+    @in_loop
     async def after_model_callback(
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
     ) -> None:
         """Keep a reply."""
         if llm_response.content is not None and not llm_response.partial:
-            await on_loop(self.calls.keep(_conversation(callback_context), [llm_response.content]))
+            await self.calls.keep(_conversation(callback_context), [llm_response.content])
+
+
+def _conversation(context: CallbackContext) -> str:
+    session = context.session
+    return _joined(session.app_name, session.user_id, session.id)
+
+
+def _joined(*names: str) -> str:
+    """Join names so that no other names give the same text."""
+    return ":".join(quote(name, safe="") for name in names)
 
 
 class KaosmemMemoryService(BaseMemoryService):
@@ -103,31 +113,22 @@ class KaosmemMemoryService(BaseMemoryService):
         )
 
     async def add_events_to_memory(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        events: Sequence[Event],
-        session_id: str | None = None,
-        custom_metadata: Mapping[str, Any] | None = None,
+        self, *, events: Sequence[Event], session_id: str | None = None, **options: Any
     ) -> None:
-        """Store events that are new."""
-        metadata = dict(custom_metadata or {})
+        """Store events that are new. The other arguments are those of `add_memory`."""
+        metadata = dict(options.pop("custom_metadata", None) or {})
         if session_id is not None:
             metadata["session_id"] = session_id
-        memories = [
-            MemoryEntry(
-                id=event.id,
-                content=event.content or types.Content(),
-                author=event.author,
-                timestamp=datetime.fromtimestamp(event.timestamp, UTC).isoformat(),
+        memories = []
+        for event in events:
+            when = datetime.fromtimestamp(event.timestamp, UTC).isoformat()
+            content = event.content or types.Content()
+            memories.append(
+                MemoryEntry(id=event.id, content=content, author=event.author, timestamp=when)
             )
-            for event in events
-        ]
-        await self.add_memory(
-            app_name=app_name, user_id=user_id, memories=memories, custom_metadata=metadata
-        )
+        await self.add_memory(memories=memories, custom_metadata=metadata, **options)
 
+    @in_loop
     async def add_memory(
         self,
         *,
@@ -137,46 +138,40 @@ class KaosmemMemoryService(BaseMemoryService):
         custom_metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Store memories whose ids are new. A memory without an id gets a random one."""
-        await on_loop(self._add(_joined(app_name, user_id), memories, custom_metadata or {}))
+        async with self._turn(app_name, user_id) as session:
+            for memory in memories:
+                _store(session, memory, custom_metadata or {})
 
+    @in_loop
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
         """Return the memories of a user that match a query, best first."""
-        found = await on_loop(self._search(_joined(app_name, user_id), query))
-        return SearchMemoryResponse(memories=[_entry(item) for item in found])
+        async with self._turn(app_name, user_id) as session:
+            hits = session.search(query, MEMORIES_SECTION.name, self._limit)
+        return SearchMemoryResponse(memories=[_entry(hit.item) for hit in hits])
 
+    @in_loop
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
         """Erase a memory. An unknown id changes nothing."""
-        if memory_id:
-            await on_loop(self._delete(_joined(app_name, user_id), safe_id(memory_id)))
-
-    async def _add(
-        self, user: str, memories: Sequence[MemoryEntry], metadata: Mapping[str, Any]
-    ) -> None:
-        async with self._sessions.turn(safe_id(user)) as session:
-            for memory in memories:
-                _store(session, memory, metadata)
-
-    async def _search(self, user: str, query: str) -> list[Item]:
-        async with self._sessions.turn(safe_id(user)) as session:
-            hits = session.search(query, MEMORIES_SECTION.name, self._limit)
-        return [hit.item for hit in hits]
-
-    async def _delete(self, user: str, item_id: str) -> None:
-        async with self._sessions.turn(safe_id(user)) as session:
+        item_id = safe_id(memory_id or "none")
+        async with self._turn(app_name, user_id) as session:
             if session[MEMORIES_SECTION.name].get(item_id) is not None:
                 session.add(_DELETED.name, "A deleted memory.", key=item_id)
                 await session.forget(item_id)
+
+    def _turn(self, *names: str) -> AbstractAsyncContextManager[SessionMemory]:
+        return self._sessions.turn(safe_id(_joined(*names)))
 
 
 def _store(session: SessionMemory, memory: MemoryEntry, metadata: Mapping[str, Any]) -> None:
     """Store a memory, unless it is blank, was stored before, or was deleted."""
     item_id = safe_id(memory.id) if memory.id else None
     is_deleted = item_id and session[_DELETED.name].keyed(item_id)
-    text = _text(memory.content)
+    parts = memory.content.parts or ()
+    text = "\n".join(part.text for part in parts if part.text and not part.thought)
     if not text.strip() or item_id in session or is_deleted:
         return
     author = memory.author or "user"
@@ -187,30 +182,13 @@ def _store(session: SessionMemory, memory: MemoryEntry, metadata: Mapping[str, A
     session.add(MEMORIES_SECTION.name, text, id=item_id, role=role, metadata=noted)
 
 
-def _text(content: types.Content | None) -> str:
-    parts = [] if content is None else content.parts or []
-    return "\n".join(part.text for part in parts if part.text and not part.thought)
-
-
 def _entry(item: Item) -> MemoryEntry:
     metadata = dict(item.metadata)
-    author = str(metadata.pop("author", ""))
-    timestamp = metadata.pop("timestamp", None)
     role = "user" if item.role == "user" else "model"
     return MemoryEntry(
         id=item.id,
         content=types.Content(role=role, parts=[types.Part(text=item.text)]),
-        author=author,
-        timestamp=str(timestamp or item.created_at.isoformat()),
+        author=str(metadata.pop("author")),
+        timestamp=str(metadata.pop("timestamp", item.created_at.isoformat())),
         custom_metadata=metadata,
     )
-
-
-def _joined(*names: str) -> str:
-    """Join names so that no other names give the same text."""
-    return ":".join(quote(name, safe="") for name in names)
-
-
-def _conversation(context: CallbackContext) -> str:
-    session = context.session
-    return _joined(session.app_name, session.user_id, session.id)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import operator
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -18,47 +17,25 @@ from langchain_core.messages import (
 )
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
-from langgraph.store.base import (
-    BaseStore,
-    GetOp,
-    ListNamespacesOp,
-    Op,
-    PutOp,
-    Result,
-    SearchItem,
-    SearchOp,
-    validate_op_namespace,
-)
-from langgraph.store.base import Item as StoredValue
+from langgraph.store import base
 from langgraph.store.memory import InMemoryStore
 
 from kaosmem.arguments import check_json, json_text
-from kaosmem.errors import InvalidArgumentError
+from kaosmem.filters import parse_filter
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
 from kaosmem.integrations.model_calls import Calls, ModelCalls, Request, now, on_loop
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
-from kaosmem.sections.section import Section
 from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
-from kaosmem.session.synchronous import LOOP
 from kaosmem.types.items import ChatMessage, Item
 
 _Sync = Callable[[ModelRequest[Any]], ModelResponse[Any]]
 _Async = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
-_Namespace = tuple[str, ...]
 
 STORE_SECTION = SectionSpec("store", eviction="none")
 """The section that holds the values of a store, one item each."""
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "$eq": operator.eq,
-    "$ne": operator.ne,
-    "$gt": operator.gt,
-    "$gte": operator.ge,
-    "$lt": operator.lt,
-    "$lte": operator.le,
-}
 
 
 class KaosmemMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -137,7 +114,7 @@ def _write(message: ChatMessage, calls: Calls) -> BaseMessage:
     return built
 
 
-class KaosmemStore(BaseStore):
+class KaosmemStore(base.BaseStore):
     """A `BaseStore` in the section `store` of a session.
 
     A value is an item, and its namespace and key are the item's key: a new value is a new version.
@@ -156,83 +133,68 @@ class KaosmemStore(BaseStore):
         sections = (*DEFAULT_SECTIONS, STORE_SECTION)
         self._sessions = Sessions(location, **{"sections": sections, **options})
 
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
+    def batch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Do operations in one turn of the session. Reads come before writes."""
-        given = list(ops)
-        return LOOP.run(lambda: self._batch(given))
+        return now(self._batch(list(ops)))
 
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+    async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Do the same as `batch`."""
         return await on_loop(self._batch(list(ops)))
 
-    async def _batch(self, ops: list[Op]) -> list[Result]:
+    async def _batch(self, ops: list[base.Op]) -> list[base.Result]:
         for op in ops:
-            validate_op_namespace(op)
+            base.validate_op_namespace(op)
         async with self._sessions.turn(self._session_id) as memory:
-            results = [_read_op(memory, op) for op in ops]
-            last = {_item_key(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
-            for op in last.values():
+            results = [_result(memory, op) for op in ops]
+            puts = [op for op in ops if isinstance(op, base.PutOp)]
+            for op in {_item_key(op): op for op in puts}.values():
                 _put(memory, op)
         return results
 
 
-def _read_op(memory: SessionMemory, op: Op) -> Result:
+def _result(memory: SessionMemory, op: base.Op) -> base.Result:
     section = memory[STORE_SECTION.name]
     match op:
-        case GetOp():
-            item = section.keyed(_item_key(op.namespace, op.key))
-            return None if item is None else StoredValue(**_fields(item))
-        case SearchOp():
+        case base.GetOp():
+            item = section.keyed(_item_key(op))
+            return None if item is None else base.Item(**_fields(item))
+        case base.SearchOp():
             return _search(memory, op)
-        case ListNamespacesOp():
-            return _namespaces(section, op)
+        case base.ListNamespacesOp():
+            listed = InMemoryStore()
+            for item in section:
+                listed.put(_fields(item)["namespace"], item.id, {})
+            return listed.batch([op])[0]
     return None
 
 
-def _put(memory: SessionMemory, op: PutOp) -> None:
-    key = _item_key(op.namespace, op.key)
+def _put(memory: SessionMemory, op: base.PutOp) -> None:
+    key = _item_key(op)
     old = memory[STORE_SECTION.name].keyed(key)
-    if op.value is None:
-        if old is not None:
-            memory.remove(old.id)
-        return
-    metadata: dict[str, Any] = {"is_indexed": op.index is not False}
-    if old is not None:
-        metadata["first_stored"] = _first_stored(old).isoformat()
-    content = json_text(check_json(op.value, "value"))
-    memory.add(STORE_SECTION.name, content, key=key, metadata=metadata)
+    if op.value is not None:
+        first = None if old is None else _fields(old)["created_at"].isoformat()
+        metadata: dict[str, Any] = {"is_indexed": op.index is not False, "first_stored": first}
+        content = json_text(check_json(op.value, "value"))
+        memory.add(STORE_SECTION.name, content, key=key, metadata=metadata)
+    elif old is not None:
+        memory.remove(old.id)
 
 
-def _search(memory: SessionMemory, op: SearchOp) -> list[SearchItem]:
+def _search(memory: SessionMemory, op: base.SearchOp) -> list[base.SearchItem]:
+    """Return the live items, or the indexed ones that match a query, best first."""
+    section = memory[STORE_SECTION.name]
+    candidates: list[tuple[Item, float | None]] = [(item, None) for item in section]
+    if op.query:
+        limit = len(section)
+        hits = memory.search(op.query, STORE_SECTION.name, limit, archived=False)
+        candidates = [(hit.item, hit.score) for hit in hits if hit.item.metadata["is_indexed"]]
     found = []
-    for item, score in _candidates(memory, op.query):
+    for item, score in candidates:
         fields = _fields(item)
         is_within = fields["namespace"][: len(op.namespace_prefix)] == op.namespace_prefix
         if is_within and _matches(fields["value"], op.filter or {}):
-            found.append(SearchItem(**fields, score=score))
+            found.append(base.SearchItem(**fields, score=score))
     return found[op.offset : op.offset + op.limit]
-
-
-def _candidates(memory: SessionMemory, query: str | None) -> Iterator[tuple[Item, float | None]]:
-    """Yield the live items, or the indexed ones that match a query, best first."""
-    section = memory[STORE_SECTION.name]
-    if not query:
-        for item in section:
-            yield item, None
-        return
-    hits = memory.search(query, STORE_SECTION.name, limit=len(section), archived=False)
-    for item, score in hits:
-        if item.metadata.get("is_indexed"):
-            yield item, score
-
-
-def _namespaces(section: Section, op: ListNamespacesOp) -> Result:
-    """Return namespaces as LangGraph's own store does, which is given those of the section."""
-    listed = InMemoryStore()
-    for item in section:
-        fields = _fields(item)
-        listed.put(fields["namespace"], fields["key"], {})
-    return listed.batch([op])[0]
 
 
 def _matches(value: Any, wanted: Any) -> bool:
@@ -240,39 +202,24 @@ def _matches(value: Any, wanted: Any) -> bool:
     if not isinstance(wanted, Mapping):
         return bool(value == wanted)
     if any(name.startswith("$") for name in wanted):
-        return all(_compares(value, name, bound) for name, bound in wanted.items())
+        return parse_filter({"value": wanted}).matches({"value": value})
     if not isinstance(value, Mapping):
         return False
     return all(_matches(value.get(name), each) for name, each in wanted.items())
 
 
-def _compares(value: Any, name: str, bound: Any) -> bool:
-    if name not in _COMPARISONS:
-        raise InvalidArgumentError(
-            f"a filter has the operator {name!r}; use one of {', '.join(_COMPARISONS)}"
-        )
-    try:
-        return _COMPARISONS[name](value, bound)
-    except TypeError:
-        return False  # a number and a text, or a missing field, have no order
-
-
-def _item_key(namespace: _Namespace, key: str) -> str:
-    return json_text([*namespace, key])
+def _item_key(op: base.GetOp | base.PutOp) -> str:
+    return json_text([*op.namespace, op.key])
 
 
 def _fields(item: Item) -> dict[str, Any]:
     """Return the fields of a stored value."""
     *namespace, key = json.loads(item.key or "[]")
+    first = item.metadata.get("first_stored")
     return {
         "namespace": tuple(namespace),
         "key": key,
         "value": json.loads(item.text),
-        "created_at": _first_stored(item),
+        "created_at": datetime.fromisoformat(str(first)) if first else item.created_at,
         "updated_at": item.created_at,
     }
-
-
-def _first_stored(item: Item) -> datetime:
-    stored = item.metadata.get("first_stored")
-    return item.created_at if stored is None else datetime.fromisoformat(str(stored))

@@ -8,7 +8,7 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.utils import CallTypes
 
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.model_calls import ModelCalls, on_loop
+from kaosmem.integrations.model_calls import ModelCalls, in_loop
 from kaosmem.persistence.storage.places import Location
 
 
@@ -33,6 +33,7 @@ class KaosmemLogger(CustomLogger):
             **options,
         )
 
+    @in_loop
     async def async_pre_call_deployment_hook(
         self, kwargs: dict[str, Any], call_type: CallTypes | None
     ) -> dict[str, Any] | None:
@@ -41,9 +42,10 @@ class KaosmemLogger(CustomLogger):
         if not conversation or call_type is not CallTypes.acompletion:
             return None
         tools = kwargs.get("tools") or ()
-        packed = await on_loop(self.calls.request(conversation, kwargs["messages"], tools=tools))
+        packed = await self.calls.request(conversation, kwargs["messages"], tools=tools)
         return {**kwargs, "messages": packed.with_system}
 
+    @in_loop
     async def async_post_call_success_deployment_hook(
         self, request_data: dict[str, Any], response: Any, call_type: CallTypes | None
     ) -> Any:
@@ -51,7 +53,7 @@ class KaosmemLogger(CustomLogger):
         conversation = _conversation(request_data)
         choices = getattr(response, "choices", ())
         if conversation and call_type is CallTypes.acompletion and choices:
-            await on_loop(self.calls.keep(conversation, [choices[0].message.model_dump()]))
+            await self.calls.keep(conversation, [choices[0].message.model_dump()])
         return response
 
 

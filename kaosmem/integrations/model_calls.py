@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from functools import wraps
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from kaosmem.arguments import json_text
 from kaosmem.assembly.context import Context
@@ -34,6 +35,7 @@ from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
 
 M = TypeVar("M")
+P = ParamSpec("P")
 T = TypeVar("T")
 Calls = Mapping[str, ToolUseBlock]
 """The calls of a request by their ids, for frameworks whose results name their tools."""
@@ -268,6 +270,18 @@ class ModelCalls(Generic[M]):
 async def on_loop(work: Coroutine[Any, Any, T]) -> T:
     """Run work in the event loop of `SyncSessionMemory`, and wait for it in any other loop."""
     return await asyncio.wrap_future(LOOP.start(lambda: work))
+
+
+def in_loop(
+    method: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return a method that runs by `on_loop`, for hooks that await nothing of their framework."""
+
+    @wraps(method)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await on_loop(method(*args, **kwargs))
+
+    return call
 
 
 def now(work: Coroutine[Any, Any, T]) -> T:

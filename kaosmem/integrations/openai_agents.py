@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from agents import FunctionTool, ModelResponse, RunHooks
 from agents.items import TResponseInputItem
@@ -14,15 +14,13 @@ from kaosmem.formats import messages_apart, parse_message, render_messages
 from kaosmem.integrations.model_calls import (
     ModelCalls,
     conversation_session_id,
-    on_loop,
+    in_loop,
     tool_schema,
 )
 from kaosmem.persistence.storage.places import Location
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
 from kaosmem.types.items import Item
-
-T = TypeVar("T")
 
 _FORMAT = "openai-responses"
 _AS_GIVEN = "openai_agents_items"
@@ -53,26 +51,27 @@ class KaosmemFilter(RunHooks[Any]):
             **{"format": _FORMAT, **options},
         )
 
+    @in_loop
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Pack a request."""
-        tools = [tool for tool in data.agent.tools if isinstance(tool, FunctionTool)]
-        packed = await on_loop(
-            self.calls.request(
-                self._named(data.context),
-                data.model_data.input,
-                system=data.model_data.instructions or "",
-                tools=[
-                    tool_schema(tool.name, tool.description, tool.params_json_schema)
-                    for tool in tools
-                ],
-                agent=data.agent.name,
-            )
+        tools = [
+            tool_schema(tool.name, tool.description, tool.params_json_schema)
+            for tool in data.agent.tools
+            if isinstance(tool, FunctionTool)
+        ]
+        packed = await self.calls.request(
+            self._named(data.context),
+            data.model_data.input,
+            system=data.model_data.instructions or "",
+            tools=tools,
+            agent=data.agent.name,
         )
         return ModelInputData(input=packed.messages, instructions=packed.system or None)
 
+    @in_loop
     async def on_llm_end(self, context: Any, agent: Any, response: ModelResponse) -> None:
         """Keep a reply."""
-        await on_loop(self.calls.keep(self._named(context.context), response.to_input_items()))
+        await self.calls.keep(self._named(context.context), response.to_input_items())
 
     def _named(self, context: Any) -> str:
         named = self.conversation
@@ -105,58 +104,46 @@ class KaosmemSession:
         self._id = conversation_session_id(conversation, _ID_REMEDY)
         self._sessions = Sessions(location, **options)
 
+    @in_loop
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the live items in their order.
 
         Args:
             limit: The number of newest items. None: the limit of the settings, or all.
         """
-        items = await self._in_turn(_all_items)
+        items = []
+        async with self._sessions.turn(self._id) as memory:
+            for item in memory["messages"]:
+                items += _items_of(item)
         newest = resolve_session_limit(limit, self.session_settings)
         if newest is None:
             return items
         return items[-newest:] if newest > 0 else []
 
+    @in_loop
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Store items at the end. The items of one reply are one message."""
-        await self._in_turn(lambda memory: _store(memory, items))
+        async with self._sessions.turn(self._id) as memory:
+            _store(memory, items)
 
+    @in_loop
     async def pop_item(self) -> TResponseInputItem | None:
         """Move the newest item to the archive, and return it. None: there is none."""
-        return await self._in_turn(_popped)
+        async with self._sessions.turn(self._id) as memory:
+            newest = next(reversed(memory["messages"]), None)
+            if newest is None:
+                return None
+            *rest, popped = _items_of(newest)
+            memory.remove(newest.id)
+            _store(memory, rest)
+        return popped
 
+    @in_loop
     async def clear_session(self) -> None:
         """Move all items to the archive."""
-        await self._in_turn(_clear)
-
-    async def _in_turn(self, work: Callable[[SessionMemory], T]) -> T:
-        async def run() -> T:
-            async with self._sessions.turn(self._id) as memory:
-                return work(memory)
-
-        return await on_loop(run())
-
-
-def _all_items(memory: SessionMemory) -> list[TResponseInputItem]:
-    found = []
-    for item in memory["messages"]:
-        found += _items_of(item)
-    return found
-
-
-def _popped(memory: SessionMemory) -> TResponseInputItem | None:
-    newest = next(reversed(memory["messages"]), None)
-    if newest is None:
-        return None
-    *rest, popped = _items_of(newest)
-    memory.remove(newest.id)
-    _store(memory, rest)
-    return popped
-
-
-def _clear(memory: SessionMemory) -> None:
-    for item in list(memory["messages"]):
-        memory.remove(item.id)
+        async with self._sessions.turn(self._id) as memory:
+            for item in list(memory["messages"]):
+                memory.remove(item.id)
 
 
 def _store(memory: SessionMemory, items: list[TResponseInputItem]) -> None:
@@ -170,7 +157,5 @@ def _store(memory: SessionMemory, items: list[TResponseInputItem]) -> None:
 
 
 def _items_of(item: Item) -> list[Any]:
-    given = item.metadata.get(_AS_GIVEN)
-    if isinstance(given, list):
-        return list(given)
-    return render_messages([item.message], _FORMAT).messages or []
+    given: Any = item.metadata.get(_AS_GIVEN)
+    return list(given or render_messages([item.message], _FORMAT).messages or [])

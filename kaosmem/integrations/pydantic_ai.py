@@ -10,7 +10,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 
-from kaosmem.integrations.model_calls import Calls, ModelCalls, on_loop, tool_schema, unknown_part
+from kaosmem.integrations.model_calls import Calls, ModelCalls, in_loop, tool_schema, unknown_part
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import ContentBlock
 from kaosmem.types.content import (
@@ -42,6 +42,7 @@ class KaosmemCapability(AbstractCapability[Any]):
             location, read=_read, write=_write, id_remedy=remedy, **options
         )
 
+    @in_loop
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
@@ -54,14 +55,13 @@ class KaosmemCapability(AbstractCapability[Any]):
             for tool in (*parameters.function_tools, *parameters.output_tools)
         ]
         system = "\n\n".join(part.content for part in instructions)
-        packed = await on_loop(
-            self.calls.request(ctx.conversation_id, messages, system=system, tools=tools)
-        )
+        packed = await self.calls.request(ctx.conversation_id, messages, system=system, tools=tools)
         if packed.static:
             prompts.append(ai.SystemPromptPart(packed.static))
         first = [ai.ModelRequest(prompts)] if prompts else []
         return replace(request_context, messages=[*first, *packed.messages])
 
+    @in_loop
     async def after_model_request(
         self,
         ctx: RunContext[Any],
@@ -71,7 +71,7 @@ class KaosmemCapability(AbstractCapability[Any]):
     ) -> ai.ModelResponse:
         """Keep a reply."""
         interrupted = response.state != "complete"
-        await on_loop(self.calls.keep(ctx.conversation_id, [response], interrupted=interrupted))
+        await self.calls.keep(ctx.conversation_id, [response], interrupted=interrupted)
         return response
 
 

@@ -10,7 +10,7 @@ from strands.middleware import InvokeModelStage
 from strands.middleware.stages import InvokeModelContext
 from strands.plugins import Plugin
 
-from kaosmem.integrations.model_calls import ModelCalls, on_loop
+from kaosmem.integrations.model_calls import ModelCalls, in_loop
 from kaosmem.persistence.storage.places import Location
 
 
@@ -38,31 +38,30 @@ class KaosmemPlugin(Plugin):
         agent.add_middleware(InvokeModelStage.Input, self.pack)
         agent.add_hook(self.keep, AfterModelCallEvent)
 
+    @in_loop
     async def pack(self, context: InvokeModelContext) -> InvokeModelContext:
         """Pack a request."""
         given = context.system_prompt
-        packed = await on_loop(
-            self.calls.request(
-                self.conversation or context.agent.session_id,
-                [_said(message) for message in context.messages],
-                system=given if isinstance(given, str) else "",
-                tools=context.tool_specs,
-            )
+        packed = await self.calls.request(
+            self._named(context.agent),
+            list(map(_said, context.messages)),
+            system=given if isinstance(given, str) else "",
+            tools=context.tool_specs,
         )
         prompt = packed.system if isinstance(given, str | None) else given
         return context.replace(messages=packed.messages, system_prompt=prompt)
 
+    @in_loop
     async def keep(self, event: AfterModelCallEvent) -> None:
         """Keep a reply."""
         response = event.stop_response
         if response is not None and not event.retry:
-            await on_loop(
-                self.calls.keep(
-                    self.conversation or event.agent.session_id,
-                    [_said(response.message)],
-                    interrupted=response.stop_reason == "cancelled",
-                )
-            )
+            interrupted = response.stop_reason == "cancelled"
+            said = [_said(response.message)]
+            await self.calls.keep(self._named(event.agent), said, interrupted=interrupted)
+
+    def _named(self, agent: Any) -> Any:
+        return self.conversation or agent.session_id
 
 
 def _said(message: Any) -> dict[str, Any]:

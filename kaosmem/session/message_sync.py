@@ -3,6 +3,9 @@
 Frameworks hand over the whole conversation at each call, often rebuilt and without ids. Messages
 are compared by their content. The newest live items of the section are looked for in the list, from
 the end, so that a call costs what is new, not the length of the list.
+
+There is no chain of hashes. Its first rewritten or shortened message would change the digests of all
+later ones, and a stored digest outlives the message that was forgotten.
 """
 
 from __future__ import annotations
