@@ -11,7 +11,6 @@ export const session = read('session')
 export const items = read('items')
 Object.values(items).forEach(derive)
 export const turns = session.turns
-const including = new Set(session.including)
 
 // The quotes that a formed memory rests on, and the relationship that an item of a graph is.
 function derive(item) {
@@ -50,12 +49,11 @@ export function rowsOf(number) {
   const decided = new Map()
   for (const row of data.decisions || []) decided.set(row[0], rowOf(row, data.signals))
   // A window may show items that have left their section since: they stand before the others.
-  const listed = new Set((data.shown || []).map(([id]) => id))
-  const earlier = [...decided.values()].filter(row => including.has(row.reason) && !listed.has(row.id)).map(row => [row.id, null])
+  const earlier = (data.earlier || []).map(id => [id, null])
   const shown = [...earlier, ...(data.shown || [])].map(([id, digest], place) => {
     const item = itemOf(id, digest)
     const row = decided.get(id) || { id, section: item ? item.section : '', reason: 'visible', signals: {} }
-    return { ...row, item, place: place + 1, included: true }
+    return { ...row, item, place: place + 1, included: true, isEarlier: place < earlier.length }
   })
   const ids = new Set(shown.map(row => row.id))
   const out = [...decided.values()].filter(row => !ids.has(row.id)).map(row => ({ ...row, item: itemOf(row.id) }))
@@ -155,8 +153,8 @@ function messageOf(message, own) {
 
 // What came, went, was replaced by a newer version, or moved between two turns.
 export function difference(from, to) {
-  const before = rowsOf(from).shown
-  const after = rowsOf(to).shown
+  const before = rowsOf(from).shown.filter(row => !row.isEarlier)
+  const after = rowsOf(to).shown.filter(row => !row.isEarlier)
   const old = new Map(before.map((row, place) => [row.id, place]))
   const now = new Set(after.map(row => row.id))
   const came = after.filter(row => !old.has(row.id))

@@ -66,10 +66,10 @@ function Chart({ place, go }) {
           return (
             <g key={at}>
               {current && <rect class="current" x={column * wide} y="0" width={wide} height="150" />}
-              {Object.entries(turn.sections).map(([name, [used]]) => {
+              {[...Object.entries(turn.sections), ['', [turn.frame]]].map(([name, [used]]) => {
                 const tall = (130 * used) / most
                 top -= tall
-                return <rect key={name} x={column * wide + 0.08 * wide} y={top} width={0.84 * wide} height={tall} fill={colorOf(name)} />
+                return <rect key={name} class={name ? '' : 'frame'} x={column * wide + 0.08 * wide} y={top} width={0.84 * wide} height={tall} fill={name ? colorOf(name) : undefined} />
               })}
               {turn.prefix_tokens > 0 && <line class="prefix-line" x1={column * wide} x2={(column + 1) * wide} y1={140 - (130 * turn.prefix_tokens) / most} y2={140 - (130 * turn.prefix_tokens) / most} />}
               {rebased && <rect class="rebase-mark" x={column * wide} y="142" width={Math.max(1.5, 0.84 * wide)} height="6" />}
@@ -77,7 +77,7 @@ function Chart({ place, go }) {
           )
         })}
       </svg>
-      <figcaption class="quiet">Tokens by section{step > 1 && `, the largest of ${step} turns a column`}. The line is the cached prefix; marks below are rebases. Click to go to a turn.</figcaption>
+      <figcaption class="quiet">Tokens by section and of the layout{step > 1 && `, the largest of ${step} turns a column`}. The line is the cached prefix; marks below are rebases. Click to go to a turn.</figcaption>
     </figure>
   )
 }

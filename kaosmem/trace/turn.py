@@ -270,6 +270,7 @@ class Assembly:
             "query": context.query,
             "confidence": context.confidence,
             "shown": [[item.id, digest(item)] for item in context.items],
+            "earlier": [item_id for item_id in self.visible if item_id not in shown],
             "signals": names,
             "decisions": _decisions(context, names),
             "reports": {name: [*astuple(each)] for name, each in context.sources.items()},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kaosmem.assembly.why import IN, MEANINGS
+from kaosmem.assembly.why import MEANINGS
 from kaosmem.formats.text import source_label
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.tracing import Replay
@@ -50,7 +50,6 @@ def page_data(session: OpenSession, *, is_live: bool = False) -> PageData:
         "id": session.session_id,
         "sections": [name for name, _ in session.roster.all_sections()],
         "reasons": dict(MEANINGS),
-        "including": sorted(IN),
         "live": is_live,
         "turns": lines,
     }

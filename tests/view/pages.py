@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kaosmem import SessionMemory
-from kaosmem.assembly.why import IN, MEANINGS
+from kaosmem.assembly.why import MEANINGS
 from kaosmem.view.data import PageData, page_data
 from kaosmem.view.page import html_page
 
@@ -114,7 +114,6 @@ def many_turns(turns: int, offered: int) -> PageData:
         "id": "many",
         "sections": ["documents"],
         "reasons": dict(MEANINGS),
-        "including": sorted(IN),
         "live": False,
         "turns": lines,
     }
