@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
-from kaosmem.assembly.allocation import items_of
 from kaosmem.errors import WindowTooSmallError
-from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens import count_content
@@ -20,10 +19,8 @@ from kaosmem.types.items import Item
 
 P = TypeVar("P")
 
-# A limit is looked for until it is known to this share of itself, a text's length in so many
-# counts.
-_PRECISION = 64
 _COUNTS = 4
+"""A text is counted so many times at most, to find where to cut it."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +35,8 @@ class Shortener:
     """Shortens the texts that must be shown until they can be packed.
 
     Of a section that is too large for its own budget its texts alone are cut, else those of all
-    sections: in each case to one length, about the greatest that fits. Static sections stay as they
-    are: half a system prompt may say the opposite of the whole.
+    sections: in each case to one length, the greatest that fits. Static sections stay as they are:
+    half a system prompt may say the opposite of the whole.
     """
 
     def __init__(
@@ -61,71 +58,61 @@ class Shortener:
             pack: Raises WindowTooSmallError for more than fits. Raises it too where not even the
                 shortest would do.
         """
-        limits = {name: self._longest(name) for name in self._cuttable}
+        limits: dict[str, int] = {}
         while True:
             try:
                 return pack(self._cut(limits))
             except WindowTooSmallError as error:
                 own = [name for name in self._cuttable if error.need.keys() == {name}]
-                limits |= self._limits(own or self._cuttable, limits, pack, error)
+                limits = self._lowered(own or self._cuttable, limits, pack, error)
 
-    def _limits(
+    def _lowered(
         self,
         names: Sequence[str],
         limits: Mapping[str, int],
         pack: Callable[[Shortened], object],
         error: WindowTooSmallError,
     ) -> dict[str, int]:
-        """Return a common limit for these sections, about the greatest without this error.
+        """Return limits with the greatest common one for these sections without this error.
 
         Raises it where none is.
         """
 
-        def lowered(limit: int) -> dict[str, int]:
-            return {name: min(limit, limits[name]) for name in names}
+        def with_limit(limit: int) -> dict[str, int]:
+            return {**limits, **{name: min(limit, limits.get(name, limit)) for name in names}}
 
-        def remains(limit: int) -> bool:
+        def is_too_long(limit: int) -> bool:
             try:
-                pack(self._cut({**limits, **lowered(limit)}))
+                pack(self._cut(with_limit(limit)))
             except WindowTooSmallError as other:
                 return other.need.keys() == error.need.keys()
             return False
 
-        fits = 0
-        too_long = max((limits[name] for name in names), default=0)
-        if not too_long or remains(0):
+        longest = 0
+        for name in names:
+            for unit in self._proposals[name].candidates:
+                if unit.must:
+                    longest = max(longest, *(item.tokens for item in unit.items))
+        too_long = bisect_left(range(longest), True, key=is_too_long)
+        if not too_long:
             raise error
-        while too_long - fits > 1 + fits // _PRECISION:
-            middle = (fits + too_long) // 2
-            if remains(middle):
-                too_long = middle
-            else:
-                fits = middle
-        return lowered(fits)
-
-    def _longest(self, name: str) -> int:
-        required = items_of(unit for unit in self._proposals[name].candidates if unit.must)
-        return max((item.tokens for item in required), default=0)
+        return with_limit(too_long - 1)
 
     def _cut(self, limits: Mapping[str, int]) -> Shortened:
         """Return proposals in which no required text is longer than its section's limit."""
         cut = dict(self._proposals)
-        ids = set()
+        ids: set[str] = set()
         for name, limit in limits.items():
-            proposal = self._proposals[name]
-            units = [self._unit(unit, limit) for unit in proposal.candidates]
-            cut[name] = replace(proposal, candidates=tuple(units))
-            before = items_of(proposal.candidates)
-            for was, item in zip(before, items_of(units), strict=True):
-                if was is not item:
-                    ids.add(item.id)
+            units = []
+            for unit in self._proposals[name].candidates:
+                if unit.must:
+                    items = tuple(self._item(item, limit) for item in unit.items)
+                    pairs = zip(items, unit.items, strict=True)
+                    ids.update(item.id for item, whole in pairs if item is not whole)
+                    unit = unit._replace(items=items, tokens=sum(item.tokens for item in items))
+                units.append(unit)
+            cut[name] = replace(self._proposals[name], candidates=tuple(units))
         return Shortened(cut, frozenset(ids))
-
-    def _unit(self, unit: Candidate, limit: int) -> Candidate:
-        if not unit.must or all(item.tokens <= limit for item in unit.items):
-            return unit
-        items = tuple(self._item(item, limit) for item in unit.items)
-        return unit._replace(items=items, tokens=sum(item.tokens for item in items))
 
     def _item(self, item: Item, limit: int) -> Item:
         """Return a copy in about `limit` tokens; the item itself where cutting gains nothing."""
@@ -133,11 +120,9 @@ class Shortener:
             return item
         if isinstance(item.content, str):
             text = self._text(item.content, item.tokens, limit, item.id)
-            return (
-                item
-                if text is item.content
-                else replace(item, content=text, tokens=self._counter(text))
-            )
+            if text is item.content:
+                return item
+            return replace(item, content=text, tokens=self._counter(text))
         sizes = self._sizes(item.content)
         room = max(0, limit - (item.tokens - sum(sizes)))
         blocks = tuple(
