@@ -1,15 +1,28 @@
-"""Times that a question speaks of: days and periods relative to its own day, dates, and words such as "before"."""
+"""Times that a question speaks of: days relative to its own, dates, and words such as "before".
+
+The words of a language stand in `time_words/LANGUAGE.toml`. A file has these tables:
+
+- `previous`, `first`, `ever` and `months` are the lists of `PastWords`.
+- `periods` has phrases by the period that they mean. `"week 1"` is the week before this one,
+  `"week #"` the week as many before as the phrase says in place of `#`, `"weeks #"` all days since
+  so many weeks. `"monday 0"` is the newest Monday up to today, `"monday 1"` the newest one before
+  today.
+- `numbers` has the words that may stand in place of `#`, beside digits.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, time, timedelta
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.resources import files
+from itertools import chain
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.scripts import MARKS, fold_script
@@ -19,62 +32,60 @@ from kaosmem.types.versions import Version
 
 T = TypeVar("T")
 
-# Of each unit, phrases by how many of it ago they mean; `#` is any number.
-_PERIOD_TABLE = """
-day 0: heute. day 1: gestern. day 2: vorgestern. day #: vor # tagen.
-week 0: diese woche, in dieser woche. week 1: letzte woche, vorige woche, vor einer woche. week #: vor # wochen.
-month 0: diesen monat, in diesem monat. month 1: letzten monat, vorigen monat, vor einem monat. month #: vor # monaten.
-year 0: dieses jahr, in diesem jahr. year 1: letztes jahr, voriges jahr, vor einem jahr. year #: vor # jahren.
-day 0: сегодня. day 1: вчера. day 2: позавчера. day #: # день назад, # дня назад, # дней назад.
-week 0: на этой неделе. week 1: на прошлой неделе, неделю назад. week #: # недели назад, # недель назад.
-month 0: в этом месяце. month 1: в прошлом месяце, месяц назад. month #: # месяца назад, # месяцев назад.
-year 0: в этом году. year 1: в прошлом году, год назад. year #: # года назад, # лет назад.
-day 0: σήμερα. day 1: χθες, χτες, εχθές. day 2: προχθές, προχτές. day #: πριν # μέρες, πριν από # μέρες.
-week 0: αυτή την εβδομάδα. week 1: την προηγούμενη εβδομάδα, την περασμένη εβδομάδα.
-week #: πριν # εβδομάδες, πριν από # εβδομάδες.
-month 0: αυτόν τον μήνα. month 1: τον προηγούμενο μήνα, τον περασμένο μήνα. month #: πριν # μήνες, πριν από # μήνες.
-year 0: φέτος. year 1: πέρυσι, πέρσι. year #: πριν # χρόνια, πριν από # χρόνια.
-day 0: اليوم. day 1: أمس, امس, بالأمس. day 2: أول أمس, اول امس. day #: قبل # أيام, قبل # يوما, منذ # أيام, منذ # يوما.
-week 0: هذا الأسبوع. week 1: الأسبوع الماضي. week #: قبل # أسابيع, منذ # أسابيع.
-month 0: هذا الشهر. month 1: الشهر الماضي. month #: قبل # أشهر, منذ # أشهر.
-year 0: هذا العام, هذه السنة. year 1: العام الماضي, السنة الماضية. year #: قبل # سنوات, منذ # سنوات.
-day 0: आज. day 1: कल. day 2: परसों. day #: # दिन पहले.
-week 0: इस सप्ताह, इस हफ्ते. week 1: पिछले सप्ताह, पिछले हफ्ते. week #: # सप्ताह पहले, # हफ्ते पहले.
-month 0: इस महीने. month 1: पिछले महीने. month #: # महीने पहले.
-year 0: इस साल, इस वर्ष. year 1: पिछले साल, पिछले वर्ष. year #: # साल पहले, # वर्ष पहले.
-"""
-
-
-def _period_words() -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield each phrase of the table, with the unit and how many of it ago it means."""
-    for entry in filter(None, map(str.strip, _PERIOD_TABLE.replace("\n", " ").split("."))):
-        meaning, _, phrases = entry.partition(":")
-        unit, ago = meaning.split()
-        yield from ((phrase.strip().casefold(), (unit, ago)) for phrase in phrases.split(","))
-
-
-_PERIOD_WORDS = dict(_period_words())
-
-_NUMBERS = "a|an|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-_NUMBER_OF = {"a": 1, "an": 1} | {word: n for n, word in enumerate(_NUMBERS.split("|")[2:], 1)}
-_WEEKDAYS = "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"
-_PATTERN = re.compile(
-    rf"\b(?:(?P<today>today|tonight|this (?:morning|afternoon|evening))"
-    rf"|(?P<before>the day before yesterday)|(?P<yesterday>yesterday|last night)"
-    rf"|(?P<count>\d{{1,4}}|{_NUMBERS}|couple of) (?P<unit>day|week|month|year)s? ago"
-    rf"|(?:last|past|previous) (?P<span>\d{{1,4}}|{_NUMBERS}|couple of) "
-    r"(?P<of>day|week|month|year)s"
-    rf"|(?P<which>this|last|previous) (?P<period>week|month|year)"
-    rf"|(?P<on>on|this|last) (?P<weekday>{'|'.join(_WEEKDAYS)}))\b",
-    re.IGNORECASE | re.ASCII,
-)
 _SENTENCE_END = re.compile(r"(?<=[.?!؟])\s+")
-_IN_WORDS = "|".join(
-    r"\s+".join(re.escape(part) for part in phrase.split()).replace(r"\#", r"\d{1,4}")
-    for phrase in sorted(_PERIOD_WORDS, key=len, reverse=True)
-)
-_OTHER_LANGUAGES = re.compile(rf"(?<![\w{MARKS}])(?:{_IN_WORDS})(?![\w{MARKS}])", re.IGNORECASE)
-_DAYS_OF = {"day": 1, "week": 7, "month": 30, "year": 365}
+_DAYS_OF = {"days": 1, "weeks": 7, "months": 30, "years": 365}
+_NEVER = "(?!)"
+"""A pattern that matches nothing."""
+_WEEKDAYS = "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"
+
+
+@cache
+def _time_words() -> dict[str, dict[str, Any]]:
+    """Return the tables of each language."""
+    found = {}
+    for file in files("kaosmem.language").joinpath("time_words").iterdir():
+        name, _, ending = file.name.partition(".")
+        if ending == "toml":
+            found[name] = tomllib.loads(file.read_text("utf-8"))
+    return dict(sorted(found.items()))
+
+
+class _Phrases:
+    """The phrases for periods in all languages.
+
+    Attributes:
+        pattern: Matches any of them.
+    """
+
+    def __init__(self, languages: Iterable[Mapping[str, Any]]) -> None:
+        self._meanings: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+        forms: dict[str, str] = {}
+        for words in languages:
+            numbers = words.get("numbers", {})
+            self._numbers |= numbers
+            number = "|".join([r"\d{1,4}", *numbers])
+            for meaning, phrases in words["periods"].items():
+                self._meanings |= dict.fromkeys(map(str.casefold, phrases), meaning)
+                forms |= {each: _pattern(each).replace(r"\#", f"(?:{number})") for each in phrases}
+        self._number = re.compile("|".join([r"\d+", *map(r"\b{}\b".format, self._numbers)]))
+        longest_first = [forms[phrase] for phrase in sorted(forms, key=len, reverse=True)]
+        self.pattern = re.compile(_whole("|".join(longest_first)), re.IGNORECASE)
+
+    def period(self, phrase: str, today: date) -> Period:
+        """Return the days that a phrase means. Raises OverflowError for days before the year 1."""
+        plain = " ".join(phrase.casefold().split())
+        number = self._number.search(plain)
+        meaning = self._meanings.get(plain) or self._meanings[self._number.sub("#", plain)]
+        unit, ago = meaning.split()
+        if ago == "#" and number:
+            ago = str(self._numbers.get(number[0], number[0]))
+        return _calendar_period(unit, today, int(ago))
+
+
+@cache
+def _phrases() -> _Phrases:
+    return _Phrases(_time_words().values())
 
 
 class Period(NamedTuple):
@@ -91,30 +102,27 @@ class Period(NamedTuple):
 def periods_in(text: str, clock: Callable[[], datetime]) -> tuple[Period, ...]:
     """Return the periods that a text asks for by words such as "last week", each once.
 
-    It understands English and the phrases of `_PERIOD_TABLE`.
-
     If a sentence of the text is a question, the other sentences do not count: they often tell
-    something by the way. The clock says which day is today.
+    something by the way.
+
+    Args:
+        clock: Says which day is today.
     """
-    questions = " ".join(
-        each for each in _SENTENCE_END.split(text) if each.rstrip().endswith(("?", "؟"))
-    )
-    asked = questions or text
-    phrases = [*_PATTERN.finditer(asked)]
-    others = _OTHER_LANGUAGES.findall(asked)
-    if not phrases and not others:
+    questions = [each for each in _SENTENCE_END.split(text) if each.rstrip().endswith(("?", "؟"))]
+    phrases = _phrases().pattern.findall(" ".join(questions) or text)
+    if not phrases:
         return ()
     today = clock().date()
-    found = list[Period]()
-    with suppress(OverflowError):  # before the year 1
-        found += (_stated(match, today) for match in phrases)
-        found += (_meant(phrase, today) for phrase in others)
+    found: list[Period] = []
+    for phrase in phrases:
+        with suppress(OverflowError):
+            found.append(_phrases().period(phrase, today))
     return tuple(dict.fromkeys(found))
 
 
 def without_periods(text: str) -> str:
     """Return a text without the words for the periods that it speaks of."""
-    return _OTHER_LANGUAGES.sub(" ", _PATTERN.sub(" ", text))
+    return _phrases().pattern.sub(" ", text)
 
 
 def day_of(item: Item) -> date:
@@ -122,57 +130,27 @@ def day_of(item: Item) -> date:
     return (item.timestamp or item.created_at).date()
 
 
-def _stated(match: re.Match[str], today: date) -> Period:
-    """Return the days that an expression means. Raises OverflowError."""
-    found = {name: (text or "").lower() for name, text in match.groupdict().items()}
-    if found["today"]:
-        return Period(today, today)
-    if found["yesterday"] or found["before"]:
-        return _day(today, 2 if found["before"] else 1)
-    if found["unit"]:
-        return _calendar_period(found["unit"], today, _number(found["count"]))
-    if found["of"]:
-        days = min(_number(found["span"]) * _DAYS_OF[found["of"]], today.toordinal() - 1)
+def _calendar_period(unit: str, today: date, ago: int) -> Period:
+    """Return the day, week from Monday, month or year that was `ago` of them ago.
+
+    Raises OverflowError for days before the year 1.
+    """
+    if unit in _DAYS_OF:
+        days = min(ago * _DAYS_OF[unit], today.toordinal() - 1)
         return Period(today - timedelta(days=days), today)
-    if found["period"]:
-        return _calendar_period(found["period"], today, 0 if found["which"] == "this" else 1)
-    back = (today.weekday() - _WEEKDAYS.index(found["weekday"])) % 7
-    return _day(today, 7 if found["on"] == "last" and back == 0 else back)
-
-
-def _meant(phrase: str, today: date) -> Period:
-    """Return the days that a phrase of `_PERIOD_TABLE` means. Raises OverflowError."""
-    number = re.search(r"\d+", phrase)
-    unit, ago = _PERIOD_WORDS[re.sub(r"\d+", "#", " ".join(phrase.casefold().split()))]
-    return _calendar_period(unit, today, int(number.group() if number else ago))
-
-
-def _day(today: date, ago: int) -> Period:
+    if unit == "week":
+        first = today - timedelta(days=today.weekday() + 7 * ago)
+        return Period(first, first + timedelta(days=6))
+    if unit == "month":
+        return Period(_month(today, ago), _month(today, ago - 1) - timedelta(days=1))
+    if unit == "year":
+        first = _month(today.replace(month=1), 12 * ago)
+        return Period(first, first.replace(month=12, day=31))
+    if unit in _WEEKDAYS:
+        back = (today.weekday() - _WEEKDAYS.index(unit)) % 7
+        ago = 7 if ago and back == 0 else back
     day = today - timedelta(days=ago)
     return Period(day, day)
-
-
-def _number(word: str) -> int:
-    return int(word) if word.isdigit() else _NUMBER_OF.get(word, 2)  # a couple
-
-
-def _calendar_period(unit: str, today: date, ago: int) -> Period:
-    """Return the day, week from Monday, month or year that was `ago` of them ago."""
-    match unit:
-        case "day":
-            return _day(today, ago)
-        case "week":
-            first = today - timedelta(days=today.weekday() + 7 * ago)
-            last = first + timedelta(days=6)
-        case "month":
-            first = _month(today, ago)
-            after = _month(today, ago - 1)
-            last = after - timedelta(days=1)
-        case _:
-            first = _month(today.replace(month=1), 12 * ago)
-            last = _month(today.replace(month=12), 12 * ago)
-            last = last.replace(day=31)
-    return Period(first, last)
 
 
 def _month(today: date, ago: int) -> date:
@@ -220,81 +198,6 @@ class PastWords:
             raise InvalidArgumentError(
                 f"there are {len(self.months)} months; give the names of all 12, or none"
             )
-
-
-ENGLISH = PastWords(
-    previous=(
-        "before", "previous*", "prior", "former", "formerly", "earlier", "used to", "until", "till", "no longer",
-        "anymore", "any more", "back then", "at that time", "at the time", "in the past", "old", "replace*",
-    ),
-    first=(
-        "at first", "original*", "initial", "initially", "in the beginning", "at the beginning", "to begin with",
-        "at the start", "the very first",
-    ),
-    ever=("ever", "always", "history", "over time", "at any time", "changed", "changes"),
-    months=(
-        "january|jan", "february|feb", "march|mar", "april|apr", "may", "june|jun", "july|jul", "august|aug",
-        "september|sept|sep", "october|oct", "november|nov", "december|dec",
-    ),
-)  # fmt: skip
-GERMAN = PastWords(
-    previous=(
-        "früher*", "vorher", "vorherig*", "zuvor", "davor", "ehemal*", "damals", "damalig*", "bisher", "bisherig*",
-        "bislang", "nicht mehr",
-    ),
-    first=("ursprünglich*", "zuerst", "anfangs", "am anfang", "zu beginn"),
-    ever=("jemals", "immer", "geändert", "im laufe der zeit"),
-    months=(
-        "januar|jänner", "februar", "märz", "april", "mai", "juni", "juli", "august", "september", "oktober",
-        "november", "dezember",
-    ),
-)  # fmt: skip
-RUSSIAN = PastWords(
-    previous=(
-        "раньше", "ранее", "прежде", "прежн*", "до этого", "до того", "предыдущ*", "бывш*", "тогда", "прошл*",
-        "больше не", "уже не", "пока не", "старый", "старая", "старое", "старого", "старой", "старую", "старым",
-    ),
-    first=("сначала", "вначале", "поначалу", "в начале", "первоначальн*", "изначальн*"),
-    ever=("когда-либо", "когда-нибудь", "всегда", "за все время", "истори*", "менял*", "изменил*"),
-    months=(
-        "январ*", "феврал*", "март*", "апрел*", "май|мая|мае", "июн*", "июл*", "август*", "сентябр*", "октябр*",
-        "ноябр*", "декабр*",
-    ),
-)  # fmt: skip
-GREEK = PastWords(
-    previous=(
-        "πριν", "προηγουμεν*", "πρωην", "παλια", "παλιο", "παλιος", "παλιοτερ*", "παλαιοτερ*", "νωριτερα", "τοτε",
-        "μεχρι", "εως", "ωσπου", "πια", "στο παρελθον",
-    ),
-    first=("αρχικ*", "στην αρχη", "πρωτα"),
-    ever=("ποτέ", "παντα", "ιστορικο", "αλλαξ*"),
-    months=(
-        "ιανουαρι*", "φεβρουαρι*", "μαρτι*", "απριλι*", "μαι*", "ιουνι*", "ιουλι*", "αυγουστ*", "σεπτεμβρι*",
-        "οκτωβρι*", "νοεμβρι*", "δεκεμβρι*",
-    ),
-)  # fmt: skip
-ARABIC = PastWords(
-    previous=(
-        "قبل", "*سابق*", "في الماضي", "حتي", "لم يعد", "لم تعد", "*قديم*", "كان", "كانت", "حينها", "انذاك",
-    ),
-    first=("في البدايه", "في الاصل", "اصلا", "*اصلي*", "اول مره"),
-    ever=("ابدا", "يوما", "قط", "علي الاطلاق", "دائما", "تغير*"),
-    months=(
-        "يناير", "فبراير", "مارس", "ابريل", "مايو", "يونيو", "يوليو", "اغسطس", "سبتمبر", "اكتوبر", "نوفمبر", "ديسمبر",
-    ),
-)  # fmt: skip
-HINDI = PastWords(
-    previous=(
-        "पहले", "पिछल*", "पूर्व", "भूतपूर्व", "पुरान*", "तब", "तक", "अब नहीं", "करता था", "करते थे", "करती थी", "रहता था",
-        "रहते थे", "रहती थी",
-    ),
-    first=("शुरू में", "शुरुआत में", "आरंभ में", "मूल", "मूलत*"),
-    ever=("कभी", "हमेशा", "इतिहास", "बदल*"),
-    months=(
-        "जनवरी", "फरवरी", "मार्च", "अप्रैल", "मई", "जून", "जुलाई", "अगस्त", "सितंबर|सितम्बर", "अक्टूबर|अक्तूबर",
-        "नवंबर|नवम्बर", "दिसंबर|दिसम्बर",
-    ),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,78 +273,61 @@ class PastCues:
             periods: The question's "last week" and the like as days.
         """
         raw = text.casefold()
-        folded = _folded(raw)
-        both = raw if folded == raw else f"{raw}\n{folded}"
+        both = f"{raw}\n{_folded(raw)}"
         which = frozenset(each for each, pattern in self._patterns.items() if pattern.search(both))
-        found = dict.fromkeys((*periods, *self._dates(folded)))
+        found = dict.fromkeys((*periods, *self.dates(text)))
         return PastQuestion(which, tuple(found)) if which or found else None
-
-    @cached_property
-    def _patterns(self) -> dict[str, re.Pattern[str]]:
-        found: dict[str, re.Pattern[str]] = {}
-        for which in ("previous", "first", "ever"):
-            words = dict.fromkeys(
-                word for each in self.languages.values() for word in getattr(each, which)
-            )
-            if words:
-                found[which] = re.compile(_whole("|".join(map(_pattern, words))))
-        return found
-
-    @cached_property
-    def _months(self) -> tuple[re.Pattern[str], ...]:
-        """One pattern for each month, in all languages."""
-        named = [each.months for each in self.languages.values() if each.months]
-        return tuple(
-            re.compile(
-                "|".join(_pattern(form) for months in named for form in months[number].split("|"))
-            )
-            for number in range(12 if named else 0)
-        )
-
-    @cached_property
-    def _date(self) -> re.Pattern[str]:
-        year = r"(?P<{}>(?:19|20)\d\d)"
-        dates = [rf"{year.format('iso')}-(?P<iso_month>\d\d)(?:-(?P<iso_day>\d\d))?"]
-        if self._months:
-            month = "(?P<{}>" + "|".join(each.pattern for each in self._months) + ")"
-            of = r"[\s,]+(?:of\s+)?"
-            day = r"(?P<{}>\d{{1,2}})(?:st|nd|rd|th|\.)?"
-            dates += [
-                rf"{day.format('day')}{of}{month.format('month')}{of}{year.format('year')}",
-                rf"{month.format('month_')}\s+{day.format('day_')}[\s,]+{year.format('year_')}",
-                rf"{month.format('name')}{of}{year.format('of')}",
-            ]
-        return re.compile(_whole("|".join((*dates, year.format("alone")))))
 
     def dates(self, text: str) -> Iterable[Period]:
         """Yield the days, months and years that a text names."""
-        return self._dates(_folded(text.casefold()))
-
-    def _dates(self, folded: str) -> Iterable[Period]:
-        for match in self._date.finditer(folded):
-            part = match.groupdict()
-            stated = part["iso"] or part["alone"]
-            year = int(stated or part.get("year") or part.get("year_") or part["of"])
-            name = part.get("month") or part.get("month_") or part.get("name")
-            month = self._number_of(name) if name else int(part["iso_month"] or 0)
-            day = int(part["iso_day"] or part.get("day") or part.get("day_") or 0)
-            if period := _period(year, month, day):
+        for match in self._date.finditer(_folded(text.casefold())):
+            month = int(match["digits"] or 0)
+            for number, pattern in enumerate(self._months, 1):
+                if match["name"] and re.fullmatch(pattern, match["name"]):
+                    month = number
+            year = int(match["year"] or match["iso"])
+            day = int(match["day"] or match["iso_day"] or match["day_after"] or 0)
+            period = _period(year, month, day)
+            if period is not None:
                 yield period
 
-    def _number_of(self, name: str) -> int:
-        return next(number for number, each in enumerate(self._months, 1) if each.fullmatch(name))
+    @cached_property
+    def _patterns(self) -> dict[str, re.Pattern[str]]:
+        found = {}
+        for which in ("previous", "first", "ever"):
+            words = [map(_pattern, getattr(each, which)) for each in self.languages.values()]
+            found[which] = re.compile(_whole("|".join(chain.from_iterable(words)) or _NEVER))
+        return found
+
+    @cached_property
+    def _months(self) -> list[str]:
+        """One pattern for each month, in all languages."""
+        named = [each.months for each in self.languages.values() if each.months]
+        months = ["|".join(forms).split("|") for forms in zip(*named, strict=True)]
+        return ["|".join(map(_pattern, forms)) for forms in months]
+
+    @cached_property
+    def _date(self) -> re.Pattern[str]:
+        """The pattern of dates in digits, of years, and of dates and years with a month's name."""
+        year = r"(?:19|20)\d\d"
+        of = r"[\s,]+(?:of\s+)?"
+        suffix = r"(?:st|nd|rd|th|\.)?"
+        name = "|".join(self._months) or _NEVER
+        in_digits = rf"(?P<iso>{year})(?:-(?P<digits>\d\d)(?:-(?P<iso_day>\d\d))?)?"
+        in_words = (
+            rf"(?:(?P<day>\d{{1,2}}){suffix}{of})?(?P<name>{name})"
+            rf"(?:\s+(?P<day_after>\d{{1,2}}){suffix})?{of}(?P<year>{year})"
+        )
+        return re.compile(_whole(f"{in_digits}|{in_words}"))
 
 
+_LISTS = tuple(each.name for each in fields(PastWords))
 PAST_CUES = PastCues(
     MappingProxyType(
         {
-            "english": ENGLISH,
-            "german": GERMAN,
-            "russian": RUSSIAN,
-            "greek": GREEK,
-            "arabic": ARABIC,
-            "hindi": HINDI,
-        },
+            language: PastWords(*map(words.__getitem__, _LISTS))
+            for language, words in _time_words().items()
+        }
     )
 )
 """The cues of the languages whose stop words kaosmem knows."""
