@@ -119,9 +119,6 @@ _OPENERS = frozenset(_NO_NAMES.split())
 """Words that begin a sentence and are no names."""
 
 
-_FIRST_PERSON = frozenset(("I", "I'd", "I'll", "I'm", "I've", "I’d", "I’ll", "I’m", "I’ve"))
-
-
 class Statement(NamedTuple):
     """The words of a subject and the value that a text gives it, or a whole sentence.
 
@@ -185,26 +182,10 @@ def are_of_one_subject(one: Statement, other: Statement) -> bool:
     """Return whether two statements that share the words of a subject are about the same thing."""
     if one.marks - other.marks and other.marks - one.marks:
         return False
-    return not (_is_exchanged(one, other) or _is_of_another_kind(one, other))
+    return not _is_exchanged(one, other)
 
 
 register_memo(are_of_one_subject.cache_clear)
-
-
-def _is_of_another_kind(one: Statement, other: Statement) -> bool:
-    """Return whether the subjects end alike with another word before: method and class names."""
-    if one.is_whole or other.is_whole:
-        return False
-    start, end = _shared_ends(one.before, other.before)
-    if end == 0 or start + end >= min(len(one.before), len(other.before)):
-        return False
-    same = one.before[-end]
-    if same in STOP_WORDS or same in _IS:
-        return False
-    kinds = [frozenset(_terms(each.before[-1 - end])) for each in (one, other)]
-    if not all(kinds) or not _OPENERS.isdisjoint((one.before[-1 - end], other.before[-1 - end])):
-        return False
-    return kinds[0].isdisjoint(other.words) and kinds[1].isdisjoint(one.words)
 
 
 def _is_exchanged(one: Statement, other: Statement) -> bool:
@@ -222,7 +203,7 @@ def _is_exchanged(one: Statement, other: Statement) -> bool:
         return len(mine) == len(theirs) == 1 and _are_names(one, other)
     if one.is_whole and not _IS.intersection(one.before[least - end :]):
         return False
-    return end > 0 and _say_something(mine) and _say_something(theirs)
+    return end > 0
 
 
 def _are_names(one: Statement, other: Statement) -> bool:
@@ -279,7 +260,7 @@ def _tokens(sentence: str) -> list[_Token]:
         bare = chunk.strip(_AROUND)
         text = _POSSESSIVE.sub("", bare.casefold())
         is_value = _VALUE.search(chunk) is not None
-        is_name = not begins and not is_value and bare[:1].isupper() and bare not in _FIRST_PERSON
+        is_name = not begins and not is_value and bare[:1].isupper()
         if text:
             before = tokens[-1].text if tokens else ""
             tokens.append(
@@ -445,10 +426,6 @@ def _beside(tokens: Sequence[_Token], place: int, marks: set[str]) -> frozenset[
     rest = tokens[start:]
     after = {token.mark for token in rest if token.is_name and token.text not in _DAYS}
     return frozenset({*marks, *before, *after, *_labelled(rest)})
-
-
-def _say_something(tokens: Sequence[str]) -> bool:
-    return any(token[:1].isdigit() or any(_terms(token)) for token in tokens)
 
 
 def _terms(text: str) -> Iterator[str]:

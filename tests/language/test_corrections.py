@@ -109,6 +109,30 @@ def test_an_identifier_at_the_end_names_another_subject(pattern: str, one: str, 
 
 
 @pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        (
+            "The monthly rent is 900 euros for Anna Smith.",
+            "The monthly rent is 950 euros for Bert Olsen.",
+        ),
+        (
+            "Ticket 3 failed with exit code 5 after 12 seconds.",
+            "Ticket 5 failed with exit code 3 after 20 seconds.",
+        ),
+        (
+            "From now on, end all method names with '_x'.",
+            "Great! Please end all class names with '_md' instead. Thanks.",
+        ),
+    ],
+)
+def test_another_name_number_or_kind_beside_the_value_is_another_subject(
+    earlier: str, later: str
+) -> None:
+    """A name after the value tells subjects apart, as do numbers of other nouns and another noun."""
+    assert not corrects(told(later), told(earlier))
+
+
+@pytest.mark.parametrize(
     ("pattern", "one", "other"),
     [
         ("The workshop about indexes is in room {}.", "12", "14"),
