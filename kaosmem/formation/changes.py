@@ -61,8 +61,8 @@ class Draft:
 
     Attributes:
         changes: The proposed changes, in the order in which they were said.
-        covered: The number of messages that are done. The next formation begins after these. None
-            stands for all.
+        covered: The number of messages that are done. The former is asked for the others at once,
+            and by the next formation if it covers none of them. None stands for all.
         faults: One reason for each part of an answer that could not be used.
         has_exact_keys: Fixed rules give the keys, so that one key always means one subject. A new
             value of such a key needs no word in common with the old one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +19,7 @@ from kaosmem.errors import InvalidArgumentError, SummaryError
 from kaosmem.formation.changes import Action, Draft, Kind, ProposedChange
 from kaosmem.tokens import get_counter
 from kaosmem.types import JSONValue
-from kaosmem.types.content import TextBlock, ToolUseBlock
+from kaosmem.types.content import ToolUseBlock
 from kaosmem.types.items import ChatMessage, Item
 
 TOOL_NAME = "record_changes"
@@ -53,12 +53,9 @@ CHANGES_TOOL: Mapping[str, JSONValue] = {
         "required": ["changes"],
     },
 }
-_MAX_CHANGES = 64
-"""A batch that is said to hold more changes is not read further."""
 _KNOWN_SHARE = 4
 """Known facts take at most this fraction of a batch."""
-_UNUSABLE = "no usable answer"
-"""The begin of the reason of an answer that could not be read."""
+_UNUSABLE = "unusable answer"
 
 
 class LLMFormer:
@@ -68,6 +65,7 @@ class LLMFormer:
     answer is validated item by item: an item that is not as the schema says is refused, and the
     others stay. If no answer to a batch can be read, the batch is counted as refused and passed
     over. If the model fails by an error, the formation stops, and the next one goes on from there.
+    Between two batches, the session checks the budget.
 
     Args:
         llm: The model.
@@ -114,66 +112,47 @@ class LLMFormer:
         self._batch = check_count(batch, "batch", least=64)
         self._counter = get_counter()
         self._prompt = _prompt_text(prompt)
-        self._spent = 0
         self._requests = ModelRequests(llm, attempts=attempts, pause_s=pause_s, clock=clock)
 
     def __repr__(self) -> str:
-        return f"<LLMFormer {self.name!r}, {self._spent:,} tokens spent>"
+        return f"<LLMFormer {self.name!r}>"
 
     async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
-        """Return the changes that the model proposes for each batch of messages."""
-        begin = self._spent
-        changes: list[ProposedChange] = []
-        faults: list[str] = []
-        covered = 0
-        for batch in self._batches(said):
-            before = self._spent
-            if self.budget is not None and before - begin >= self.budget:
-                break
-            try:
-                found, unreadable = await self._ask(batch, known)
-            except SummaryError as error:
-                was_asked = self._spent > before
-                if not was_asked or not error.reason.startswith(_UNUSABLE):
-                    break  # the model failed, or is left alone for a while
-                found = []
-                unreadable = [_UNUSABLE]
-            changes += found
-            faults += unreadable
-            covered += len(batch)
-        return Draft(changes, covered, faults, spent=self._spent - begin)
-
-    async def _ask(
-        self, batch: Sequence[Item], known: Sequence[Item]
-    ) -> tuple[list[ProposedChange], list[str]]:
-        """Return the changes of a batch, and a fault for each item that is no change."""
+        """Return the changes that the model proposes for the first batch of messages."""
+        batch = self._first_batch(said)
         material = json_text({"known": self._known(known), "messages": _messages(batch)})
+        spent: list[int] = []
 
         def request(fault: str) -> Sequence[ChatMessage]:
             told = f"\nAn earlier answer could not be taken: {fault}." if fault else ""
-            self._spent += self._counter(self._prompt) + self._counter(f"{material}{told}")
-            return ChatMessage("system", self._prompt), ChatMessage("user", f"{material}{told}")
+            messages = ChatMessage("system", self._prompt), ChatMessage("user", material + told)
+            spent.extend(self._counter(message.text) for message in messages)
+            return messages
 
-        def read(reply: ChatMessage) -> tuple[list[ProposedChange], list[str]]:
-            self._spent += self._counter(reply.text)
-            return _read_changes(reply, batch)
+        def read(reply: ChatMessage) -> list[Any]:
+            spent.append(self._counter(reply.text))
+            return _entries(reply)
 
-        return await self._requests.ask(request, read, tools=[CHANGES_TOOL])
+        try:
+            entries = await self._requests.ask(request, read, tools=[CHANGES_TOOL])
+        except SummaryError as error:
+            is_unreadable = bool(spent) and error.reason.startswith("no usable answer")
+            if not is_unreadable:  # the model failed, or is left alone for a while
+                return Draft(covered=0, spent=sum(spent))
+            entries = [None]
+        changes = [_change_of(entry, batch) for entry in entries]
+        usable = [change for change in changes if change is not None]
+        faults = [_UNUSABLE] * (len(changes) - len(usable))
+        return Draft(usable, len(batch), faults, spent=sum(spent))
 
-    def _batches(self, said: Sequence[Item]) -> Iterator[list[Item]]:
-        """Yield messages in batches. A message that is too large stands alone."""
-        batch: list[Item] = []
+    def _first_batch(self, said: Sequence[Item]) -> Sequence[Item]:
+        """Return the first messages that fit a batch. A message that is too large stands alone."""
         left = self._batch
-        for item in said:
-            tokens = self._counter(item.text)
-            if batch and tokens > left:
-                yield batch
-                batch = []
-                left = self._batch
-            batch.append(item)
-            left -= tokens
-        if batch:
-            yield batch
+        for place, item in enumerate(said):
+            left -= self._counter(item.text)
+            if left < 0:
+                return said[: max(1, place)]
+        return said
 
     def _known(self, known: Sequence[Item]) -> list[JSONValue]:
         """Return the newest known facts that have a key, as many as fit."""
@@ -210,32 +189,12 @@ def _messages(batch: Sequence[Item]) -> list[JSONValue]:
     return found
 
 
-def _read_changes(
-    reply: ChatMessage, batch: Sequence[Item]
-) -> tuple[list[ProposedChange], list[str]]:
-    """Return the changes of an answer, and a fault for each item that is none.
-
-    Raises InvalidArgumentError for an answer that has no list of changes.
-    """
-    given = _given(reply)
-    changes: list[ProposedChange] = []
-    faults: list[str] = []
-    for entry in given[:_MAX_CHANGES]:
-        change = _change_of(entry, batch)
-        if change is None:
-            faults.append(_UNUSABLE)
-        else:
-            changes.append(change)
-    faults += [_UNUSABLE for _ in given[_MAX_CHANGES:]]
-    return changes, faults
-
-
-def _given(reply: ChatMessage) -> list[Any]:
+def _entries(reply: ChatMessage) -> list[Any]:
     """Return the list in the call of an answer, or in its text. Raises InvalidArgumentError."""
-    calls = [block for block in reply.blocks if isinstance(block, ToolUseBlock)]
-    texts = [call.arguments for call in calls if call.name == TOOL_NAME]
-    if not texts:
-        texts = [block.text for block in reply.blocks if isinstance(block, TextBlock)]
+    texts = [reply.text]
+    for block in reply.blocks:
+        if isinstance(block, ToolUseBlock) and block.name == TOOL_NAME:
+            texts.insert(0, block.arguments)
     for text in texts:
         try:
             given = json.loads(text)
@@ -256,14 +215,8 @@ def _change_of(entry: Any, batch: Sequence[Item]) -> ProposedChange | None:
         return None
     if not all(1 <= number <= len(batch) for number in given.sources):
         return None
-    sources = [batch[number - 1].id for number in given.sources]
-    return ProposedChange(
-        given.text,
-        given.quote,
-        tuple(dict.fromkeys(sources)),
-        action=given.action,
-        kind=given.kind,
-        key=given.key or None,
-        valid_from=given.valid_from or None,
-        worked=given.worked,
-    )
+    fields = given.model_dump()
+    fields["sources"] = tuple(dict.fromkeys(batch[number - 1].id for number in given.sources))
+    fields["key"] = given.key or None
+    fields["valid_from"] = given.valid_from or None
+    return ProposedChange(**fields)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Any
 
 from kaosmem.errors import InvalidArgumentError, SectionFullError
 from kaosmem.formation.changes import DISPUTED, AppliedChange, Draft, ProposedChange
@@ -26,8 +24,6 @@ from kaosmem.types.outcomes import RUN
 NOTHING_NEW = "nothing new"
 NOTHING_TO_RETIRE = "nothing to retire"
 NO_ROOM = "no room in the section"
-UNUSABLE = "unusable answer"
-FORGOTTEN = "source forgotten meanwhile"
 NOT_SUCCESSFUL = "never worked"
 REVIEW = "review"
 _COPIED = ("timestamp", "source")
@@ -51,8 +47,7 @@ class SectionFormation:
         self._session = session
         self._plan = plan
         self._section = session.section(section)
-        for name in plan.sections:
-            session.section(name)
+        self._sources = [session.section(name) for name in plan.sections]
         if self._section.spec.placement != "query" or section in plan.sections:
             raise InvalidArgumentError(
                 f"section {shown(section)} cannot be formed from {', '.join(plan.sections)}; name "
@@ -62,8 +57,8 @@ class SectionFormation:
     async def run(self) -> list[AppliedChange]:
         """Form the section from all that was committed since its marks, and save nothing."""
         applied: list[AppliedChange] = []
-        for name in self._plan.sections:
-            applied += await self._form_from(self._session.section(name))
+        for source in self._sources:
+            applied += await self._form_from(source)
         return applied
 
     async def deliver(self) -> None:
@@ -72,48 +67,61 @@ class SectionFormation:
         if shelf is None:
             return
         mark = f"shelf {shelf.name}"
-        since = self._section.ledger.marks.get(mark, 0)
+        since = self._mark(mark)
         until = self._committed(self._section)
         items = await items_between(self._session, self._section, since, until, derived=True)
         for item in items.values():
             if FORMED in item.tags and item.metadata.get(SHELF) == shelf.name:
                 await shelf.put(item)
-        if until > since:
-            self._section.form(Form(self._section.spec.name, mark, since, until))
+        self._move(mark, since, until)
 
     async def _form_from(self, source: Section) -> list[AppliedChange]:
-        mark = self._plan.mark(source.spec.name)
-        since = self._section.ledger.marks.get(mark, 0)
-        until = self._committed(source)
-        derived = getattr(self._plan.former, "wants_derived", False)
-        found = await items_between(self._session, source, since, until, derived=derived)
-        if not found:
-            return []
-        said = [*found.values()]
+        """Ask the former until it has covered all messages, or covers no more."""
         former = self._plan.former
-        spent_mark = f"tokens of {former.name}"
-        spent = self._section.ledger.marks.get(spent_mark, 0)
-        budget = getattr(former, "budget", None)
-        if budget is not None and spent >= budget:
-            return []
-        draft = await former.propose(said, [*self._section])
-        self._session.check_writable()
-        if self._section.ledger.marks.get(mark, 0) != since:
-            return []  # another task has formed the same messages meanwhile
-        covered = len(said) if draft.covered is None else draft.covered
-        if covered < len(said):
-            until = [*found][covered]
-        outcome = _Outcome(self._session, self._section, self._plan)
-        outcome.apply(draft, [item for item in said if self._is_there(item, source)])
-        if self._plan.shelf is not None:
-            # Before the commit: after a crash, they are retired once more.
-            await self._plan.shelf.erase(outcome.retired)
-        outcome.note(mark, since, until)
-        if draft.spent:
-            self._section.form(
-                Form(self._section.spec.name, spent_mark, spent, spent + draft.spent)
-            )
-        return outcome.applied
+        mark = self._plan.mark(source.spec.name)
+        since = self._mark(mark)
+        until = self._committed(source)
+        derived = getattr(former, "wants_derived", False)
+        found = await items_between(self._session, source, since, until, derived=derived)
+        begins = [*found, until]
+        said = [*found.values()]
+        applied: list[AppliedChange] = []
+        while said and self._may_spend():
+            draft = await former.propose(said, [*self._section])
+            self._session.check_writable()
+            if self._mark(mark) != since:
+                break  # another task has formed the same messages meanwhile
+            covered = len(said) if draft.covered is None else draft.covered
+            begins = begins[covered:]
+            outcome = _Outcome(self._session, self._section, self._plan)
+            outcome.apply(draft, [item for item in said if self._is_there(item, source)])
+            if self._plan.shelf is not None:
+                # Before the commit: after a crash, they are retired once more.
+                await self._plan.shelf.erase(outcome.retired)
+            next_since = begins[0] if covered else since
+            outcome.note(mark, since, next_since)
+            applied += outcome.applied
+            spent = self._mark(self._spent_mark)
+            self._move(self._spent_mark, spent, spent + draft.spent)
+            since = next_since
+            said = said[covered:] if covered else []
+        return applied
+
+    def _may_spend(self) -> bool:
+        """Return whether the former has tokens left in this session."""
+        budget = getattr(self._plan.former, "budget", None)
+        return budget is None or self._mark(self._spent_mark) < budget
+
+    @property
+    def _spent_mark(self) -> str:
+        return f"tokens of {self._plan.former.name}"
+
+    def _mark(self, name: str) -> int:
+        return self._section.ledger.marks.get(name, 0)
+
+    def _move(self, mark: str, since: int, until: int) -> None:
+        if until > since:
+            self._section.form(Form(self._section.spec.name, mark, since, until))
 
     def _committed(self, section: Section) -> int:
         """Return the number of items of a section whose places in the log are final."""
@@ -145,7 +153,7 @@ class _Outcome:
 
     def apply(self, draft: Draft, said: Sequence[Item]) -> None:
         """Check each change of a draft, and apply it."""
-        self._refused += [UNUSABLE for _ in draft.faults]
+        self._refused += draft.faults
         for change in draft.changes:
             reason = self._apply(change, said, draft.has_exact_keys)
             if reason:
@@ -155,14 +163,13 @@ class _Outcome:
         """Note the mark, the open proposals and the refusals in the section's journal."""
         if since == until and not self._refused:
             return
-        added = [each.item.id for each in self.applied if each.change.action != "retire"]
         retired = [item.id for item in self.retired if item.id in self._section]
         formation = Form(
             self._section.spec.name,
             mark,
             since,
             until,
-            added=added,
+            added=[each.item.id for each in self.applied if each.change.action != "retire"],
             removed=retired,
             pending=self._pending,
             refused=self._refused,
@@ -182,7 +189,7 @@ class _Outcome:
         if change.is_run:
             procedure = self._procedure_of(change)
             if procedure is not None:
-                self._count(procedure, grounds, worked=bool(change.worked))
+                self._count(procedure, change, grounds)
                 return ""
             if not change.worked:
                 return NOT_SUCCESSFUL
@@ -190,22 +197,21 @@ class _Outcome:
         live = None if change.key is None else self._section.keyed(change.key)
         if change.action == "retire":
             return self._retire(change, item, live)
-        if self._is_known(item, grounds.quoted.valid_from):
+        if self._is_known(item, grounds):
             return NOTHING_NEW
         if self._plan.review:
-            return self._wait(item, change, REVIEW)
-        if live is not None:
-            doubt = doubt_about(item, live, has_exact_key=has_exact_key)
-            if doubt:
-                item = _disputed(item, live, doubt)
+            return self._wait(change, item, REVIEW)
+        doubt = doubt_about(item, live, has_exact_key=has_exact_key) if live else ""
+        if live is not None and doubt:
+            item = _doubtful(change, item, doubt, live)
         try:
             self._section.add(item)
         except SectionFullError:
             return NO_ROOM
         self._known[_said_by(item)] = item.id
-        self.applied.append(AppliedChange(change, item, DISPUTED in item.tags))
+        self.applied.append(AppliedChange(change, item, bool(doubt)))
         if change.is_run:
-            self._count(item, grounds, worked=True)
+            self._count(item, change, grounds)
         return ""
 
     def _procedure_of(self, change: ProposedChange) -> Item | None:
@@ -217,20 +223,24 @@ class _Outcome:
                     return item
         return None
 
-    def _count(self, procedure: Item, grounds: Grounds, *, worked: bool) -> None:
+    def _count(self, procedure: Item, change: ProposedChange, grounds: Grounds) -> None:
         """Count a run under the name of the message that states its outcome."""
         if procedure.id in self._section:
-            run = grounds.quoted.id
-            self._section.count_outcome(procedure.id, run, worked=worked, at=self._session.clock())
+            self._section.count_outcome(
+                procedure.id,
+                grounds.quoted.id,
+                worked=bool(change.worked),
+                at=self._session.clock(),
+            )
 
-    def _is_known(self, item: Item, said_at: datetime) -> bool:
+    def _is_known(self, item: Item, grounds: Grounds) -> bool:
         """Return whether a live item says the same. If it is older, it is verified."""
         known_id = self._known.get(_said_by(item), "")
         if known_id not in self._section:
             return False
+        said_at = grounds.quoted.valid_from
         if self._section.peek(known_id).valid_from < said_at:
-            verified = Credit(self._section.spec.name, said_at, verified=(known_id,))
-            self._section.credit(verified)
+            self._section.credit(Credit(self._section.spec.name, said_at, verified=(known_id,)))
         return True
 
     def _made(self, change: ProposedChange, grounds: Grounds) -> Item:
@@ -264,14 +274,13 @@ class _Outcome:
             return NOTHING_TO_RETIRE
         doubt = doubt_about_end(item, live)
         if doubt or self._plan.review:
-            return self._wait(item, change, doubt or REVIEW)
+            return self._wait(change, item, doubt or REVIEW)
         self.retired.append(live)
         self.applied.append(AppliedChange(change, live))
         return ""
 
-    def _wait(self, item: Item, change: ProposedChange, reason: str) -> str:
-        metadata = {**item.metadata, "action": change.action, "doubt": reason}
-        self._pending.append(replace(item, metadata=metadata))
+    def _wait(self, change: ProposedChange, item: Item, reason: str) -> str:
+        self._pending.append(_doubtful(change, item, reason))
         return ""
 
 
@@ -286,28 +295,24 @@ async def items_between(
     Args:
         derived: Return derived items too. Otherwise a summary is left out: its originals are there.
     """
-
-    def is_missing(item: Item | None) -> bool:
-        """Return whether an item left, or a summary has taken its place."""
-        return item is None or (bool(item.sources) and not derived)
-
-    found: dict[int, Item | None] = dict.fromkeys(range(since, until))
-    for ordinal in found:
+    found: dict[int, Item] = {}
+    for ordinal in range(since, until):
         item = section.held.find(ordinal)
         if item is not None and not isinstance(item, EvictedItem):
-            found[ordinal] = decoded(item)
-    if len(section.archive) and any(map(is_missing, found.values())):
+            item = decoded(item)
+            if derived or not item.sources:
+                found[ordinal] = item
+    if len(section.archive) and len(found) < until - since:
+        wanted = range(since, until)
         for version in await _archived(session, section):
-            if version.ordinal in found and is_missing(found[version.ordinal]):
-                found[version.ordinal] = version.item
+            if version.ordinal in wanted and (derived or not version.item.sources):
+                found.setdefault(version.ordinal, version.item)
     now = session.clock()
-    items: dict[int, Item] = {}
-    for ordinal, item in found.items():
-        if item is None or item.is_expired(now) or not item.text.strip():
-            continue
-        if derived or not item.sources:
-            items[ordinal] = item
-    return items
+    return {
+        ordinal: item
+        for ordinal, item in sorted(found.items())
+        if item.text.strip() and not item.is_expired(now)
+    }
 
 
 async def _archived(session: OpenSession, section: Section) -> list[Archived]:
@@ -331,22 +336,26 @@ def formed_by(applied: Iterable[AppliedChange], section: Section) -> list[Applie
     """Return the changes that are in a section, without those that another worker made first."""
     kept = []
     for each in applied:
-        is_live = each.item.id in section
-        is_retired = each.change.action == "retire"
-        was_added = is_live or section.archive.get(each.item.id) is not None
-        if was_added and not (is_retired and is_live):
+        is_there = each.item.id in section
+        if each.change.action == "retire":
+            is_there = not is_there
+        elif not is_there:  # a newer version has replaced it, or it was evicted
+            is_there = section.archive.get(each.item.id) is not None
+        if is_there:
             kept.append(each)
     return kept
 
 
-def _disputed(item: Item, live: Item, doubt: str) -> Item:
-    """Return an item that stands beside the live one of its key, and is no version of it."""
-    metadata: dict[str, Any] = {
-        **item.metadata,
-        "disputes": live.id,
-        "of": item.key,
-        "doubt": doubt,
-    }
+def _doubtful(change: ProposedChange, item: Item, doubt: str, live: Item | None = None) -> Item:
+    """Return an item as a proposal that waits for a person.
+
+    Args:
+        live: The live item of its key, beside which it is shown. It is no version of that one.
+    """
+    metadata: dict[str, JSONValue] = {**item.metadata, "action": change.action, "doubt": doubt}
+    if live is None:
+        return replace(item, metadata=metadata)
+    metadata |= {"action": "update", "disputes": live.id, "of": item.key}
     return replace(item, key=None, tags=(*item.tags, DISPUTED), metadata=metadata)
 
 

@@ -198,14 +198,18 @@ async def test_review_lets_everything_wait() -> None:
 
 
 async def test_a_draft_may_cover_a_part() -> None:
-    """The next formation goes on after the covered messages."""
+    """The former is asked for the rest until it covers nothing, then by the next formation."""
     memory = SessionMemory.test_mode()
-    memory.add_many("messages", ["a: one.", "b: two.", "c: three."])
+    memory.add_many("messages", ["a: one.", "b: two."])
     former = LineFormer(covered=1)
     await memory.form(former)
+    assert former.said == ["a: one.", "b: two.", "b: two."]
+    former.covered = 0
+    memory.add("messages", "c: three.")
+    former.said.clear()
     await memory.form(former)
-    assert former.said == ["a: one.", "b: two.", "c: three.", "b: two.", "c: three."]
-    assert findings(memory) == ["a: one.", "b: two.", "c: three."]
+    await memory.form(former)
+    assert former.said == ["c: three.", "c: three."]
 
 
 async def test_what_cannot_be_formed_is_refused_at_once() -> None:
