@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from operator import attrgetter
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from kaosmem.arguments import check_count
 from kaosmem.errors import InvalidArgumentError
@@ -107,14 +106,15 @@ class EpisodeFormer:
 def _episode(items: Sequence[Item]) -> ProposedChange | None:
     """Return an episode as a change, or None if nothing in it can be quoted."""
     terms = _terms(items)
-    sentences = _central_sentences(items, terms)
-    if not sentences:
+    lines = _central_lines(items, terms)
+    if not lines:
         return None
     participants: dict[JSONValue, None] = {}
     ends = []
     for item in items:
-        of_item = item.metadata.get("participants", [item.role] if item.role else [])
-        participants |= dict.fromkeys(of_item)
+        if item.role:
+            participants[item.role] = None
+        participants |= dict.fromkeys(item.metadata.get("participants", ()))
         ends.append(item.metadata.get("until", item.valid_from.isoformat()))
     details: dict[str, JSONValue] = {
         "title": " ".join(term for term, _ in terms.most_common(_TITLE_TERMS)),
@@ -123,8 +123,8 @@ def _episode(items: Sequence[Item]) -> ProposedChange | None:
         "participants": [*participants],
     }
     return ProposedChange(
-        "\n".join(f"{sentence.speaker}{sentence.text}" for sentence in sentences),
-        sentences[0].text,
+        "\n".join(speaker + sentence for speaker, sentence in lines),
+        lines[0][1],
         tuple(item.id for item in items),
         kind="episodic",
         details=details,
@@ -139,36 +139,30 @@ def _terms(items: Sequence[Item]) -> Counter[str]:
     return found
 
 
-class _Sentence(NamedTuple):
-    """A sentence of an item, with its speaker as `Ann: `. A sentence of an episode has its own."""
+def _central_lines(items: Sequence[Item], terms: Counter[str]) -> list[tuple[str, str]]:
+    """Return the sentences with the most frequent terms, in their order, each with its speaker.
 
-    weight: int
-    place: int
-    speaker: str
-    text: str
-
-
-def _central_sentences(items: Sequence[Item], terms: Counter[str]) -> list[_Sentence]:
-    """Return the sentences with the most frequent terms, in their order."""
-    found: list[_Sentence] = []
+    A speaker is written as `Ann: `. An item that is an episode has no role, and names them itself.
+    """
+    lines = []
     for item in items:
-        has_speaker = item.role and item.metadata.get("kind") != "episodic"
-        speaker = f"{item.role}: " if has_speaker else ""
-        for text in filter(_is_quotable, map(_in_one_line, sentences_in(item.text))):
-            weight = sum(terms[term] for term in {*analyze(text)})
-            found.append(_Sentence(weight, len(found), speaker, text))
+        speaker = f"{item.role}: " if item.role else ""
+        for sentence in sentences_in(item.text):
+            text = " ".join(sentence.split())
+            if _is_quotable(text):
+                lines.append((speaker, text))
+
+    def weight(place: int) -> int:
+        return sum(terms[term] for term in {*analyze(lines[place][1])})
+
     chosen = []
     left = MAX_TEXT_CHARS
-    for sentence in sorted(found, key=lambda each: (-each.weight, each.place))[:_SENTENCES]:
-        left -= len(sentence.speaker) + len(sentence.text) + 1
+    for place in sorted(range(len(lines)), key=weight, reverse=True)[:_SENTENCES]:
+        left -= len("".join(lines[place])) + 1
         if left < 0:
             break
-        chosen.append(sentence)
-    return sorted(chosen, key=attrgetter("place"))
-
-
-def _in_one_line(text: str) -> str:
-    return " ".join(text.split())
+        chosen.append(place)
+    return [lines[place] for place in sorted(chosen)]
 
 
 def _is_quotable(sentence: str) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formation.changes import NOT_PEOPLE, Action, Draft, Kind, ProposedChange
@@ -76,33 +76,16 @@ class PatternFormer:
         return Draft(changes, has_exact_keys=True)
 
 
+@dataclass(frozen=True, slots=True)
 class _Row:
-    """One pattern of the table."""
+    """A row of the table. The file for English describes the fields."""
 
-    def __init__(self, row: Mapping[str, Any], expand: Any, same: Mapping[str, str]) -> None:
-        self._same = same
-        self.action: Action = row.get("action", "add")
-        self.kind: Kind = row["kind"]
-        self.about: str = row["about"]
-        self.signs: Sequence[str] = row.get("signs", ())
-        self.key: str = row.get("key", "")
-        self.only_colleagues: bool = row.get("only_colleagues", False)
-        self._pattern: str = expand(row["pattern"])
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        return re.compile(self._pattern, re.IGNORECASE)
-
-    def key_of(self, found: re.Match[str], speaker: str) -> str | None:
-        """Return the key of a statement, None if its pattern gives none."""
-        if not self.key:
-            return None
-        named = {}
-        for name, value in found.groupdict().items():
-            word = (value or "").casefold()
-            named[name] = self._same.get(word, word)
-        key = self.key.format(speaker=speaker or "user", **named)
-        return _SPACES.sub(" ", key).strip().casefold()
+    pattern: re.Pattern[str]
+    kind: Kind
+    about: str
+    action: Action = "add"
+    key: str = ""
+    only_colleagues: bool = False
 
 
 class _Table:
@@ -112,14 +95,14 @@ class _Table:
         try:
             table = tomllib.loads(text)
             self._parts: dict[str, str] = table.get("parts", {})
-            same: dict[str, str] = table.get("same", {})
-            self._rows = [_Row(row, self._expanded, same) for row in table["statements"]]
-            self._lead = re.compile(self._expanded(table.get("leads", "")), re.IGNORECASE)
-            excluded = self._expanded(table.get("excluded", "(?!)"))
-            self._excluded = re.compile(excluded, re.IGNORECASE)
-            excluded_facts = self._expanded(table.get("excluded_facts", "(?!)"))
-            self._excluded_facts = re.compile(excluded_facts, re.IGNORECASE)
-        except (tomllib.TOMLDecodeError, KeyError, TypeError, re.error) as error:
+            self._same: dict[str, str] = table.get("same", {})
+            self._lead = self._compiled(table.get("leads", ""))
+            self._excluded = self._compiled(table.get("excluded", "(?!)"))
+            self._excluded_facts = self._compiled(table.get("excluded_facts", "(?!)"))
+            self._rows = []
+            for row in table["statements"]:
+                self._rows.append(_Row(**{**row, "pattern": self._compiled(row["pattern"])}))
+        except (ValueError, LookupError, TypeError, RecursionError, re.error) as error:
             raise InvalidArgumentError(
                 f"the file has no valid patterns: {error}; kaosmem/formation/patterns/en.toml "
                 "describes the form"
@@ -132,50 +115,52 @@ class _Table:
             rules = frozenset(map(_bare, plain_rules_in(item.text)))
         for sentence in _sentences(item.text):
             change = self._change(sentence, item)
-            if change is not None:
+            if change is None and sentence in rules and _STANDING.search(sentence):
+                change = ProposedChange(sentence, sentence, (item.id,), kind="procedural")
+            if change is not None and not self._excluded.search(sentence):
                 yield change
-            elif sentence in rules and self._is_standing(sentence):
-                yield ProposedChange(sentence, sentence, (item.id,), kind="procedural")
-
-    def _is_standing(self, sentence: str) -> bool:
-        """Return whether a rule holds from now on, and can be understood alone."""
-        return bool(_STANDING.search(sentence)) and not self._excluded.search(sentence)
 
     def _change(self, sentence: str, item: Item) -> ProposedChange | None:
-        lowered = sentence.casefold()
-        rows = [row for row in self._rows if any(sign in lowered for sign in row.signs)]
-        if not rows or self._excluded.search(sentence):
-            return None
+        """Return the change of the first row that a sentence matches, at its begin or its lead."""
         lead = self._lead.match(sentence)
         starts = {0, lead.end()} if lead else {0}
-        is_open = self._excluded_facts.search(sentence) is not None
-        for row in rows:
-            if is_open and row.kind == "semantic":
-                continue
+        for row in self._rows:
             if row.only_colleagues and item.role == "user":
                 continue
             for start in sorted(starts):
                 found = row.pattern.match(sentence, start)
-                if found:
-                    key = row.key_of(found, item.role)
-                    return ProposedChange(
-                        sentence,
-                        sentence,
-                        (item.id,),
-                        action=row.action,
-                        kind=row.kind,
-                        key=key,
-                    )
+                if found is None:
+                    continue
+                if row.kind == "semantic" and self._excluded_facts.search(sentence):
+                    break
+                return ProposedChange(
+                    sentence,
+                    sentence,
+                    (item.id,),
+                    action=row.action,
+                    kind=row.kind,
+                    key=self._key(row.key, found, item.role),
+                )
         return None
+
+    def _key(self, form: str, found: re.Match[str], speaker: str) -> str | None:
+        """Return the key of a statement, None if its row gives none."""
+        if not form:
+            return None
+        named = {}
+        for name, value in found.groupdict(default="").items():
+            word = value.casefold()
+            named[name] = self._same.get(word, word)
+        key = form.format(speaker=speaker or "user", **named)
+        return _SPACES.sub(" ", key).strip().casefold()
+
+    def _compiled(self, pattern: str) -> re.Pattern[str]:
+        return re.compile(self._expanded(pattern), re.IGNORECASE)
 
     def _expanded(self, pattern: str) -> str:
         """Return a pattern with its parts in place of their names."""
         unbroken = _LINE_BREAK.sub("", pattern)
-
-        def part(name: re.Match[str]) -> str:
-            return self._expanded(self._parts[name[1]])
-
-        return _PART.sub(part, unbroken)
+        return _PART.sub(lambda name: self._expanded(self._parts[name[1]]), unbroken)
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -22,28 +22,13 @@ _SOURCES = "sources"
 class FactStore(Protocol):
     """The part of a `LongTermMemory` that a shelf calls."""
 
-    def save(
-        self,
-        agent_id: str,
-        content: str,
-        namespace: str = "default",
-        ttl: float | None = None,
-        *,
-        key: str | None = None,
-        metadata: Mapping[str, JSONValue] | None = None,
-    ) -> Awaitable[str]:
-        """Save a fact and return its id."""
+    def save(self, *args: Any, **options: Any) -> Awaitable[str]: ...
 
-    def versions(
-        self, agent_id: str, key: str, namespace: str = "default"
-    ) -> Awaitable[Sequence[Any]]:
-        """Return the versions of a key, oldest first."""
+    def versions(self, *args: Any) -> Awaitable[Sequence[Any]]: ...
 
-    def get(self, agent_id: str, memory_id: str, namespace: str = "default") -> Awaitable[Any]:
-        """Return one version, or None."""
+    def get(self, *args: Any) -> Awaitable[Any]: ...
 
-    def delete(self, agent_id: str, memory_id: str, namespace: str = "default") -> Awaitable[None]:
-        """Delete one version."""
+    def delete(self, *args: Any) -> Awaitable[None]: ...
 
 
 @dataclass(frozen=True)
@@ -93,17 +78,16 @@ class FactShelf:
             found = await self._facts_of(item)
         # Two workers that came at once have saved it twice. Each keeps the same one.
         kept, *twins = sorted(found)
-        for twin in twins:
-            await self.store.delete(self.agent_id, twin, self.namespace)
+        await self._delete(twins)
         return kept
 
     async def erase(self, items: Sequence[Item]) -> tuple[str, ...]:
         """Delete the facts that were formed as these items, and return their ids."""
-        erased: dict[str, None] = {}
+        erased: list[str] = []
         for item in items:
-            for memory_id in await self._facts_of(item):
-                await self.store.delete(self.agent_id, memory_id, self.namespace)
-                erased[memory_id] = None
+            facts = await self._facts_of(item)
+            await self._delete(facts)
+            erased += facts
         return tuple(erased)
 
     async def held_of(self, fact_ids: Sequence[str]) -> list[str]:
@@ -112,6 +96,10 @@ class FactShelf:
             each: await self.store.get(self.agent_id, each, self.namespace) for each in fact_ids
         }
         return [fact_id for fact_id, fact in facts.items() if fact is not None]
+
+    async def _delete(self, fact_ids: Sequence[str]) -> None:
+        for fact_id in fact_ids:
+            await self.store.delete(self.agent_id, fact_id, self.namespace)
 
     async def _facts_of(self, item: Item) -> list[str]:
         versions = await self.store.versions(self.agent_id, _key(item), self.namespace)

@@ -126,7 +126,7 @@ async def test_a_fact_that_is_over_is_retired() -> None:
 async def test_patterns_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "de.toml"
     file.write_text(
-        'leads = ""\n[[statements]]\nabout = "place"\nkind = "semantic"\nsigns = ["wohne in"]\n'
+        'leads = ""\n[[statements]]\nabout = "place"\nkind = "semantic"\n'
         'pattern = "ich wohne in"\nkey = "{speaker}/home"\n',
         encoding="utf-8",
     )
