@@ -305,8 +305,11 @@ async def items_between(
     if len(section.archive) and len(found) < until - since:
         wanted = range(since, until)
         for version in await _archived(session, section):
-            if version.ordinal in wanted and (derived or not version.item.sources):
-                found.setdefault(version.ordinal, version.item)
+            ordinal = version.ordinal
+            if ordinal is None or ordinal not in wanted:
+                continue
+            if derived or not version.item.sources:
+                found.setdefault(ordinal, version.item)
     now = session.clock()
     return {
         ordinal: item
