@@ -205,32 +205,23 @@ class GraphContract(StoreContract[GraphStore]):
         await store.delete_relationship({"source": "x", "target": "y", "type": "z", "id": "job-2"})
         assert await store.get_neighbors("ann") == SubGraph((Entity("ann"),))
 
-    async def test_properties_come_back_unchanged(self, store: GraphStore) -> None:
-        """Properties are JSON values of any kind. Adding again without any leaves none."""
-        given: dict[str, Any] = {"share": 0.5, "tags": ["a", {"b": None}], "": True}
-        await store.add_entities([{"id": "a", "properties": given}])
-        await store.add_relationships([{**_LINK, "properties": given}])
-        found = await store.get_neighbors("a")
-        assert found.entities[0].properties == found.relationships[0].properties == given
-        await store.add_entities([Entity("a")])
-        assert (await store.get_neighbors("a")).entities[0].properties == {}
-
     async def test_adding_again_replaces(self, store: GraphStore) -> None:
-        """The last description of an entity or relationship is the one; of two in one call, too.
+        """Adding again replaces all fields. Of two parts with one id in one call the last counts.
 
-        A relationship creates missing ends, and leaves existing ones unchanged.
+        Parts may be mappings. A relationship creates missing ends, and leaves existing ones
+        unchanged.
         """
-        for name in ("Acme", "Acme Corp"):
-            await store.add_entities(
-                [Entity("a", "old"), Entity("a", name, "company", aliases=("A",))]
-            )
-            await store.add_relationships(
-                [Relationship("a", "b", "owns"), Relationship("a", "b", "owns", name)]
-            )
-        await store.add_entities([Entity("b", "Beta")])
+        given = {"share": 0.5, "tags": ["a", {"b": None}], "": True}
+        await store.add_entities([{"id": "a", "name": "old", "properties": given}])
+        await store.add_relationships([{**_LINK, "description": "old", "properties": given}])
+        found = await store.get_neighbors("a")
+        assert found.entities == (Entity("a", "old", properties=given), Entity("c"))
+        assert found.relationships[0].properties == given
+        new = Entity("a", "Acme Corp", "company", aliases=("A",))
+        await store.add_entities([Entity("a", "older"), new, Entity("c", "Beta")])
+        await store.add_relationships([_LINK, {**_LINK, "description": "new"}])
         assert await store.get_neighbors("a") == SubGraph(
-            (Entity("a", "Acme Corp", "company", aliases=("A",)), Entity("b", "Beta")),
-            (Relationship("a", "b", "owns", "Acme Corp"),),
+            (new, Entity("c", "Beta")), (Relationship("a", "c", "owns", "new"),)
         )
 
     async def test_nothing_is_lost_among_many_writers(self, store: GraphStore) -> None:
