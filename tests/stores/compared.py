@@ -100,7 +100,7 @@ class Compared:
     examples: ClassVar[int] = 25
     steps: ClassVar[int] = 25
 
-    def test_anything_in_any_order_does_what_the_model_does(self) -> None:
+    async def test_anything_in_any_order_does_what_the_model_does(self) -> None:
         """After any calls, the store reads as a store in memory does."""
         tried = settings(
             max_examples=self.examples,
@@ -108,7 +108,8 @@ class Compared:
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         )
-        run_state_machine_as_test(self.machine(), settings=tried)
+        # In a thread, since the machine has an event loop of its own.
+        await asyncio.to_thread(run_state_machine_as_test, self.machine(), settings=tried)
 
     def operations(self) -> Iterable[st.SearchStrategy[Step]]:
         """Return the calls that the comparison with the model chooses from."""

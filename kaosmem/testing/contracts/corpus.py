@@ -66,6 +66,7 @@ class CorpusContract:
         is_exact: Whether the engine proposes the same passages as BM25 over all of them.
     """
 
+    pytestmark = pytest.mark.asyncio
     is_exact = True
 
     async def make(self) -> Corpus:

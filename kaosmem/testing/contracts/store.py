@@ -103,6 +103,7 @@ class StoreContract(Generic[S]):
         ttl_s: Seconds that stored things live in tests, and `wait` lets pass.
     """
 
+    pytestmark = pytest.mark.asyncio
     durable: ClassVar[bool] = True
     protocol: ClassVar[type]
     keys: ClassVar[tuple[Any, ...]] = KEYS
@@ -119,9 +120,6 @@ class StoreContract(Generic[S]):
                 raise InvalidArgumentError(
                     f"{cls.__name__} overrides {name} of its contract; let the store pass it"
                 )
-        for name, test in list(vars(cls).items()):
-            if name.startswith("test_") and inspect.iscoroutinefunction(test):
-                setattr(cls, name, pytest.mark.asyncio(test))
 
     async def make(self) -> S:
         """Return a new, empty store; one that lets things expire does so by `self.clock`."""
@@ -206,7 +204,6 @@ class StoreContract(Generic[S]):
             )
         return self._opened[0]
 
-    @pytest.mark.asyncio
     async def test_it_satisfies_the_protocol(self, store: S) -> None:
         """It has every method of its kind, which takes the same arguments by position and name."""
         assert isinstance(store, self.protocol)
@@ -219,7 +216,6 @@ class StoreContract(Generic[S]):
                     assert places[each.name] == place, f"{name} has {each.name!r} elsewhere"
                     assert own[each.name].kind is each.kind, f"{name} takes {each.name!r} otherwise"
 
-    @pytest.mark.asyncio
     async def test_what_was_never_stored_is_nothing(self, store: S) -> None:
         """Looking for it and removing it is no error, before and after it was there."""
         key = self.keys[0]
@@ -233,7 +229,6 @@ class StoreContract(Generic[S]):
                 await self.drop(store, key, way)
             await store.delete_all()  # type: ignore[attr-defined]
 
-    @pytest.mark.asyncio
     async def test_all_is_listed_and_deleted_together(self, store: S) -> None:
         """Everything is, whatever its key is; afterwards the store is as new."""
         for key in self.keys:
@@ -251,7 +246,6 @@ class StoreContract(Generic[S]):
         assert await self.read(store, self.keys[0]) == "new"
         assert await self.listed(store) == [self.keys[0]]
 
-    @pytest.mark.asyncio
     async def test_neighbours_are_kept_apart(self, store: S) -> None:
         """Keys that are alike, or would be alike if their parts were joined, are different."""
         for way in range(self.ways):
@@ -265,7 +259,6 @@ class StoreContract(Generic[S]):
                 assert await self.read(store, key) is None
                 assert await self.listed(store) == sorted(keys[done:])
 
-    @pytest.mark.asyncio
     async def test_texts_come_back_unchanged(self, store: S) -> None:
         """Texts in any script, an empty one and a very long one, at once and after reopening."""
         stored = dict(zip(self.keys, (*TEXTS, LARGE), strict=False))
@@ -276,7 +269,6 @@ class StoreContract(Generic[S]):
         for key, text in stored.items():
             assert await self.read(store, key) == text
 
-    @pytest.mark.asyncio
     async def test_refused_calls_change_nothing(self, store: S) -> None:
         """A wrong id or value in any place of any call is a typed error.
 
