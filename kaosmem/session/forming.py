@@ -305,11 +305,11 @@ async def items_between(
     if len(section.archive) and len(found) < until - since:
         wanted = range(since, until)
         for version in await _archived(session, section):
-            ordinal = version.ordinal
-            if ordinal is None or ordinal not in wanted:
+            place = version.ordinal
+            if place is None or place not in wanted:
                 continue
             if derived or not version.item.sources:
-                found.setdefault(ordinal, version.item)
+                found.setdefault(place, version.item)
     now = session.clock()
     return {
         ordinal: item
