@@ -11,7 +11,7 @@ from typing import Any
 from zlib import crc32
 
 from kaosmem.errors import ConflictError, CorruptionError
-from kaosmem.persistence.commit import LogView, check_last, check_same_log, look
+from kaosmem.persistence.commit import LogView, check_same_log, look, look_at_end
 from kaosmem.persistence.files.archive import NewArchive
 from kaosmem.persistence.files.items import decode_items
 from kaosmem.persistence.files.lines import decode_line, encode_line
@@ -21,7 +21,6 @@ from kaosmem.persistence.layout import (
     INDEX,
     LOG,
     PURGE,
-    QUARANTINE,
     SNAP,
     archive_file,
     archive_files,
@@ -143,7 +142,7 @@ def purge(
         ConflictError: If the log no longer ends at `head`.
     """
     yield Lock(create=False)
-    check_last(head, (yield from look(head)))
+    yield from look_at_end(head)
     yield Write(PURGE, [b"unfinished"])
     own = ""
     if archive is not None:
@@ -158,15 +157,14 @@ def purge(
         if seq < head.seq or (locks and seq == head.seq and path != own):
             yield Delete(path, at_once=True)
     # After the snapshot: a writer that stores an index looks for that afterwards.
-    for folder in (QUARANTINE, INDEX):
-        for name in sorted((yield List(folder))):
-            yield Delete(f"{folder}/{name}", at_once=True)
+    for name in sorted((yield List(INDEX))):
+        yield Delete(f"{INDEX}/{name}", at_once=True)
     for first in segments((yield List(LOG))):
         if first <= head.seq:
             # Where names alone keep writers apart, none may be free while one may still want it.
             yield Delete(log_file(first), at_once=True) if locks else _blank(first)
     if locks:
-        for folder in (SNAP, ARCHIVE, QUARANTINE, INDEX, LOG):
+        for folder in (SNAP, ARCHIVE, INDEX, LOG):
             yield Sweep(folder)
     yield Delete(PURGE, at_once=True)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from zlib import crc32
 
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.files.manifest import Identity, write_identity
@@ -15,7 +14,6 @@ from kaosmem.persistence.layout import (
     SNAP,
     log_file,
     numbers,
-    quarantine_file,
 )
 from kaosmem.persistence.layout import segments as segment_numbers
 from kaosmem.persistence.recovery import Recovery, recover, recover_since
@@ -31,7 +29,6 @@ from kaosmem.persistence.steps import (
     Sync,
     TakenError,
     Truncate,
-    Write,
 )
 
 
@@ -42,13 +39,11 @@ class LogView:
     Attributes:
         segments, snapshots: Listed, ascending.
         tail: Bytes of segment `head.segment` from `head.last` on.
-        following: Bytes of segment `head.seq + 1`, if that is another and exists.
     """
 
     segments: Sequence[int] = ()
     snapshots: Sequence[int] = ()
     tail: bytes = b""
-    following: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,35 +62,33 @@ class LogChanges:
     is_settled: bool
 
 
-def append(
-    head: Head, commit: Commit, *, snapshot: int = 0, unnamed: Identity | None = None
-) -> Steps[Head]:
+def append(head: Head, commit: Commit, identity: Identity | None = None) -> Steps[Head]:
     """Add a commit to the end of the log, and return where that is then.
 
     Raises ConflictError if the log no longer ends at `head`, CorruptionError if it ends in damage.
 
     Args:
-        snapshot: The newest that the writer knows of; a segment that begins before it is not gone
-            on with.
-        unnamed: The identity of the session if its first writer was killed before it was stored. It
-            is stored before the.
-        commit: Only a log of one commit may lack it.
+        identity: The identity of the session, if it is to be stored before the commit.
     """
     yield Lock(create=head.seq == 0)
-    view = yield from look(head, snapshot=snapshot)
-    steps, after = _plan_append(head, view, commit)
-    if (
-        unnamed is not None
-    ):  # the writer of the segment that it names may have been killed before that was durable
-        with suppress(FileNotFoundError):
+    view, cuts = yield from look_at_end(head)
+    if identity is not None:
+        yield from write_identity(identity)
+    yield from cuts
+    if _is_followed(head, view) or head.segment <= max(view.snapshots, default=0):
+        if head.segment in view.segments:
+            # A writer may have been killed before its commit was durable. The commit must not be
+            # missing before the next segment.
             yield Sync(log_file(head.segment), head.began)
-        yield from write_identity(unnamed)
-    yield from steps
+        head = head.before(head.seq + 1)
+    after = _after(head, commit, head.size + len(commit.data))
+    last = after.seq, after.crc
+    yield Append(log_file(head.segment), head.size, commit.data, head.began, last)
     return after
 
 
 def create(
-    head: Head, torn: bytes, commit: Commit, *, look_first: bool, unnamed: Identity | None = None
+    head: Head, torn: bytes, commit: Commit, identity: Identity | None = None, *, look_first: bool
 ) -> Steps[Head]:
     """Store a commit as a segment of its own, and return where the log ends then.
 
@@ -105,16 +98,15 @@ def create(
 
     Args:
         torn: The bytes that recovery found after the head in its segment.
+        identity: As for `append`.
         look_first: So much time has passed that the name may have been taken and be free again.
-        unnamed: As for `append`.
     """
     if look_first:
         check_unmoved(head, (yield from look(head)))
-    if unnamed is not None:
-        if not (yield from _is_still_there(head)):
-            raise _replaced()
-        yield from write_identity(unnamed)
-    yield from _cut(head, torn) if torn else ()
+    if identity is not None:
+        yield from write_identity(identity)
+    if torn:
+        yield _cut(head)
     path = log_file(head.seq + 1)
     try:
         yield Create(path, commit.data)
@@ -183,57 +175,48 @@ def catch_up(head: Head, unsettled: Commit | None, *, whole: bool = False) -> St
     return LogChanges(recovery, False, is_settled)
 
 
-def settle(head: Head) -> Steps[None]:
+def settle(head: Head, unnamed: Identity | None) -> Steps[None]:
     """Make the log durable up to `head`, where commits are appended.
 
     The records that were read may be in a cache alone.
+
+    Args:
+        unnamed: The identity of the session if the stored one does not name the last segment.
     """
     yield Lock(create=False)
     with suppress(FileNotFoundError):  # then all is in a snapshot
         yield Sync(log_file(head.segment), head.began)
+    if unnamed is not None:
+        yield from write_identity(unnamed)
 
 
-def look(head: Head, *, snapshot: int | None = None) -> Steps[LogView]:
-    """Return the changes that another writer may have made.
-
-    Args:
-        snapshot: The newest that is known, if others do not matter as long as the log ends in the
-            segment of `head`.
-    """
+def look(head: Head) -> Steps[LogView]:
+    """Return the changes that another writer may have made."""
     segments = segment_numbers((yield List(LOG)))
-    if snapshot is not None and segments and segments[-1] == head.segment:
-        snapshots = [snapshot]
-    else:
-        snapshots = numbers((yield List(SNAP)))
-    tail = following = b""
+    snapshots = numbers((yield List(SNAP)))
+    tail = b""
     if head.segment in segments:
         tail = yield Read(log_file(head.segment), head.last)
-    if head.seq + 1 in segments and head.segment != head.seq + 1:
-        following = yield Read(log_file(head.seq + 1))
-    return LogView(segments, snapshots, tail, following)
+    return LogView(segments, snapshots, tail)
 
 
-def _plan_append(head: Head, view: LogView, commit: Commit) -> tuple[list[Step], Head]:
-    """Return the steps that append a commit to this view of the log, and the head after them."""
+def look_at_end(head: Head) -> Steps[tuple[LogView, list[Step]]]:
+    """Return the view of a log that ends at `head`, and the steps that cut torn remains after that.
+
+    Raises ConflictError if the log goes on after `head`, CorruptionError if it ends in damage.
+    """
+    view = yield from look(head)
     check_unmoved(head, view)
-    known = head
-    before = head.segment in view.segments
-    head, steps = _cut_tail(head, view.tail[head.size - head.last :], commit.txn)
-    is_followed = head.seq + 1 in view.segments and head.segment != head.seq + 1
-    if head.seq == known.seq and (is_followed or head.segment <= max(view.snapshots, default=0)):
-        # A writer may have been killed before what it wrote was durable: it must not be missing
-        # before what follows.
-        steps += [Sync(log_file(head.segment), head.began)] if before else []
-        head = head.before(head.seq + 1)
-        if is_followed:
-            head, cut = _cut_tail(head, view.following, commit.txn)
-            steps += cut
-    if head.seq > known.seq:  # this commit itself, of which an error was reported
-        return [*steps, Sync(log_file(head.segment), head.began)], head
-    after = _after(head, commit, head.size + len(commit.data))
-    last = after.seq, after.crc
-    steps.append(Append(log_file(head.segment), head.size, commit.data, head.began, last))
-    return steps, after
+    cuts = _cut_torn(head, view.tail[head.size - head.last :])
+    if _is_followed(head, view):  # its writer may have been killed in its first commit
+        following = head.before(head.seq + 1)
+        cuts += _cut_torn(following, (yield Read(log_file(following.segment))))
+    return view, cuts
+
+
+def _is_followed(head: Head, view: LogView) -> bool:
+    """Return whether another segment begins after the last record."""
+    return head.segment != head.seq + 1 and head.seq + 1 in view.segments
 
 
 def check_same_log(head: Head, view: LogView) -> None:
@@ -256,13 +239,6 @@ def check_unmoved(head: Head, view: LogView) -> None:
         raise conflict(head)
 
 
-def check_last(head: Head, view: LogView) -> None:
-    """Raise ConflictError if the log goes on after `head`, CorruptionError if it ends in damage."""
-    check_unmoved(head, view)
-    _cut_tail(head, view.tail[head.size - head.last :], "")
-    _cut_tail(head.before(head.seq + 1), view.following, "")
-
-
 def conflict(head: Head) -> ConflictError:
     """Return the error for a log that goes on after `head`."""
     return ConflictError(
@@ -283,27 +259,23 @@ def _replaced() -> ConflictError:
     )
 
 
-def _cut_tail(head: Head, beyond: bytes, txn: str) -> tuple[Head, list[Step]]:
-    """Return where the log ends, and the steps that leave nothing after that.
+def _cut_torn(head: Head, beyond: bytes) -> list[Step]:
+    """Return the steps that leave nothing after the last record in its segment.
 
-    Args:
-        txn: Of the one commit that may have come to the log. Raises ConflictError for any other.
+    Raises ConflictError for a commit there, CorruptionError for damage.
     """
     if not beyond:
-        return head, []
+        return []
     tail = read_tail(beyond, head, start=head.size, path=log_file(head.segment))
-    if any(record.txn != txn for record in tail.records):
+    if tail.records:
         raise conflict(head)
     if tail.fault:
         raise tail.fault
-    return tail.head, _cut(tail.head, tail.torn) if tail.torn else []
+    return [_cut(head)]
 
 
-def _cut(head: Head, torn: bytes) -> list[Step]:
-    return [
-        Write(quarantine_file(head.segment, head.size, crc32(torn)), [torn]),
-        Truncate(log_file(head.segment), head.size),
-    ]
+def _cut(head: Head) -> Step:
+    return Truncate(log_file(head.segment), head.size)
 
 
 def _after(head: Head, commit: Commit, size: int) -> Head:

@@ -11,7 +11,6 @@ from kaosmem.names import path_of
 LOG = "log"
 SNAP = "snap"
 ARCHIVE = "archive"
-QUARANTINE = "quarantine"
 LOCK = "lock"
 INDEX = "index"
 """Indexes, which can be made anew.
@@ -25,7 +24,7 @@ SESSION = "session.json"
 PURGE = "purge"
 """There while what was forgotten is deleted from the files."""
 
-FOLDERS = (SNAP, LOG, ARCHIVE, QUARANTINE, INDEX)
+FOLDERS = (SNAP, LOG, ARCHIVE, INDEX)
 
 OWN = (*FOLDERS, LOCK, SESSION, PURGE)
 """The names of everything in a session's folder."""
@@ -33,13 +32,9 @@ OWN = (*FOLDERS, LOCK, SESSION, PURGE)
 _ARCHIVE = re.compile(r"([0-9]{20})-[0-9a-f]{8}\.jsonl")
 _NUMBERED = re.compile(r"([0-9]{20})\.jsonl")
 _INDEX = re.compile(r"(.+)-([0-9]{20})\.bin")
-_CUT = re.compile(r"([0-9]{20})-[0-9]+-[0-9a-f]{8}")
 
 _STATES = {SNAP: _NUMBERED, ARCHIVE: _ARCHIVE, INDEX: _INDEX}
 """Names of files with the state after a record. The number of the record is their last group."""
-
-_RECORDS = {LOG: _NUMBERED, QUARANTINE: _CUT}
-"""Names of files with a record and, in the log, the records after it."""
 
 
 def log_file(seq: int) -> str:
@@ -65,14 +60,6 @@ def archive_files(names: Iterable[str]) -> list[tuple[int, str]]:
     """Return the record and the path of each archive file among `names`, ascending."""
     found = (match for name in names if (match := _ARCHIVE.fullmatch(name)))
     return sorted((int(match[1]), f"{ARCHIVE}/{match[0]}") for match in found)
-
-
-def quarantine_file(segment: int, start: int, crc: int) -> str:
-    """Return the path for bytes cut from a segment.
-
-    Their digest is in it, so that a retry writes the same file.
-    """
-    return f"{QUARANTINE}/{segment:020d}-{start}-{crc:08x}"
 
 
 def index_file(section: str, seq: int) -> str:
@@ -101,10 +88,7 @@ def _is_older(path: str, record: int) -> bool:
     if folder in _STATES:
         match = _STATES[folder].fullmatch(name)
         return match is not None and int(match[match.re.groups]) < record
-    if folder in _RECORDS:
-        match = _RECORDS[folder].fullmatch(name)
-        return match is not None and int(match[1]) <= record
-    return False
+    return folder == LOG and 0 < _number(name) <= record
 
 
 def numbers(names: Iterable[str]) -> list[int]:

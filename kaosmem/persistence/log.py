@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -54,7 +53,7 @@ from kaosmem.persistence.files.manifest import (
     write_identity,
 )
 from kaosmem.persistence.files.records import FORMAT_VERSION, Change, Commit, Head, encode_commit
-from kaosmem.persistence.layout import FOLDERS, SESSION, older_files
+from kaosmem.persistence.layout import FOLDERS, older_files
 from kaosmem.persistence.recovery import (
     LOOKS,
     Recovered,
@@ -64,7 +63,7 @@ from kaosmem.persistence.recovery import (
     recover,
 )
 from kaosmem.persistence.salvage import salvage, salvage_archive
-from kaosmem.persistence.steps import Steps, Sync, run
+from kaosmem.persistence.steps import Steps, run
 from kaosmem.persistence.storage.disk import LeaveLine
 from kaosmem.persistence.storage.places import (
     Location,
@@ -117,11 +116,10 @@ class SessionLog:
         self._measures = threading.Lock()
         self._damage = recovery.recovered.damage
         self._named = recovery.named
-        # The writer of the only commit may have been killed before the identity, which it stores
-        # next, was durable.
-        self._is_name_unsure = (
-            storage.appends and len(recovery.head.txns) == 1 and not recovery.snapshot
-        )
+        # The first writer may have been killed before the identity was durable. Only a log of one
+        # commit may lack it.
+        is_first_alone = len(recovery.head.txns) == 1 and not recovery.snapshot
+        self._is_named = self._named > 0 and not (storage.appends and is_first_alone)
         self._start_from(recovery)
 
     def _start_from(self, recovery: Recovery) -> None:
@@ -241,7 +239,6 @@ class SessionLog:
         commit = self._unsettled[0] if self._unsettled and is_retry else self._encoded(changes)
         self._unsettled = commit, list(changes)
         with as_durability_error("the commit"):
-            self._sync_name()
             try:
                 head = run(self.steps_of(commit), self._storage)
             except ConflictError:
@@ -252,46 +249,40 @@ class SessionLog:
                     self._unsettled = None
                 raise
         self._unsettled = None
-        self._named = head.segment
+        self._named = self._last_segment(head)
+        self._is_named = True
         self._has_tombstone |= any(change.op == Forget.op for change in changes)
         self._advance(head, commit)
         return self.seq
 
     def steps_of(self, commit: Commit) -> Steps[Head]:
-        """Return the protocol of a commit."""
-        head = self._head
-        unnamed = None
-        # The writer that began the segment may have been killed, or refused, before the identity
-        # named it. A segment without a commit is named after its first.
-        is_named = (
-            not self._named < head.segment <= head.seq
-            if self._storage.appends
-            else bool(self._named)
-        )
-        if self._session_id and head.seq and not is_named:
-            unnamed = Identity(self._session_id, head.log_id, head.segment)
+        """Return the protocol of a commit.
+
+        The identity of the session names the last segment once that has a commit.
+        """
+        first = None
+        if self._session_id and self.seq and not self._is_named:
+            first = Identity(self._session_id, self._head.log_id, self._named)
         if self._storage.appends:
-            steps = append(
-                head, commit, snapshot=max(self._since_snapshot.sound, default=0), unnamed=unnamed
-            )
+            head = yield from append(self._head, commit, first)
         else:
             look_first = self._clock() - self._seen_at > _TRUSTED_S
-            steps = create(head, self._torn, commit, look_first=look_first, unnamed=unnamed)
-        return (
-            self._naming(steps, unnamed.segment if unnamed else self._named)
-            if self._session_id
-            else steps
-        )
-
-    def _naming(self, steps: Steps[Head], named: int) -> Steps[Head]:
-        """Do the steps of a commit.
-
-        Then store the identity of the session if it does not name the segment yet.
-        """
-        head = yield from steps
-        if head.segment > named if self._storage.appends else not self._head.seq:
-            yield from write_identity(Identity(self._session_id, head.log_id, head.segment))
+            head = yield from create(self._head, self._torn, commit, first, look_first=look_first)
+        unnamed = self._unnamed(head)
+        if unnamed is not None:
+            yield from write_identity(unnamed)
         return head
+
+    def _unnamed(self, head: Head) -> Identity | None:
+        """Return the identity to be stored if the stored one does not name the last segment."""
+        segment = self._last_segment(head)
+        if not self._session_id or segment == self._named:
+            return None
+        return Identity(self._session_id, head.log_id, segment)
+
+    def _last_segment(self, head: Head) -> int:
+        """Return the last segment that is held for good. Objects may be rolled up into the first."""
+        return head.segment if self._storage.appends else 1
 
     def catch_up(self) -> LogChanges:
         """Return the later commits of others, and whether a failed commit is stored.
@@ -305,8 +296,9 @@ class SessionLog:
             log_changes = run(
                 catch_up(self._head, unsettled, whole=self._is_outdated), self._storage
             )
-            if log_changes.is_settled and self._storage.appends:
-                run(settle(log_changes.recovery.head), self._storage)
+            if log_changes.is_settled:
+                head = log_changes.recovery.head
+                run(settle(head, self._unnamed(head)), self._storage)
             return log_changes
 
     def state_at(self, log_changes: LogChanges) -> Recovered | None:
@@ -373,7 +365,7 @@ class SessionLog:
             ConflictError: If the session is gone.
         """
         self._check_writable()
-        if self._session_id and not self._named:  # the next commit names it
+        if self._session_id and not self._is_named:  # the next commit names it
             return False
         with self._measures:
             # Another writer may finish an unfinished purge at any time, and delete archive files
@@ -414,7 +406,6 @@ class SessionLog:
     def _indexed_commits(self, seq: int) -> dict[int, str]:
         """Return the ids of the commits before a record of which an index is stored."""
         with as_durability_error("the snapshot"):
-            self._sync_name()
             indexed = {*run(indexed_records(), self._storage)}
         with self._measures:
             known = self._since_snapshot.commits.items()
@@ -720,12 +711,6 @@ class SessionLog:
             return False
         self.adopt(log_changes)
         return True
-
-    def _sync_name(self) -> None:
-        if self._is_name_unsure:
-            with suppress(FileNotFoundError):  # then the next commit stores it
-                self._storage.perform(Sync(SESSION))
-            self._is_name_unsure = False
 
     def _advance(self, head: Head, commit: Commit) -> None:
         with self._measures:

@@ -94,13 +94,12 @@ class Sync:
     Raises FileNotFoundError.
 
     Attributes:
-        since: The byte at which the last commit begins, in a segment of the log. If a sync of it
-            failed, no later sync writes it, so its bytes are written again. None for a file that
-            was synced before it had its name.
+        since: The byte at which the last commit begins. If a sync of it failed, no later sync
+            writes it, so its bytes are written again.
     """
 
     path: str
-    since: int | None = None
+    since: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kaosmem.persistence.layout import FOLDERS, LOG, QUARANTINE, SNAP, archive_file, log_file
+from kaosmem.persistence.layout import FOLDERS, LOG, SNAP, archive_file, log_file
 from kaosmem.persistence.steps import (
     Append,
     Create,
@@ -39,11 +39,10 @@ _OTHERS = (
     f"{SNAP}/00ff-0",
     f"{SNAP}/00ff-01",
 )
-_CUT = f"{QUARANTINE}/{1:020d}-0-0badc0de"
 
 _sessions = st.sampled_from(_SESSIONS)
 _segments = st.sampled_from(_SEGMENTS)
-_paths = st.sampled_from((*_SEGMENTS, *_OTHERS, _CUT))
+_paths = st.sampled_from((*_SEGMENTS, *_OTHERS))
 _times = st.sampled_from([1, 10_000])
 _parts = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 50)), min_size=1, max_size=4)
 _contents = st.builds(mul, st.binary(max_size=32), _times)

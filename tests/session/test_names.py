@@ -14,7 +14,7 @@ from tests.stored import everything_in, ids_at, memory_at
 
 async def test_a_section_is_never_a_part_of_a_path(tmp_path: Path) -> None:
     """Sections may be called as the log's folders are: their names are data in records."""
-    specs = [SectionSpec(name) for name in ("log", "snap", "lock", "quarantine")]
+    specs = [SectionSpec(name) for name in ("log", "snap", "lock", "archive")]
     async with SessionMemory.open(tmp_path, "s", sections=specs, counter="estimate") as memory:
         for spec in specs:
             memory.add(spec.name, f"of {spec.name}")

@@ -248,7 +248,7 @@ class LocalStorage:
         with suppress(OSError):  # then the next writer writes this commit again
             self._note_unsure(False, last)
 
-    def _rewrite(self, path: str, since: int | None) -> None:
+    def _rewrite(self, path: str, since: int) -> None:
         """Make a file durable.
 
         Args:
@@ -257,14 +257,13 @@ class LocalStorage:
         """
         descriptor = self._disk.open(path, os.O_RDWR)  # not to append
         try:
-            if since is not None:
-                self._write_all(descriptor, self._disk.read(descriptor, since), since)
+            self._write_all(descriptor, self._disk.read(descriptor, since), since)
             self._disk.sync(descriptor)
         finally:
             self._disk.close(descriptor)
 
-    def _sync(self, path: str, since: int | None) -> None:
-        if since is None or self._is_unsure:
+    def _sync(self, path: str, since: int) -> None:
+        if self._is_unsure:
             self._rewrite(path, since)
         if path not in self._findable:
             self._sync_folders(path.rpartition("/")[0])

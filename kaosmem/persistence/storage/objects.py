@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from fsspec.implementations.memory import MemoryFileSystem
 
 from kaosmem.errors import DurabilityError, KaosmemError
-from kaosmem.persistence.layout import FOLDERS, LOG, OWN, QUARANTINE, SESSION
+from kaosmem.persistence.layout import FOLDERS, LOG, OWN, SESSION
 from kaosmem.persistence.steps import (
     Append,
     Create,
@@ -361,7 +361,7 @@ class ObjectStorage:
         bucket = self._prefix.partition("/")[0]
         if bucket in _conditional.setdefault(self._filesystem, set()):
             return
-        probe = f"{QUARANTINE}/probe-{secrets.token_hex(8)}"
+        probe = f"{LOG}/.probe-{secrets.token_hex(8)}"
         refused = _is_overridden(self._filesystem)
         if refused:
             self._put(probe, b"1", mode="create")

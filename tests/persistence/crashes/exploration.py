@@ -95,7 +95,7 @@ def go_on(
         disk.watch = None
     with counted_tokens(2**20), broken_by_errors():
         session = Session(disk, promise=promise, witness=witness)
-        session.promised(*session.promise.possible, torn=session.log._torn)
+        session.promised(*session.promise.possible)
         opening = () if session.history else (OPENING,)
         for act in (
             committing(*opening, add("next", WIDER_THAN_A_SECTOR), add("after next")),
@@ -208,7 +208,7 @@ class Explorer:
     def check(self, image: Image, promise: Promise) -> bool:
         """Check a state, and return whether it is a new one."""
         histories = tuple(tuple(len(commit) for commit in history) for history in promise.possible)
-        state = frozenset(image.items()), histories, promise.forgotten, promise.torn
+        state = frozenset(image.items()), histories, promise.forgotten
         is_new = state not in self._seen
         if is_new:
             self._seen.add(state)

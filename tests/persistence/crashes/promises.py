@@ -37,17 +37,16 @@ class Promise:
 
     possible: the histories that it may have, that of what was acknowledged first; () for a session
         that is not there.
-    forgotten: texts that no file may hold. torn: bytes that must be in a file still.
+    forgotten: texts that no file may hold.
     """
 
     possible: tuple[History, ...] = ((),)
     forgotten: frozenset[str] = frozenset()
-    torn: bytes = b""
 
     @cached_property
     def digest(self) -> int:
         """Return a number that equal promises share."""
-        return hash((repr(self.possible), self.forgotten, self.torn))
+        return hash((repr(self.possible), self.forgotten))
 
 
 @dataclass
@@ -223,7 +222,7 @@ class Session:
         holding = Holding.after(self.history)
         if item_id in holding.live or item_id in holding.evicted:
             self.commit(Change("messages", "forget", {"id": item_id}))
-        self.promised(self.history, torn=b"")
+        self.promised(self.history)
         archived = [*self.log.archive(), *self.evicted.values()]
         items = Holding.after(self.history).live.values()
         kept = [entry for entry in archived if entry[1]["id"] != item_id]
@@ -251,12 +250,12 @@ class Session:
         disk.sync(descriptor)
         disk.close(descriptor)
         disk.watch = watch
-        self.promised(self.history, torn=torn)
+        self.promised(self.history)
 
     def delete(self) -> None:
         self.promised(self.history, ())
         storage_on(self.disk).delete()
-        self.promised((), torn=b"")
+        self.promised(())
         self.open()
 
     def promised(self, *possible: History, **other: Any) -> None:
@@ -329,6 +328,3 @@ def _look_at(image: Image, promise: Promise) -> None:
         if promise.forgotten and holds(path, content, promise.forgotten)
     ]:
         raise BrokenPromiseError(f"a forgotten text is in {found}")
-    contents = [content for content in image.values() if content is not None]
-    if not any(promise.torn in content for content in (*contents, b"")):
-        raise BrokenPromiseError("bytes of a torn tail are in no file")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
-from kaosmem.persistence.layout import QUARANTINE
+from kaosmem.persistence.layout import LOG
 from kaosmem.persistence.steps import Create, Delete, Draft, List, Read, Write
 from kaosmem.persistence.storage.objects import ObjectStorage
 from kaosmem.persistence.storage.places import Storage
@@ -124,7 +124,7 @@ class ObjectFiles:
 
 def _is_probe(path: str) -> bool:
     """Return whether a file is stored to find out whether two can be stored under one name; here, one can."""
-    return f"/{QUARANTINE}/probe-" in path
+    return f"/{LOG}/.probe-" in path
 
 
 def _inner(path: str) -> str:
