@@ -55,11 +55,6 @@ class Windows:
         if after.ended == _REMOVED:
             del self.held[name]
 
-    def go_back(self, stored: Windows) -> None:
-        """Go on from the windows that the log holds, without the unsaved turns."""
-        self.held = dict(stored.held)
-        self.journal = []
-
     def drain(self) -> list[Turn]:
         """Return the turns since the last drain."""
         turns = self.journal

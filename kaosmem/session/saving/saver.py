@@ -306,29 +306,13 @@ class Saver:
             stored = await asyncio.to_thread(self._rehydrate, recovered)
         if log_changes.is_settled:
             self._settle()
-        if discard and stored is not None:
-            self._go_back(theirs, stored, is_all_read=is_all_read)
-        else:
-            self._go_on(theirs, touched, stored, is_all_read=is_all_read)
+        if discard:
+            touched = None  # what is shared cannot be told from what is dropped
+        self._go_on(theirs, touched, stored, is_all_read=is_all_read, discard=discard)
         self._take_in(theirs, stored)
         self._log.adopt(log_changes)
         self._is_purge_due |= self._log.has_leftovers
         return True
-
-    def _go_back(self, theirs: Sequence[Operation], stored: Hydrated, *, is_all_read: bool) -> None:
-        """Go on from the state of the log, without unsaved changes."""
-        names = stored.sections.keys() if is_all_read else self._with_unsaved()
-        self._taken_out()
-        self._unsaved = rebase(
-            self._sections,
-            [],
-            theirs,
-            {name: section for name, section in stored.sections.items() if name in names},
-            forgotten=stored.forgotten,
-            touched=None,
-        )
-        self.windows.go_back(stored.windows)
-        self.trace.go_back(stored.trace)
 
     def _go_on(
         self,
@@ -337,15 +321,18 @@ class Saver:
         stored: Hydrated | None,
         *,
         is_all_read: bool,
+        discard: bool,
     ) -> None:
-        """Put the unsaved changes after the commits of others.
+        """Put the unsaved changes after the commits of others, or drop them.
 
         Args:
             stored: The state of the log, if it was read.
         """
-        changed = self._changed_by(theirs)
+        changed = self._with_unsaved() if discard else self._changed_by(theirs)
         read = {} if stored is None else stored.sections
         ours = self._taken_out()
+        if discard:
+            ours = []
         forgotten = _forgotten(theirs) if stored is None else stored.forgotten
         self._unsaved = rebase(
             self._sections,
@@ -356,6 +343,9 @@ class Saver:
             touched=touched,
         )
         self._follow_windows(ours, theirs, stored, forgotten, is_whole=touched is None)
+        if discard and stored is not None:
+            self.trace.go_back(stored.trace)
+            return
         turns = [each.data for each in theirs if isinstance(each, TraceTurn)]
         self.trace.follow(turns, None if stored is None else stored.trace)
 
