@@ -44,37 +44,6 @@ class TokenNeed:
     want: float
 
 
-class _Grants:
-    """Grants of sections while they are computed. Each begins with its required items.
-
-    Attributes:
-        tokens: The tokens granted so far, by section.
-        most: The most tokens that each section may take: its want, within its budget.
-        left: The tokens that are not granted yet.
-    """
-
-    def __init__(
-        self, specs: Sequence[SectionSpec], needs: Mapping[str, TokenNeed], budget: int
-    ) -> None:
-        musts = {}
-        self.most: dict[str, float] = {}
-        for spec in specs:
-            need = needs[spec.name]
-            musts[spec.name] = need.must
-            within = need.want if spec.budget is None else max(spec.budget, need.must)
-            self.most[spec.name] = min(need.want, within)
-        self.tokens: dict[str, float] = {**musts}
-        self.left: float = budget - sum(musts.values())
-        if self.left < 0:
-            raise window_too_small(musts, budget)
-
-    def give(self, name: str, room: float) -> None:
-        """Grant a section more, as far as it wants and the room allows."""
-        more = max(0.0, min(self.most[name] - self.tokens[name], room, self.left))
-        self.tokens[name] += more
-        self.left -= more
-
-
 def allocate(
     specs: Sequence[SectionSpec], needs: Mapping[str, TokenNeed], budget: int
 ) -> dict[str, int]:
@@ -94,24 +63,36 @@ def allocate(
         WindowTooSmallError: If the required items alone do not fit, with the sums.
     """
     wanting = [spec for spec in by_priority(specs) if spec.name in needs]
-    grants = _Grants(wanting, needs, budget)
-    held = {}
+    musts = {spec.name: needs[spec.name].must for spec in wanting}
+    grants: dict[str, float] = {**musts}
+    most: dict[str, float] = {}
+    floors = {}
     for spec in wanting:
-        floor = min(spec.floor * budget, grants.most[spec.name])
-        held[spec.name] = max(0.0, floor - grants.tokens[spec.name])
-    others = []
+        need = needs[spec.name]
+        within = need.want if spec.budget is None else max(spec.budget, need.must)
+        most[spec.name] = min(need.want, within)
+        floors[spec.name] = max(0.0, min(spec.floor * budget, most[spec.name]) - need.must)
+    left: float = budget - sum(musts.values())
+    if left < 0:
+        raise window_too_small(musts, budget)
+
+    def give(name: str, room: float) -> None:
+        """Grant a section more, as far as it wants and the room allows."""
+        nonlocal left
+        more = max(0.0, min(most[name] - grants[name], room, left))
+        grants[name] += more
+        left -= more
+
     for spec in wanting:
         if spec.placement == "static":
-            del held[spec.name]
-            grants.give(spec.name, grants.left - math.fsum(held.values()))
-        else:
-            others.append(spec)
-    for spec in others:
-        grants.give(spec.name, held[spec.name])
-    others.sort(key=_after_histories)
-    for spec in others:
-        grants.give(spec.name, grants.left)
-    return {name: int(grant + _NOISE) for name, grant in grants.tokens.items()}
+            del floors[spec.name]
+            give(spec.name, left - math.fsum(floors.values()))
+    for name, floor in floors.items():
+        give(name, floor)
+    for spec in sorted(wanting, key=_after_histories):
+        if spec.name in floors:
+            give(spec.name, left)
+    return {name: int(grant + _NOISE) for name, grant in grants.items()}
 
 
 def _after_histories(spec: SectionSpec) -> bool:

@@ -116,23 +116,26 @@ class Packer:
         """Return the share of a section that is no history, with its required units."""
         proposal = self.proposals[spec.name]
         candidates = proposal.candidates
-        counter = self.costs.counter
         cap = cap_of(spec, self.window)
-        share = Share(
-            spec,
-            candidates,
-            Run(header_tokens(spec, counter)),
-            line_measure(spec.labels, counter),
-            cap,
-            barred=self.barred.get(spec.name, frozenset()),
-            unrelated=proposal.unrelated | _low_scored(spec, candidates),
-            is_offered_whole=proposal.offers_all and not spec.min_score,
-        )
+        share = self._empty_share(spec, candidates, cap)
+        share.unrelated = proposal.unrelated | _low_scored(spec, candidates)
+        share.is_offered_whole = proposal.offers_all and not spec.min_score
         if spec.recalls:
             best = best_match(unit for unit in candidates if unit.recalled)
             share.recall = max(spec.recall * cap, best.tokens if best else 0)
         share.require(unit for unit in candidates if unit.must)
         return share
+
+    def _empty_share(self, spec: SectionSpec, candidates: Iterable[Candidate], cap: int) -> Share:
+        counter = self.costs.counter
+        return Share(
+            spec,
+            tuple(candidates),
+            Run(header_tokens(spec, counter)),
+            line_measure(spec.labels, counter),
+            cap,
+            barred=self.barred.get(spec.name, frozenset()),
+        )
 
     def _needs(self, shares: Shares, cutters: Cutters) -> Needs:
         needs = {}
@@ -220,7 +223,8 @@ class Packer:
         for spec in self.specs:
             if spec.name in cutters:
                 cap = grants[spec.name]
-                share = self._recall_share(spec, cap)
+                earlier = [unit for unit in self.proposals[spec.name].earlier if not unit.orphan]
+                share = self._empty_share(spec, earlier, cap)
                 tail = self._tail(share, cutters[spec.name], cap)
                 share.elsewhere = {unit.position for unit in tail.shown}
                 share.candidates = tuple(_not_in(tail, share.candidates))
@@ -228,18 +232,6 @@ class Packer:
                 tails[spec.name] = tail
                 recalled[spec.name] = share
         return tails, recalled
-
-    def _recall_share(self, spec: SectionSpec, cap: int) -> Share:
-        """Return the share of the earlier messages of a history, before its tail is cut."""
-        counter = self.costs.counter
-        return Share(
-            spec,
-            tuple(unit for unit in self.proposals[spec.name].earlier if not unit.orphan),
-            Run(header_tokens(spec, counter)),
-            line_measure(spec.labels, counter),
-            cap,
-            barred=self.barred.get(spec.name, frozenset()),
-        )
 
     def _tail(self, share: Share, cutter: TailCutter, cap: int) -> HistoryTail:
         """Return the tail of a history.

@@ -152,8 +152,6 @@ class LazyIndex:
         self._moment: Moment | None = None
         self._unstored = 0  # changes of the index that the one that is kept lacks
         self._is_warm = False
-        # The last query of all items, with its limit and ranking, as the index is.
-        self._ranked: tuple[str, int, Ranking] | None = None
 
     def keep_in(self, read: Callable[[str], StoredIndex | None]) -> None:
         """Say how to read the index that was kept for a ranker's name."""
@@ -193,23 +191,15 @@ class LazyIndex:
         Args:
             among: The ordinals to choose from; None for all.
         """
-        ranked = self._rank(query.text, limit, among)
-        meant = self._synced().of_periods(query.periods) if query.periods else set()
+        dated = self._synced()
+        ranked = ranking_of(dated.index, query.text, limit, among=among)
+        meant = dated.of_periods(query.periods) if query.periods else set()
         if among is not None:
             meant &= among
         if not meant:
             return Found(ranked)
-        within = self._rank(query.topic, max(limit, len(meant)), meant)
+        within = ranking_of(dated.index, query.topic, max(limit, len(meant)), among=meant)
         return _preferring(meant, ranked, within, limit)
-
-    def _rank(self, query: str, limit: int, among: set[int] | None) -> Ranking:
-        index = self.synced()
-        if among is None and self._ranked is not None and self._ranked[:2] == (query, limit):
-            return self._ranked[2]
-        ranking = ranking_of(index, query, limit, among=among)
-        if among is None:
-            self._ranked = query, limit, ranking
-        return ranking
 
     def frequencies(self, terms: Iterable[str]) -> Mapping[str, int] | None:
         """Return the number of items with each term; None if the index does not count them."""
@@ -265,7 +255,7 @@ class LazyIndex:
                 self._warm_up()
 
     def purge(self) -> None:
-        """Keep nothing of items that are gone: no entry and no last query.
+        """Keep no entry of items that are gone.
 
         This may be done in another thread. After items are forgotten, their words stay in the index
         until this call or the next ranking.
@@ -278,7 +268,6 @@ class LazyIndex:
     def _drop_some(self) -> bool:
         """Remove the entries of some pending ordinals, and return whether there were any."""
         with self.lock:
-            self._ranked = None
             index = self._index
             if index is None:
                 return False
@@ -343,7 +332,6 @@ class LazyIndex:
         self._index = None
         self._pending = {}
         self._moment = None
-        self._ranked = None
 
     def _begin(self, index: DatedIndex, changed: Iterable[int]) -> None:
         """Have an index. Its entries that are gone, missing or changed are pending."""
@@ -423,7 +411,6 @@ class LazyIndex:
             for ordinal in batch:
                 del self._pending[ordinal]
             self._moment = None
-            self._ranked = None
         try:
             _enter(index, batch)
         except BaseException:
