@@ -241,7 +241,7 @@ def check_relationship_id(given: object) -> str:
 
 
 def part_of(metadata: Mapping[str, JSONValue]) -> Part | None:
-    """Return the entity or relationship that an item's metadata holds, None for an item that is neither."""
+    """Return the entity or relationship that an item's metadata holds, or None."""
     for kind, name in ((Relationship, "relationship"), (Entity, "entity")):
         stored = metadata.get(name)
         if isinstance(stored, Mapping):

@@ -25,7 +25,7 @@ _DATABASE, _BLOBS = "_stores.sqlite", "_blobs"
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The stores of one folder: `history`, `state`, `facts`, `vectors`, `graph`, `tasks` and `files`.
+    """The seven stores of one folder.
 
     `async with` opens them, and closes them at the end. Without it the first use opens them; call
     `close` at the end.

@@ -212,7 +212,7 @@ class S3FileStore:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """Wait until fewer than `max_connections` requests of this event loop are under way, and take part."""
+        """Take part in the requests of this event loop: at most `max_connections` at once."""
         turns = self._turns.setdefault(
             asyncio.get_running_loop(), asyncio.Semaphore(self._max_connections)
         )

@@ -84,9 +84,11 @@ class BlobHandle:
 
 
 class BlobSource(StoreSource):
-    """Artefacts as handles: the newest first, or, above the spec's threshold, those whose handles match the query.
+    """Artefacts as handles, the newest first.
 
-    Above the threshold, other handles are shown only if all fit, or if the query has no subject.
+    Above the spec's threshold, handles that match the query come first. Other handles are shown
+    only if all fit, or if the query has no subject.
+
     `memory.fetch(id)` returns a text whole, an image as an ImageBlock, and for other bytes the
     handle with a URL. The source shows all artefacts of the store, also those of other processes.
     It lists the keys of the store again for a context after `refresh_s` seconds, since each key

@@ -173,7 +173,7 @@ class ConversationSource(StoreSource):
         return ""
 
     async def _view(self, cap: int) -> tuple[ConversationView, str]:
-        """Return the view of the log, condensed to a cap where it can be, and why a model had no part in it."""
+        """Return the view, condensed to a cap if possible, and why a model had no part in it."""
         if self._condenser is None:
             return self._log.view, ""
         try:
@@ -187,7 +187,7 @@ class ConversationSource(StoreSource):
         )
 
     def _positions(self, view: ConversationView, places: Iterable[int]) -> dict[int, int]:
-        """Return by place in a view the position that each entry would have if nothing were condensed.
+        """Return by place in a view the position that each entry has without condensations.
 
         A summary stands directly before the entry that follows it.
         """
@@ -204,7 +204,7 @@ class ConversationSource(StoreSource):
         return positions
 
     def _taken(self, view: ConversationView) -> int:
-        """Return how many entries there would be, up to the newest of a view, if nothing were condensed."""
+        """Return how many entries there are up to the newest of a view, without condensations."""
         newest = self._uncondensed.places.get(view[-1].id) if view else None
         return len(self._uncondensed.entries) if newest is None else newest + 1
 
@@ -232,7 +232,7 @@ class ConversationSource(StoreSource):
 
 
 def _first_within(view: ConversationView, item: Callable[[int], Item], room: int) -> int:
-    """Return where the newest entries worth some tokens begin, with all that belongs together with them."""
+    """Return where the newest entries of so many tokens begin, at the start of a unit."""
     start = len(view)
     while start and room > 0:
         start -= 1

@@ -1,4 +1,4 @@
-"""A thread of messages as a source: its newest ones, as a history, and the earlier ones that match the query."""
+"""A thread of messages as a source: its newest ones, and earlier ones that match the query."""
 
 from __future__ import annotations
 
@@ -23,24 +23,26 @@ HISTORY = SectionSpec("history", 32_000, 90, 0.35, placement="history", eviction
 
 
 class HistorySource(StoreSource):
-    """The newest messages of an agent's thread, as a history, and earlier ones that match the query.
+    """The newest messages of an agent's thread, and earlier ones that match the query.
 
     The source reads the newest messages back from the end of the thread, about twice as much as
     fits, and the newest user message. If the messages that must be shown exceed the cap, the
-    results of the newest calls are cut to one length. Earlier messages are recalled as those of a
-    section An item has the metadata of its message, and as `timestamp` and `run_id`, unless the
-    metadata have these fields, the time and the run of the message. So a label shows the day of the
-    message. A message is the item `<name>/<message id>`, or `<name>/#<position>` if it has no id of
-    its own, or a later message has the same. Raises InvalidNameError for an id,
-    InvalidArgumentError for the provider and the spec.
+    results of the newest calls are cut to one length.
 
-    Attributes:
-        are: Up to the part `recall` of its cap (0.25 in `HISTORY`). Without a query, the newest
-            user message is the query. The first query reads and indexes the whole thread. The
-            source holds the messages in memory, and later reads only those that were appended
-            since. With `recall=0` in the spec, earlier messages are as if they were not there, even
-            a pinned one, except the newest user message. Then a context costs the same for a thread
-            of any length.
+    Earlier messages are recalled as those of a section are: up to the part `recall` of the cap
+    (0.25 in `HISTORY`). Without a query, the newest user message is the query. The first query
+    reads and indexes the whole thread. The source holds the messages in memory, and later reads
+    only those that were appended since. With `recall=0` in the spec, only the newest messages and
+    the newest user message are shown, and no earlier pinned one. Then a context costs the same for
+    a thread of any length.
+
+    A message is the item `<name>/<message id>`, or `<name>/#<position>` if it has no id of its own,
+    or a later message has the same. The item has the metadata of its message. Where these do not
+    have `timestamp` and `run_id`, it has the time and the run of the message.
+
+    Raises:
+        InvalidNameError: For an id.
+        InvalidArgumentError: For the provider and the spec.
     """
 
     placement: ClassVar[str] = "history"
@@ -68,7 +70,7 @@ class HistorySource(StoreSource):
     async def propose(
         self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
     ) -> Proposal:
-        """Return the required messages first (newest user message and unit, pins), then the newest units.
+        """Return the required messages (newest question and unit, pins), then the newest units.
 
         `earlier` has the units that match the query, if the spec recalls.
         """

@@ -1,4 +1,4 @@
-"""Checkers of messages: each request by its provider's rules, and a window's requests by their common prefix."""
+"""Checkers of messages: requests by their provider's rules, and windows by their prefix."""
 
 from __future__ import annotations
 
@@ -80,11 +80,14 @@ _Block = dict[str, JSONValue]
 
 
 class PrefixBinding:
-    """Signs the thinking of each reply with its request, and refuses thinking that comes back under another one.
+    """Signs the thinking of each reply with its request, and refuses it under another one.
 
-    The request is the system prompt, the tools and all messages before the reply. Thinking blocks may neither be moved
-    nor left out between others. Cache markers are not compared. Source: Anthropic, "Preserved thinking".
-    requests: number of accepted requests.
+    The request is the system prompt, the tools and all messages before the reply. Thinking blocks
+    may neither be moved nor left out between others. Cache markers are not compared.
+    Source: Anthropic, "Preserved thinking".
+
+    Attributes:
+        requests: Number of accepted requests.
 
     >>> provider = PrefixBinding()
     >>> asked = [{"role": "user", "content": "Who owns the deal?"}]
@@ -160,7 +163,7 @@ class PrefixBinding:
 def _prefixes(
     messages: Sequence[Mapping[str, JSONValue]], system: JSONValue, tools: Sequence[JSONValue]
 ) -> list[str]:
-    """Return digests of what stands before each message, and of the whole request, without cache markers."""
+    """Return digests of the request before each message, and of all of it, without markers."""
     said = sha256(json_text(_unmarked([system, list(tools)])).encode())
     digests = [said.hexdigest()]
     for message in messages:

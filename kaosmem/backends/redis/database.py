@@ -224,7 +224,7 @@ class _Workers:
 
     @property
     def client(self) -> redis.Redis:
-        """Return the client, which is made in a thread: one of a cluster asks the server for its nodes."""
+        """Return the client. It is made in a thread: that of a cluster asks for its nodes."""
         with self._lock:
             if self._client is None:
                 self._client = self._connect()

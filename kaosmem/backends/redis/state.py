@@ -12,7 +12,7 @@ from kaosmem.types import JSONValue
 
 
 class RedisSessionStore(BaseShortTermMemory):
-    """A ShortTermMemory in Redis: a hash for each session, so that the server merges patches in one step.
+    """A ShortTermMemory in Redis: a hash for each session. The server merges patches in one step.
 
     Args:
         ttl_s: Seconds after its last change that a state stays, None for ever.

@@ -95,7 +95,7 @@ class BlobContract(StoreContract[BlobStore]):
             assert await store.download(key) == b"2"
 
     async def test_bytes_are_gone_when_their_time_has_come(self, store: BlobStore) -> None:
-        """There until then; afterwards the key is unknown, which is a FileNotFoundError, and free."""
+        """Then the key is unknown, which is a FileNotFoundError, and free for other bytes."""
         await store.upload("a", b"1", content_type=_TEXT, ttl=self.ttl_s)
         await self.wait(self.ttl_s / 2)
         assert await store.download("a") == b"1"
@@ -111,7 +111,7 @@ class BlobContract(StoreContract[BlobStore]):
         assert await store.download("a") == b"2"
 
     async def test_connecting_is_as_often_as_one_likes(self, store: BlobStore) -> None:
-        """Without it the first use connects; again is no error; stored files are there after a disconnect."""
+        """The first use connects by itself. Stored bytes are there after a disconnect."""
         await store.upload("a", b"1", content_type=_TEXT)
         for _ in range(2):
             await store.connect()

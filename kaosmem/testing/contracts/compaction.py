@@ -86,14 +86,14 @@ def it_orphans_no_result(history: Sequence[ChatMessage], left: Sequence[ChatMess
 
 
 def it_leaves_answers_whole(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
-    """Say whether of each answer either all calls, results and signed thinking stay, or none of them."""
+    """Say whether all calls, results and signed thinking of an answer stay, or none of them."""
     stayed = _all_ties(left)
     # `answer <= stayed` would look at all that stayed, for each answer.
     return all(answer & stayed in (answer, Counter()) for answer in _answers(history))
 
 
 def it_gives_nothing_authority(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
-    """Say whether no new message is a system message, or more trusted than the messages it stands for."""
+    """Say whether no new message is a system message, or more trusted than its sources."""
     old = {*history}
     trust: dict[str, int] = {}
     for message in history:
@@ -244,7 +244,7 @@ def _all_ties(messages: Iterable[ChatMessage]) -> Counter[Tie]:
 
 
 def _without_results(message: ChatMessage) -> ChatMessage:
-    """Return a message without the texts of its results; as it is if it is pinned, or reports an error."""
+    """Return a message without the texts of its results, except for pins and errors."""
     if message.pinned or isinstance(message.content, str):
         return message
     blocks: list[ContentBlock] = []
@@ -288,7 +288,10 @@ def _ids(placed: Iterable[tuple[Any, str]]) -> Counter[str]:
 
 
 def _awaited(history: Sequence[ChatMessage]) -> list[int]:
-    """Return the places of calls without a result that nothing but results and system messages follow."""
+    """Return the places of calls without a result.
+
+    Only results and system messages follow them.
+    """
     speaking = [
         place
         for place, message in enumerate(history)
@@ -299,7 +302,10 @@ def _awaited(history: Sequence[ChatMessage]) -> list[int]:
 
 
 def _answers(history: Sequence[ChatMessage]) -> Iterator[Counter[Tie]]:
-    """Yield the calls, the results and the signed thinking of each message that calls, if no id comes elsewhere."""
+    """Yield the calls, the results and the signed thinking of each message that calls.
+
+    Messages whose ids come elsewhere are left out.
+    """
     everywhere = _all_ties(history)
     answered = {call for kind, call in everywhere if kind == "result"}
     for message in history:

@@ -89,7 +89,7 @@ class CorpusContract:
         assert corpus.tenant == "default"
 
     async def test_an_empty_corpus_answers(self, corpus: Corpus) -> None:
-        """It finds nothing, and has no version, source or tenant; removing and erasing are no errors."""
+        """An empty corpus has no source and no tenant. Removing and erasing are no errors."""
         assert await _ids(corpus, "rent") == []
         assert await corpus.get(["a"]) == []
         assert await corpus.sources() == {}
@@ -177,7 +177,7 @@ class CorpusContract:
         assert await _texts(corpus.at(first), "rent") == {"a": "rent one", "b": "rent two"}
 
     async def test_statistics_are_those_of_all_passages(self, corpus: Corpus) -> None:
-        """After a compaction, counts are those of the passages that are there, and a version's stay."""
+        """After a compaction, counts are those of the present passages. Those of a version stay."""
         rng = random.Random(7)
         held: dict[str, dict[str, Any]] = {}
         for step in range(8):
@@ -227,7 +227,7 @@ class CorpusContract:
         assert await _ids(corpus, "rent") == ["mine"]
 
     async def test_tenants_never_mix(self, corpus: Corpus) -> None:
-        """Each tenant sees its own passages, counts and versions, and erasing one spares the others."""
+        """Each tenant sees its own passages and counts. Erasing one tenant spares the others."""
         for tenant in _TENANTS:
             own = corpus.for_tenant(tenant)
             await own.add([passage("same", f"rent of {tenant}", "s")])
@@ -282,7 +282,7 @@ class CorpusContract:
             assert among.statistics == expected
 
     async def test_readers_see_whole_versions(self, corpus: Corpus) -> None:
-        """While sources are replaced, compacted and erased, each question sees one whole version."""
+        """While sources are replaced and erased, each question sees one whole version."""
         pairs = [
             passage(f"{n}-{half}", f"rent round0 {half}", f"s{n}")
             for n in range(4)

@@ -74,7 +74,7 @@ class FormatContract:
         assert chosen.count(empty, get_counter()) == 0
 
     def test_its_parts_add_up(self) -> None:
-        """Frame, pieces, headers and entries sum to the count from scratch, wherever the block stands."""
+        """Frame, pieces, headers and entries sum to the count from scratch."""
         for number, history in enumerate(conversations()):
             shown = list(repair(history))
             self.check_sum(shown, PIECES[: number % 3], PIECES[: number % 4])
@@ -123,7 +123,7 @@ class FormatContract:
                 assert known == chosen.entry_tokens(message, counter)
 
     def test_every_text_is_handed_over(self) -> None:
-        """Texts of the system message, the history and the block are all found in the rendering, in this order."""
+        """Texts of the system message, the history and the block are in the rendering."""
         chosen = self.make()
         history = [
             ChatMessage("user", "otter"),
@@ -138,7 +138,7 @@ class FormatContract:
         assert whole.count("harbor") == 1
 
     def test_calls_and_results_are_handed_over_once(self) -> None:
-        """Calls and results are shown once each, in order, an id with both or with neither; no message is empty."""
+        """Calls and results are shown once each, in order. An id is with both or with neither."""
         said = [ChatMessage("user", "harbor")]
         for call_id, asked, found in (
             ("id-otter", "maple", "copper"),
@@ -179,7 +179,7 @@ class FormatContract:
             assert chosen.parse((self.rendered(before, message).messages or [])[-1]) == message
 
     def test_a_session_assembles_in_it(self) -> None:
-        """A session takes the format in place of a name, and uses exactly the tokens that it says."""
+        """A session takes the format in place of a name, and counts its tokens exactly."""
         memory = SessionMemory.test_mode()
         chosen = self.make()
         for number in range(9):
@@ -204,7 +204,7 @@ def _laid_out(
 
 
 def _texts(rendered: Rendered) -> Iterator[str]:
-    """Yield all that a rendering hands over, in order; of messages without their roles and types."""
+    """Yield all texts of a rendering, in order, without the roles and types of messages."""
     yield from filter(None, (rendered.text, rendered.system))
     yield from _strings(rendered.messages or [])
 

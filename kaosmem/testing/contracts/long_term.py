@@ -141,7 +141,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
         assert [replace(each, score=0.0) for each in every if each.id == old] == [first.item]
 
     async def test_an_update_is_a_new_version(self, store: LongTermMemory) -> None:
-        """It may be made of any version, with or without a key, and has its own metadata and time to live."""
+        """An update may name any version. It has metadata and a time to live of its own."""
         texts = [f"Invoices are paid within {each} days." for each in ("thirty", "sixty", "ninety")]
         first = await store.save("a", texts[0], metadata={"source": "msa.pdf"})
         second = await store.update("a", first, texts[1], metadata={"page": 2})
@@ -209,7 +209,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
             assert await store.versions(agent, "another", namespace=namespace) == []
 
     async def test_one_of_many_writers_of_a_key_is_live(self, store: LongTermMemory) -> None:
-        """A hundred versions that are saved at once are all there, and each ends where the next begins."""
+        """Of a hundred versions that are saved at once, each ends where the next begins."""
         saved = await asyncio.gather(
             *(store.save("a", f"Invoice {number}.", key="k") for number in range(100))
         )

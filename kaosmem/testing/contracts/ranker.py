@@ -72,7 +72,7 @@ class RankerContract:
         assert len(ranker.index()) == 0
 
     def test_best_come_first_and_equals_newest_first(self) -> None:
-        """More words of the query rank higher; of entries with the same text, the newest comes first."""
+        """More words of the query rank higher. Of equal texts, the newest comes first."""
         same = "rent and notice"
         others = dict.fromkeys(range(10, 30), "breach without cure")
         index = self.index({3: same, 9: same, 5: same, 4: "deposit, rent and notice", **others})
@@ -110,7 +110,7 @@ class RankerContract:
         assert [ordinal for ordinal, _ in index.rank("notice", 10)] == [0]
 
     def test_a_wrong_ordinal_is_refused_and_changes_nothing(self) -> None:
-        """A taken, repeated or negative ordinal refuses the whole batch; an unknown one is a KeyError."""
+        """A taken, repeated or negative ordinal refuses the batch. An unknown one is a KeyError."""
         index = self.index({0: "lease", 1: "rent", 2: "cure"})
         for ordinals in ((3, 0), (3, 3), (-1,), (2**63,)):
             with pytest.raises(ValueError, match=r"ordinal -?\d+ is"):
@@ -150,7 +150,7 @@ class RankerContract:
         check()
 
     def test_ranking_among_some_leaves_the_others_out(self) -> None:
-        """Only ordinals among the given ones are found, in an order that repeated and unknown ones do not change."""
+        """Only the given ordinals are found. Repeated and unknown ones change nothing."""
 
         @settings(
             max_examples=self.examples, deadline=None, suppress_health_check=list(HealthCheck)

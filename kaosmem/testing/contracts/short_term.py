@@ -62,7 +62,7 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
         assert await store.get_state("s") == {"step": 2}
 
     async def test_a_patch_replaces_values_whole(self, store: ShortTermMemory) -> None:
-        """Names that it has get its values, nested ones not merged; others stay; None is a value."""
+        """Values are not merged, and None is a value. Names that the patch lacks stay."""
         await store.set_state("s", {"plan": {"a": 1}, "step": 1, "kept": True})
         merged: dict[str, Any] = {"plan": {"b": 2}, "step": None, "kept": True, "new": []}
         assert await store.update_state("s", {"plan": {"b": 2}, "step": None, "new": []}) == merged

@@ -190,7 +190,7 @@ class TaskContract(StoreContract[TaskStore]):
         assert await store.settle_conversation("nowhere") == 0
 
     async def test_tasks_of_neighbours_are_kept_apart(self, store: TaskStore) -> None:
-        """Ids that resemble each other, or would if they were joined, are different boards and tasks."""
+        """Ids that are alike, or would be alike if they were joined, are different tasks."""
         boards = {}
         for key in KEYS:
             tasks = [Task(each, f"{each} of {key}") for each in IDS]

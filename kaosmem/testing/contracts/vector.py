@@ -76,7 +76,10 @@ _UNEMBEDDED = [VectorDocument("a", "a", (1, 0)), VectorDocument("b", "b")]
 
 
 class VectorContract(StoreContract[VectorStore]):
-    """Every VectorStore passes this: subclass it and provide `make`, a store without an embedding client."""
+    """Every VectorStore passes this: subclass it and provide `make`.
+
+    The store has no embedding client.
+    """
 
     protocol = VectorStore
     keys = IDS
@@ -123,7 +126,7 @@ class VectorContract(StoreContract[VectorStore]):
             yield InvalidArgumentError, write(_UNEMBEDDED, collection="new")
 
     async def test_the_nearest_come_first(self, store: VectorStore) -> None:
-        """Vectors are ranked by their cosine; opposite ones come last; equal ones are ordered by id."""
+        """Vectors are ranked by their cosine. Equal ones are ordered by id."""
         await store.add(
             [VectorDocument("opposite", "o", (-5, 0)), VectorDocument("across", "x", (0, 0.1))]
         )
@@ -142,7 +145,7 @@ class VectorContract(StoreContract[VectorStore]):
         assert [each.content for each in results][2:3] == [(TextBlock("near"),)]
 
     async def test_a_search_returns_at_most_the_limit(self, store: VectorStore) -> None:
-        """A search returns five results by default and none for 0, from the documents that pass the filter."""
+        """Five results are the default. The limit counts the documents that pass the filter."""
         documents = [
             VectorDocument("text", f"d{number}", (1, number), {"odd": number % 2 == 1})
             for number in range(12)
@@ -186,7 +189,10 @@ class VectorContract(StoreContract[VectorStore]):
     async def test_embeddings_of_a_collection_have_the_same_dimensions(
         self, store: VectorStore
     ) -> None:
-        """Others are refused with all beside them; another collection, or an emptied one, may have others."""
+        """A document with other dimensions is refused, with all beside it.
+
+        Another collection, or an emptied one, may have other dimensions.
+        """
         flat = VectorDocument("a", "a", (1, 0))
         deep = VectorDocument("c", "c", (1, 0, 0))
         await store.add([flat])
@@ -224,7 +230,7 @@ class VectorContract(StoreContract[VectorStore]):
         }
 
     async def test_nothing_is_lost_among_many_writers(self, store: VectorStore) -> None:
-        """Of a hundred at once all are there, and of one document that all of them add there is one."""
+        """The documents of a hundred writers are all there. The one that all add is there once."""
         batches = [
             [VectorDocument("text", f"d{n}", (1, n)), VectorDocument(f"{n}", "same", (1, 0))]
             for n in range(100)
