@@ -41,8 +41,7 @@ class GraphSource(StoreSource):
     alone. A query may name any entity of the store. For each context the source asks the store for
     the ids of its entities, and reads only the entities with new ids. It learns the new names of a
     known entity only from `add`. If the store fails, the source fails, and the context says so.
-    Raises InvalidNameError and InvalidArgumentError for an entity, InvalidArgumentError for the
-    rest.
+    Raises InvalidNameError for the id of an entity, InvalidArgumentError for the rest.
 
     Args:
         entities: The only entities that a query may name, beside those that `add` stores; they are

@@ -25,11 +25,8 @@ class BlobInfo(NamedTuple):
 class BlobStore(Protocol):
     """Bytes under keys, such as files that agents made.
 
-    All methods but `connect` and `disconnect` raise InvalidNameError for a key.
-
-    Attributes:
-        key: Any text of 1 to 256 characters without control characters; a `/` has no special
-            meaning.
+    A key is any text of 1 to 256 characters without control characters. A `/` has no special
+    meaning. All methods but `connect` and `disconnect` raise InvalidNameError for another key.
     """
 
     async def connect(self) -> None:
@@ -43,7 +40,7 @@ class BlobStore(Protocol):
     ) -> None:
         """Store bytes, in place of earlier bytes under this key.
 
-        Raises InvalidArgumentError if the data are no bytes, and InvalidArgumentError for the ttl.
+        Raises InvalidArgumentError for data that are no bytes, the content type and the ttl.
 
         Args:
             content_type: A media type, such as `text/csv`, for readers of the URL.

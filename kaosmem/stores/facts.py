@@ -53,11 +53,9 @@ class LongTermMemory(Protocol):
 
     A fact has versions. The version that began to hold last is live, and of those with one time the
     one saved last. The others are superseded: they stay readable, and are found on request only.
-    All methods raise InvalidNameError for these.
 
-    Attributes:
-        agent_id, namespace, key: Any text of 1 to 256 characters without control characters.
-            Different ones never collide.
+    Ids, namespaces and keys are any text of 1 to 256 characters without control characters.
+    Different ones never collide. All methods raise InvalidNameError for others.
     """
 
     async def save(

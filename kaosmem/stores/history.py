@@ -35,11 +35,9 @@ class HistoryProvider(Protocol):
     With `run_id=""` a message belongs to no run. An unknown thread is empty.
     A message keeps its metadata. It comes back with the `run_id` of its append, and with the time
     of its append as `created_at` if it had none.
-    All methods raise InvalidNameError for an id, before anything has changed.
 
-    Attributes:
-        agent_id, session_id, run_id: Any text of 1 to 256 characters without control characters.
-            Different ids never collide.
+    Ids are any text of 1 to 256 characters without control characters. Different ids never collide.
+    All methods raise InvalidNameError for another id, before anything has changed.
     """
 
     async def append(

@@ -17,12 +17,9 @@ from kaosmem.types import JSONValue
 class ShortTermMemory(Protocol):
     """One state for each session: JSON values by name.
 
-    All methods raise InvalidNameError for an id, and InvalidArgumentError for values that JSON
+    An unknown state is {}. An id is any text of 1 to 256 characters without control characters. All
+    methods raise InvalidNameError for another id, and InvalidArgumentError for values that JSON
     cannot hold.
-
-    Attributes:
-        session_id: Any text of 1 to 256 characters without control characters. An unknown state is
-            {}.
     """
 
     async def get_state(self, session_id: str) -> dict[str, JSONValue]:

@@ -92,7 +92,7 @@ CHART: dict[TaskStatus, tuple[TaskStatus, ...]] = {
 class Task:
     """One thing to do.
 
-    Raises InvalidNameError, InvalidArgumentError for an unknown status, InvalidArgumentError.
+    Raises InvalidNameError for the id, InvalidArgumentError for the rest.
 
     Attributes:
         id: Any text of 1 to 256 characters without control characters.

@@ -21,12 +21,10 @@ class TaskStore(Protocol):
     planned > in_progress; in_progress > succeeded, blocked or failed; blocked > in_progress: by
     `update_status`. failed > in_progress, or abandoned once retries are used up: by
     `increment_retry`. failed or abandoned > in_progress: by `force_retry`. No other change, but for
-    `settle_conversation`. All raise InvalidNameError for an id. Changes raise NotFoundError where
-    the board or the task is missing.
+    `settle_conversation`. Changes raise NotFoundError where the board or the task is missing.
 
-    Attributes:
-        conversation_id, agent_id, task_id: Any text of 1 to 256 characters without control
-            characters. Different ids never collide.
+    Ids are any text of 1 to 256 characters without control characters. Different ids never collide.
+    All methods raise InvalidNameError for another id.
     """
 
     async def create_task_list(
@@ -39,8 +37,8 @@ class TaskStore(Protocol):
     ) -> TaskList:
         """Make a board of planned tasks.
 
-        Raises DuplicateError where there is one, or for two tasks with one id, InvalidArgumentError
-        for a task that is not planned, InvalidArgumentError for max_retries.
+        Raises DuplicateError if there is one, or for two tasks with one id. Raises
+        InvalidArgumentError for a task that is not planned, and for max_retries.
 
         Args:
             max_retries: How often a failed task may be retried before it is abandoned.

@@ -29,7 +29,7 @@ _MIN_SINGLE = 2.0**-149
 class VectorDocument:
     """A document of a vector store. A document inside a message is a DocumentBlock.
 
-    Raises InvalidArgumentError, InvalidNameError and InvalidArgumentError.
+    Raises InvalidNameError for the id, InvalidArgumentError for the rest.
 
     Args:
         content: Blocks; a str becomes one TextBlock.
@@ -80,12 +80,9 @@ class SearchResult:
 class VectorStore(Protocol):
     """Documents by id, in collections. A collection exists while it holds a document.
 
-    All methods raise InvalidNameError for collections and ids.
-
-    Attributes:
-        collection: Any text of 1 to 256 characters without control characters. Different names
-            never collide. All embeddings of a collection have the same number of dimensions and are
-            kept in single precision.
+    Ids and names of collections are any text of 1 to 256 characters without control characters.
+    Different ones never collide. All methods raise InvalidNameError for others. All embeddings of a
+    collection have the same number of dimensions and are kept in single precision.
     """
 
     async def add(
@@ -116,8 +113,8 @@ class VectorStore(Protocol):
     ) -> list[SearchResult]:
         """Return at most `limit` documents, the largest cosine first. Equal ones are ordered by id.
 
-        Raises InvalidArgumentError for an embedding with other dimensions, and
-        InvalidArgumentError.
+        Raises InvalidArgumentError for an embedding with other dimensions, the limit and the
+        filter.
 
         Args:
             filter: Conditions on metadata (see `kaosmem.filters`); the limit counts the documents

@@ -19,7 +19,7 @@ class PostgresHistoryProvider(SqlHistoryProvider):
 
     Messages that several workers append at once are stored one batch after another, without gaps.
 
-    Attributes:
+    Args:
         clock: Gives the times of messages, with a zone.
     """
 
@@ -40,7 +40,7 @@ class PostgresLongTermMemory(SqlLongTermMemory):
 
     Texts in all languages are split into words as in sessions, not by the server's dictionaries.
 
-    Attributes:
+    Args:
         clock: Returns times with a zone.
     """
 

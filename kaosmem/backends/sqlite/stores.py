@@ -19,7 +19,7 @@ class SqliteHistoryProvider(SqlHistoryProvider):
 
     Reading a part of a thread costs the same at any length.
 
-    Attributes:
+    Args:
         clock: Gives the times of messages, with a zone.
 
     >>> from kaosmem import ChatMessage
@@ -84,7 +84,7 @@ class SqliteLongTermMemory(SqlLongTermMemory):
     It ranks facts as an InMemoryLongTermMemory does, by BM25. Each namespace of an agent has its
     own index and statistics.
 
-    Attributes:
+    Args:
         clock: Returns times with a zone.
 
     >>> from kaosmem.backends.sqlite.database import SqliteDatabase
@@ -104,7 +104,7 @@ class SqliteVectorMemory(SqlVectorMemory, SqliteLongTermMemory):
     The score of a fact is the cosine of its embedding with that of the query. Every fact of the
     namespace is compared.
 
-    Attributes:
+    Args:
         embedding_client: Makes the embeddings. All have the same number of dimensions: another
             model needs another namespace. Facts that a SqliteLongTermMemory has saved get theirs
             with the first search.
