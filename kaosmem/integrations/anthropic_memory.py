@@ -273,7 +273,22 @@ def _size_text(size: int) -> str:
     return f"{round(size / 1024**unit, 1):g}{'BKMG'[unit]}"
 
 
-class SessionMemoryTool(BetaAsyncAbstractMemoryTool):
+class _OverFiles:
+    """The part that both tools have."""
+
+    def __init__(
+        self,
+        memory: Any,
+        *,
+        section: str = MEMORY_FILES.name,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        super().__init__(cache_control=cache_control)  # type: ignore[call-arg]
+        self._memory = memory
+        self._files = MemoryFiles(memory, section)
+
+
+class SessionMemoryTool(_OverFiles, BetaAsyncAbstractMemoryTool):
     """Anthropic's memory tool over a `SessionMemory`, for the asynchronous client.
 
     Each changed file is saved with the session before the model reads its result. The model
@@ -289,17 +304,6 @@ class SessionMemoryTool(BetaAsyncAbstractMemoryTool):
         NotFoundError: If the session has no section with the name.
     """
 
-    def __init__(
-        self,
-        memory: SessionMemory,
-        *,
-        section: str = MEMORY_FILES.name,
-        cache_control: BetaCacheControlEphemeralParam | None = None,
-    ) -> None:
-        super().__init__(cache_control=cache_control)
-        self._memory = memory
-        self._files = MemoryFiles(memory, section)
-
     async def execute(self, command: Any) -> str:
         """Run a command of any kind, and save the session."""
         result = self._files.run(command)
@@ -309,22 +313,11 @@ class SessionMemoryTool(BetaAsyncAbstractMemoryTool):
     view = create = str_replace = insert = delete = rename = execute
 
 
-class SyncSessionMemoryTool(BetaAbstractMemoryTool):
+class SyncSessionMemoryTool(_OverFiles, BetaAbstractMemoryTool):
     """Anthropic's memory tool over a `SyncSessionMemory`, for the synchronous client.
 
     The arguments and the results are those of `SessionMemoryTool`.
     """
-
-    def __init__(
-        self,
-        memory: SyncSessionMemory,
-        *,
-        section: str = MEMORY_FILES.name,
-        cache_control: BetaCacheControlEphemeralParam | None = None,
-    ) -> None:
-        super().__init__(cache_control=cache_control)
-        self._memory = memory
-        self._files = MemoryFiles(memory, section)
 
     def execute(self, command: Any) -> str:
         """Run a command of any kind, and save the session."""

@@ -49,36 +49,24 @@ def write_chat_dict(message: ChatMessage, calls: Calls | None = None) -> dict[st
     written: dict[str, Any] = {"role": role}
     if role != message.role:
         written["name"] = message.role
-    results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
-    if results:
-        return {**written, "tool_call_id": results[0].tool_use_id, "content": message.text}
-    written["content"] = _content(message)
-    for block in message.blocks:
-        if isinstance(block, ToolUseBlock):
-            function = {"name": block.name, "arguments": block.arguments}
-            call = {"id": block.id, "type": "function", "function": function}
-            written.setdefault("tool_calls", []).append(call)
-        elif isinstance(block, ThinkingBlock):
-            written.setdefault("thinking_blocks", []).append(_thinking_dict(block))
-    return written
-
-
-def _content(message: ChatMessage) -> str | list[dict[str, Any]]:
-    """Return a text where there are texts alone, else parts."""
-    if not any(isinstance(block, ImageBlock) for block in message.blocks):
-        shown = (block for block in message.blocks if not isinstance(block, _BESIDE))
-        return "\n\n".join(map(block_text, shown))
     parts: list[dict[str, Any]] = []
     for block in message.blocks:
-        if isinstance(block, ImageBlock):
-            parts.append({"type": "image_url", "image_url": {"url": block.url}})
-        elif not isinstance(block, _BESIDE):
-            parts.append({"type": "text", "text": block_text(block)})
-    return parts
-
-
-_BESIDE = (ThinkingBlock, ToolUseBlock)
-"""Blocks that have fields of their own beside the content."""
+        match block:
+            case ToolResultBlock():
+                return {**written, "tool_call_id": block.tool_use_id, "content": message.text}
+            case ToolUseBlock():
+                function = {"name": block.name, "arguments": block.arguments}
+                call = {"id": block.id, "type": "function", "function": function}
+                written.setdefault("tool_calls", []).append(call)
+            case ThinkingBlock():
+                written.setdefault("thinking_blocks", []).append(_thinking_dict(block))
+            case ImageBlock():
+                parts.append({"type": "image_url", "image_url": {"url": block.url}})
+            case _:
+                parts.append({"type": "text", "text": block_text(block)})
+    if all(part["type"] == "text" for part in parts):
+        return {**written, "content": "\n\n".join(part["text"] for part in parts)}
+    return {**written, "content": parts}
 
 
 def _thinking(block: Mapping[str, JSONValue]) -> ContentBlock:
