@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html import unescape
-from typing import NamedTuple
 
 from kaosmem.ingest.files import decoded_text, storable
 from kaosmem.ingest.pieces import Part, Syntax, cut
@@ -19,12 +18,19 @@ _PARAGRAPH_NAMES = (
 )
 _LINES = frozenset(_LINE_NAMES.split())
 _PARAGRAPHS = frozenset(_PARAGRAPH_NAMES.split())
-_TAG = re.compile(r"<(?:!--|(/?)([a-zA-Z][a-zA-Z0-9]*)|[!?/]())")
-_QUOTED = re.compile(r"=\s*(?:\"[^\"]*\"|'[^']*')")
-_OPENING = re.compile(r"=\s*([\"'])")
+_ATTRIBUTES = r"(?:=\s*+\"[^\"]*+(?:\"|\Z)|=\s*+'[^']*+(?:'|\Z)|[^>])*+"
+_TOKEN = re.compile(
+    rf"<!--.*?(?:-->|\Z)|<(script|style)\b{_ATTRIBUTES}.*?(?:(?=</\1)|\Z)"
+    rf"|<(/?)([a-z][a-z0-9]*){_ATTRIBUTES}>?|<[!?/][^>]*+>?",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A comment, a script, a tag or a declaration. As in a browser, one without an end has the rest.
+
+So it takes linear time. HTMLParser of the standard library takes quadratic time for unclosed tags
+and comments before Python 3.11.14.
+"""
 _BLANKS = re.compile(r"\s+")
 _HEADING = re.compile(r"h([1-6])")
-_HIDDEN = frozenset(("script", "style"))
 _MAX_TITLE_CHARS = 120
 
 
@@ -41,84 +47,19 @@ def html_part(html: str, place: str) -> Part:
 def html_text(html: str) -> str:
     """Return the text of HTML."""
     page = _Page()
-    for token in _tokens(html):
-        if not token.tag:
-            page.text(token.text)
-        elif token.text:
-            page.end(token.tag)
-        else:
-            page.begin(token.tag)
+    start = 0
+    for token in _TOKEN.finditer(html):
+        page.text(unescape(html[start : token.start()]))
+        start = token.end()
+        if token[3] and token[2]:
+            page.end(token[3].lower())
+        elif token[3]:
+            page.begin(token[3].lower())
+    page.text(unescape(html[start:]))
     page.end_line()
     if page.title and not page.has_main_heading:
         page.lines.insert(0, f"# {page.title}")
     return storable("\n".join(page.lines))
-
-
-class _Token(NamedTuple):
-    """A text, the beginning of an element, or, with text `/`, its end; tag: "" for a text."""
-
-    tag: str
-    text: str
-
-
-def _tokens(html: str) -> Iterator[_Token]:
-    """Yield texts and tags in linear time, whatever is left open.
-
-    HTMLParser of the standard library takes quadratic time for unclosed tags and comments before
-    Python 3.11.14.
-    """
-    at = 0
-    start = 0
-    ends = _Ends(html)
-    while (at := html.find("<", at)) >= 0:
-        tag = _TAG.match(html, at)
-        if tag is None:
-            at += 1
-            continue
-        if at > start:
-            yield _Token("", unescape(html[start:at]))
-        name = (tag[2] or "").lower()
-        if name:
-            yield _Token(name, tag[1])
-        at = ends.of_comment(tag.end()) if tag[0] == "<!--" else ends.of_tag(tag.end())
-        if name in _HIDDEN and not tag[1]:
-            at = ends.find(f"</{name}", at, otherwise=at)
-        start = at
-    if start < len(html):
-        yield _Token("", unescape(html[start:]))
-
-
-class _Ends:
-    """Looks for ends in a text. An end that is missing once is not looked for again."""
-
-    def __init__(self, html: str) -> None:
-        self._html = html
-        self._lower = ""
-        self._missing: set[str] = set()
-
-    def find(self, end: str, at: int, *, otherwise: int) -> int:
-        """Return where the next end begins."""
-        self._lower = self._lower or self._html.lower()
-        # Of a few characters, the lower case has another length.
-        text = self._lower if len(self._lower) == len(self._html) else self._html
-        found = -1 if end in self._missing else text.find(end, at)
-        if found < 0:
-            self._missing.add(end)
-        return found if found >= 0 else otherwise
-
-    def of_comment(self, at: int) -> int:
-        """Return the position after a comment, or after its beginning if it has no end."""
-        end = self.find("-->", at, otherwise=-1)
-        return at if end < 0 else end + 3
-
-    def of_tag(self, at: int) -> int:
-        """Return the position after a tag; a `>` in the quotes of an attribute does not end it."""
-        end = self.find(">", at, otherwise=-1)
-        if end < 0:
-            return at
-        opening = _OPENING.search(_QUOTED.sub("", self._html[at:end]))
-        closing = self.find(opening[1], end, otherwise=-1) if opening else -1
-        return end + 1 if closing < 0 else self.find(">", closing, otherwise=closing) + 1
 
 
 class _Page:
@@ -179,6 +120,8 @@ class _Page:
 
     def text(self, text: str) -> None:
         """Take a text."""
+        if not text:
+            return
         if self._is_title:
             title = f"{self.title} {storable(text[:_MAX_TITLE_CHARS])}"
             self.title = " ".join(title.split())[:_MAX_TITLE_CHARS]
