@@ -444,7 +444,7 @@ def repair(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
 
 def repaired(messages: Iterable[ChatMessage]) -> list[list[ChatMessage]]:
     """Return, for each message, the messages that `repair` puts in its place."""
-    distinct = _without_unmatched([_with_distinct_calls(each) for each in messages])
+    distinct = _without_unmatched([with_distinct_calls(each) for each in messages])
     links = list(map(Link.of, distinct))
     results: dict[tuple[int, str], ChatMessage] = {}
     for position, answered in match(enumerate(links)).answered.items():
@@ -474,7 +474,7 @@ def _result_message(message: ChatMessage, call: str) -> ChatMessage:
     raise KeyError(call)
 
 
-def _with_distinct_calls(message: ChatMessage) -> ChatMessage:
+def with_distinct_calls(message: ChatMessage) -> ChatMessage:
     """Return a message whose calls have ids of their own: the same message where they do."""
     calls = [block.id for block in message.blocks if isinstance(block, ToolUseBlock)]
     if len(set(calls)) == len(calls):

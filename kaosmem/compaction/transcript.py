@@ -13,6 +13,7 @@ from kaosmem.compaction.outline import Outline
 from kaosmem.errors import NotFoundError
 from kaosmem.names import shown
 from kaosmem.types import JSONValue
+from kaosmem.types.content import content_json
 from kaosmem.types.items import ChatMessage
 
 
@@ -164,14 +165,9 @@ class Transcript:
 def _said(entry: _Entry) -> JSONValue:
     """Return a key of an entry's content. Records with equal ids are equal."""
     message = entry.message
-    return message.id if entry.replaced else [message.id, message.role, _plain(message.content)]
-
-
-def _plain(value: object) -> JSONValue:
-    """Return content as lists of its fields."""
-    if isinstance(value, tuple):
-        return [[_plain(getattr(block, name)) for name in block.__slots__] for block in value]
-    return value
+    return (
+        message.id if entry.replaced else [message.id, message.role, content_json(message.content)]
+    )
 
 
 def _record_id(replaced: Iterable[_Entry], text: str) -> str:

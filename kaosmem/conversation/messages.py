@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import chain
 
 from kaosmem.arguments import check_text
 from kaosmem.conversation.events import (
@@ -13,10 +13,9 @@ from kaosmem.conversation.events import (
 )
 from kaosmem.conversation.log import view_of
 from kaosmem.conversation.view import ConversationView
-from kaosmem.types import ContentBlock
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
-from kaosmem.units import NO_RESULT
+from kaosmem.units import NO_RESULT, with_distinct_calls
 
 SYSTEM_PROMPT = (
     "You are a helpful agent. You work with the tools that you are given until the user's task is "
@@ -30,65 +29,47 @@ def _answer(view: ConversationView, unit: Sequence[int]) -> Iterator[ChatMessage
 
     A result that never came is stated.
     """
-    calls: dict[int, tuple[ChatMessage, ToolUseBlock]] = {}
+    calls: dict[int, ChatMessage] = {}
     results: dict[int | None, ChatMessage] = {}
     for place in unit:
         event = view[place]
-        if isinstance(event, ActionEvent) and event.call is not None:
-            calls[place] = (event.message, event.call)
+        if isinstance(event, ActionEvent):
+            calls[place] = event.message
         else:
             results[view.caller(place)] = event.message
-    ids = _distinct([call.id for _, call in calls.values()])
-    yield _together(list(calls.values()), ids)
-    for (place, (_, call)), call_id in zip(calls.items(), ids, strict=True):
+    answer = with_distinct_calls(_together(list(calls.values())))
+    yield answer
+    ids = [block.id for block in answer.blocks if isinstance(block, ToolUseBlock)]
+    for place, call_id in zip(calls, ids, strict=True):
         result = results.get(place)
         if result is None:
             missing = ToolResultBlock(call_id, NO_RESULT, is_error=True)
             yield ChatMessage("tool", (missing,))
-        elif call_id == call.id:
-            yield result
         else:
             yield _with_call_id(result, call_id)
 
 
-def _together(calls: Sequence[tuple[ChatMessage, ToolUseBlock]], ids: list[str]) -> ChatMessage:
+def _together(calls: Sequence[ChatMessage]) -> ChatMessage:
     if len(calls) == 1:
-        return calls[0][0]
-    blocks: list[ContentBlock] = []
-    for (message, call), call_id in zip(calls, ids, strict=True):
-        blocks += message.blocks[:-1]
-        blocks.append(call if call_id == call.id else replace(call, id=call_id))
-    messages = [message for message, _ in calls]
+        return calls[0]
     return ChatMessage(
         "assistant",
-        tuple(blocks),
-        sources=tuple(message.id for message in messages if message.id),
-        pinned=any(message.pinned for message in messages),
+        tuple(chain.from_iterable(message.blocks for message in calls)),
+        sources=tuple(message.id for message in calls if message.id),
+        pinned=any(message.pinned for message in calls),
     )
 
 
 def _with_call_id(result: ChatMessage, call_id: str) -> ChatMessage:
-    results = [block for block in result.blocks if isinstance(block, ToolResultBlock)]
-    return replace(result, content=tuple(replace(each, tool_use_id=call_id) for each in results))
+    """Return the result of a call that was given an id: the same message if it has this one."""
+    (block,) = result.blocks
+    if not isinstance(block, ToolResultBlock) or block.tool_use_id == call_id:
+        return result
+    return replace(result, content=(replace(block, tool_use_id=call_id),))
 
 
 def _says_something(event: ConversationEvent) -> bool:
     return event.has_words if isinstance(event, ActionEvent) else bool(event.text.strip())
-
-
-def _distinct(ids: list[str]) -> list[str]:
-    """Return ids of which none repeats: a later one is numbered, as in `a-2`."""
-    known = set(ids)
-    if len(known) == len(ids):
-        return ids
-    distinct: list[str] = []
-    for call_id in ids:
-        given = call_id
-        numbers = count(2)
-        while given in distinct or (given != call_id and given in known):
-            given = f"{call_id}-{next(numbers)}"
-        distinct.append(given)
-    return distinct
 
 
 class ConversationMemory:

@@ -35,41 +35,26 @@ _NON_JOINER = re.compile("(?<![\u0600-\u06ff])\u200c")
 _JOINER = "\u200d"
 
 
-def _dropped(*ranges: tuple[int, int]) -> dict[int, None]:
-    return dict.fromkeys(chain.from_iterable(range(first, last + 1) for first, last in ranges))
-
-
-_FOLDING: dict[int, str | None] = {
-    # Apostrophes, hyphens, the Arabic decimal and thousands separators.
-    **dict.fromkeys((0x2018, 0x2019, 0x02BC), "'"),
-    **dict.fromkeys((0x2010, 0x05BE), "-"),
-    0x066B: ".",
-    0x066C: ",",
-    # Soft hyphen, stress, variation selectors, skin tones.
-    **_dropped(
-        (0x00AD, 0x00AD), (0x0300, 0x0301), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF), (0x1F3FB, 0x1F3FF)
-    ),
-    # Vowels of Hebrew and Arabic, which are rarely written, and the stroke that lengthens an Arabic
-    # word.
-    **_dropped(
-        (0x0591, 0x05BD), (0x05BF, 0x05BF), (0x05C1, 0x05C2), (0x05C4, 0x05C5), (0x05C7, 0x05C7)
-    ),
-    **_dropped(
-        (0x0610, 0x061A), (0x0640, 0x0640), (0x064B, 0x065F), (0x0670, 0x0670), (0x06D6, 0x06ED)
-    ),
-    # Greek accents, which capitals have not.
-    **dict(zip(map(ord, "άέήίϊΐόύϋΰώΆΈΉΊΌΎΏ"), "αεηιιιουυυωΑΕΗΙΟΥΩ", strict=True)),
-    # Letters that many write for one another: alef, yeh, teh marbuta and kaf; yo; nukta and
-    # candrabindu.
-    **dict.fromkeys((0x0622, 0x0623, 0x0625, 0x0671), "\u0627"),
-    **dict.fromkeys((0x0649, 0x06CC), "\u064a"),
-    0x0629: "\u0647",
-    0x06A9: "\u0643",
-    0x0451: "\u0435",
-    0x0401: "\u0415",
-    0x093C: None,
-    0x0901: "\u0902",
-}
+# Soft hyphens, stress, variation selectors and skin tones; the nukta; vowels of Hebrew and Arabic,
+# which are rarely written, and the stroke that lengthens an Arabic word.
+_OPTIONAL = (
+    "\u00ad \u0300\u0301 \ufe00-\ufe0f \U000e0100-\U000e01ef \U0001f3fb-\U0001f3ff \u093c "
+    "\u0591-\u05bd \u05bf \u05c1\u05c2 \u05c4\u05c5 \u05c7 "
+    "\u0610-\u061a \u0640 \u064b-\u065f \u0670 \u06d6-\u06ed"
+)
+_SIGNS = "\u2018\u2019\u02bc\u2010\u05be\u066b\u066c"
+"""Apostrophes, hyphens, and the Arabic decimal and thousands separators."""
+_ACCENTED_GREEK = "άέήίϊΐόύϋΰώΆΈΉΊΌΎΏ"
+"""Letters with accents, which capitals have not."""
+_EXCHANGED = "\u0622\u0623\u0625\u0671\u0649\u06cc\u0629\u06a9\u0451\u0401\u0901"
+"""Letters that many write for one another: alef, yeh, teh marbuta and kaf; yo; candrabindu."""
+_PLAINER = (
+    "'''--.,αεηιιιουυυωΑΕΗΙΟΥΩ\u0627\u0627\u0627\u0627\u064a\u064a\u0647\u0643\u0435\u0415\u0902"
+)
+"""The characters in the places of these."""
+_FOLDING: dict[int, int | None] = {**str.maketrans(_SIGNS + _ACCENTED_GREEK + _EXCHANGED, _PLAINER)}
+for _range in _OPTIONAL.split():
+    _FOLDING.update(dict.fromkeys(range(ord(_range[0]), ord(_range[-1]) + 1)))
 
 
 def fold_script(chunk: str) -> str:
