@@ -43,11 +43,14 @@ SETS = ("statebench", "memorycode", "realmem", "locomo")
 BUDGETS = (512, 2_048, 8_192)
 DIGEST_CHARS = 12
 ARMS = ("words", "formed", "both")
-FACTS = SectionSpec("facts", None, -10, min_score=0.1, eviction="none", persistence="none")
-"""Formed items have the share of a window that `--floor` reserves, if they match the question.
+FACTS = SectionSpec("facts", None, eviction="none", persistence="none")
+"""Formed facts have the room that the words leave."""
+RULES = replace(FACTS, name="rules", min_score=0.1)
+"""Formed rules have the share of a window that `--floor` reserves, if they match the question.
 
 The rest of the window, and what they leave, is for the words.
 """
+FORMED = (FACTS.name, RULES.name)
 
 
 @dataclass(frozen=True)
@@ -146,20 +149,22 @@ async def formed_session(
     items: Sequence[EvidenceItem], floor: float
 ) -> tuple[SessionMemory, float]:
     """Return a session with the words of a corpus and what was formed from them, and the seconds."""
-    facts = replace(FACTS, floor=floor)
-    memory = SessionMemory.test_mode(sections=(replace(SECTION, persistence="none"), facts))
+    words = replace(SECTION, persistence="none")
+    memory = SessionMemory.test_mode(sections=(words, FACTS, replace(RULES, floor=floor)))
     for item in items:
         stated = {"source": item.session, "timestamp": item.timestamp}
         metadata = {name: value for name, value in stated.items() if value}
         memory.add(SECTION.name, item.text, id=item.id, role=item.role, metadata=metadata)
     started = time.process_time()
-    await memory.form(FormsFrom(PatternFormer(), (SECTION.name,)), section=FACTS.name)
+    for name, kind in ((FACTS.name, "semantic"), (RULES.name, "procedural")):
+        plan = FormsFrom(PatternFormer(), (SECTION.name,), kinds=(kind,))
+        await memory.form(plan, section=name)
     return memory, time.process_time() - started
 
 
 async def ask(memory: SessionMemory, question: Question, figures: Figures) -> None:
     """Ask one question of all arms, in all budgets."""
-    sections = {"words": [SECTION.name], "formed": [FACTS.name], "both": None}
+    sections = {"words": [SECTION.name], "formed": FORMED, "both": None}
     for budget in BUDGETS:
         for arm in ARMS:
             context = await memory.assemble_context(
@@ -186,10 +191,14 @@ async def count_formed(
     Args:
         labels: Whether labelled items state something lasting, by the digests of their texts.
     """
-    live = {source: item for item in memory[FACTS.name] for source in item.sources}
-    formed = dict(live)
-    for version in memory[FACTS.name].archive.in_memory():
-        formed |= dict.fromkeys(version.item.sources, version.item)
+    live: dict[str, Item] = {}
+    archived: dict[str, Item] = {}
+    for name in FORMED:
+        for item in memory[name]:
+            live |= dict.fromkeys(item.sources, item)
+        for version in memory[name].archive.in_memory():
+            archived |= dict.fromkeys(version.item.sources, version.item)
+    formed = live | archived
     evidence = {each for question in questions for each in question.evidence_ids}
     stale = {each for question in questions for each in question.stale_ids} - evidence
     figures.formed += len(formed)
@@ -274,7 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--max-questions", type=int, default=10_000, help="of each corpus")
-    parser.add_argument("--floor", type=float, default=0.25, help="share kept for formed items")
+    parser.add_argument("--floor", type=float, default=0.25, help="share kept for rules")
     given = parser.parse_args(arguments)
     data = os.environ.get("KAOSMEM_DATA")
     folder = Path(data) if data else None

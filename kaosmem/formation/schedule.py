@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kaosmem.arguments import check_count, check_instance, check_several, check_ttl
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formation.changes import Former
+from kaosmem.formation.changes import KINDS, Former, Kind
 from kaosmem.formation.shelf import FactShelf
 from kaosmem.names import check_name
 
@@ -24,6 +24,8 @@ class FormsFrom:
             people wait. None: never.
         idle_s: A formation starts when no context was assembled for so many seconds. None: never.
         at_close: The session is formed when its block ends, before the last save.
+        kinds: Form changes of these kinds alone, such as "procedural" for rules. The default is
+            all.
         explicit_only: Form only what somebody asked to remember.
         review: Let every proposal wait for a person in `memory.proposals`.
         shelf: Long-term memory that gets each formed fact too.
@@ -43,6 +45,7 @@ class FormsFrom:
     every_turns: int | None = None
     idle_s: float | None = None
     at_close: bool = False
+    kinds: tuple[Kind, ...] = ()
     explicit_only: bool = False
     review: bool = False
     shelf: FactShelf | None = None
@@ -53,6 +56,11 @@ class FormsFrom:
         if not names:
             raise InvalidArgumentError("a formation has no sections; name one, such as 'messages'")
         object.__setattr__(self, "sections", tuple(names))
+        for kind in check_several(self.kinds, "kinds"):
+            if kind not in KINDS:
+                raise InvalidArgumentError(
+                    f"no such kind of a change; kinds are {', '.join(KINDS)}"
+                )
         if self.every_turns is not None:
             check_count(self.every_turns, "every_turns", least=1)
         if self.idle_s is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kaosmem.errors import InvalidArgumentError, SectionFullError
-from kaosmem.formation.changes import DISPUTED, AppliedChange, Draft, ProposedChange
+from kaosmem.formation.changes import DISPUTED, KINDS, AppliedChange, Draft, ProposedChange
 from kaosmem.formation.conflict import doubt_about, doubt_about_end, is_run_of
 from kaosmem.formation.grounding import Grounds, fault_of, find_grounds, terms_in_order
 from kaosmem.formation.schedule import FormsFrom
@@ -154,7 +154,10 @@ class _Outcome:
     def apply(self, draft: Draft, said: Sequence[Item]) -> None:
         """Check each change of a draft, and apply it."""
         self._refused += draft.faults
+        kinds = self._plan.kinds or KINDS
         for change in draft.changes:
+            if change.kind in KINDS and change.kind not in kinds:
+                continue  # another section is formed of it
             reason = self._apply(change, said, draft.has_exact_keys)
             if reason:
                 self._refused.append(reason)

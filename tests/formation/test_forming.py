@@ -466,3 +466,19 @@ async def test_a_proposal_without_words_of_its_own_key_is_disputed() -> None:
     memory.add_many("messages", ["Ann lives in Oslo.", "Tea is served cold."])
     _, second = await memory.form(Twin())
     assert second.is_disputed
+
+
+async def test_kinds_have_sections_of_their_own() -> None:
+    """Each section takes its kinds. The others are no refusals."""
+    sections = [SectionSpec("messages", placement="history")]
+    for name, kind in (("facts", "semantic"), ("rules", "procedural")):
+        plan = FormsFrom(PatternFormer(), kinds=(kind,))  # type: ignore[arg-type]
+        sections.append(SectionSpec(name, forms_from=plan))
+    memory = SessionMemory.test_mode(sections=sections)
+    memory.add("messages", "I live in Oslo. From now on, always answer in French.")
+    await memory.form()
+    assert [item.text for item in memory["facts"]] == ["I live in Oslo."]
+    assert [item.text for item in memory["rules"]] == ["From now on, always answer in French."]
+    assert memory.proposals.refused == {}
+    with pytest.raises(InvalidArgumentError, match="semantic, episodic, procedural"):
+        FormsFrom(PatternFormer(), kinds=("rules",))  # type: ignore[arg-type]
