@@ -283,7 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--max-questions", type=int, default=10_000, help="of each corpus")
-    parser.add_argument("--floor", type=float, default=0.25, help="share kept for rules")
+    parser.add_argument("--floor", type=float, default=0.2, help="share kept for rules")
     given = parser.parse_args(arguments)
     data = os.environ.get("KAOSMEM_DATA")
     folder = Path(data) if data else None
