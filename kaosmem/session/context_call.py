@@ -35,6 +35,9 @@ from kaosmem.types.items import Item, stated_from
 _EPISODES_SHARE = 0.5
 """The share of a window that episodes may take if a question asks about their period."""
 
+EVICTED = "it was evicted"
+"""The fault of an evicted item begins so. No section knows when it was evicted."""
+
 
 class ContextCall:
     """The checked arguments of a call, as `SessionMemory.assemble_context` describes them.
@@ -363,12 +366,14 @@ class Inquiry:
         item = version.item
         newest = None if item.key is None else section.keyed(item.key)
         fault = ""
+        if newest is not None and newest.created_at > self.clock():
+            newest = None  # a stored turn is asked, which came before the newer version
         if newest is None:
             ended = None if version.ended is None else version.ended[1]
             fault = gone(item, self.known_items(with_files=True), self.clock(), ended)
         if newest is None and not fault and version.position is not None:
-            fault = f"it was evicted from its section, which keeps {_limit(section)}, and the query"
-            fault += " did not recall it"
+            fault = f"{EVICTED} from its section, which keeps {_limit(section)}, and the query did "
+            fault += "not recall it"
         same_as = None if newest is None else newest.id
         out = Decision(item.id, name, False, Reason.ARCHIVED, None, None, item.tokens, same_as)
         return replace(out, item=item, fault=fault)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from kaosmem.assembly.context import Context
+from dataclasses import replace
+
+from kaosmem.assembly.context import Context, Decision, Reason
 from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import Why
 from kaosmem.errors import NotFoundError
+from kaosmem.filters import parse_filter
 from kaosmem.language.query import Query
+from kaosmem.session.context_call import EVICTED, Inquiry
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.saving.past import stored_versions
 from kaosmem.trace.trace import KEPT_TURNS
 from kaosmem.trace.turn import KnownItems, Turn, number_of
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
+
+_RANKED_TODAY = "its section did not offer it to this turn (its rank and score are those of today)"
 
 
 def why(session: OpenSession, words: str, turn: int) -> Why:
@@ -56,30 +62,41 @@ class Replay:
     def __init__(self, session: OpenSession) -> None:
         self.turns = turns_of(session)
         self._by_number = {turn.number: turn for turn in self.turns}
-        archived = [*stored_versions(session.log, session.saver.unpurged)]
-        for section in session.sections.values():
-            archived += section.archive.in_memory()
-        ended = {}
-        for version in archived:
-            if version.ended is not None:
-                ended[version.item.id] = version.ended[1]
+        self._session = session
+        self._archived = [*stored_versions(session.log, session.saver.unpurged)]
         items: list[Item] = []
         for turn in self.turns:
             items += turn.guests
-        items += [version.item for version in archived]
+        items += [version.item for version in self._archived]
+        for section in session.sections.values():
+            items += [version.item for version in section.archive.in_memory()]
         for _, live in session.roster.all_sections():
             items += live
-        self._session = session
-        self.known = KnownItems(items, ended, self._place)
+        self.known = KnownItems(items, self._decided)
 
-    def _place(self, query: str, item: Item) -> tuple[int, float] | tuple[None, None]:
-        """Return the rank and the score that an item has for a query today."""
+    def _decided(self, turn: Turn, item_id: str) -> Decision:
+        """Return the decision of a turn on an item that no section offered to it.
+
+        It is made anew, at the time of the turn, from the items as they are now.
+        """
         session = self._session
-        section = session.sections.get(item.section)
-        if section is None or item.id not in section:
-            return None, None
-        asked = Query.read(query, session.clock, session.past_cues)
-        return section.proposer.place(asked, item.id)
+        query = Query.read(turn.query(self.known), lambda: turn.at, session.past_cues)
+        given = turn.seen.get("filter")
+        wanted = None if given is None else parse_filter(given)
+        specs = {}
+        for name, section in session.roster.all_sections():
+            if name in turn.seen["names"]:
+                specs[name] = section.spec
+        inquiry = Inquiry(
+            session.roster, specs, query, wanted, lambda: turn.at, lambda: self._archived
+        )
+        decision = inquiry.decide(item_id)
+        # An item that was evicted since may have been live then.
+        is_archived = decision.reason is Reason.ARCHIVED and decision.same_as is None
+        is_held = is_archived and (not decision.fault or decision.fault.startswith(EVICTED))
+        if is_held or decision.reason in (Reason.OUTRANKED, Reason.UNRELATED):
+            return replace(decision, reason=Reason.OUTRANKED, fault=_RANKED_TODAY)
+        return decision
 
     def turn(self, number: int) -> Turn:
         """Return a turn; -1 is the last one. Raises NotFoundError for one that is not kept."""

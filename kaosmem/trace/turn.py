@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport
 from kaosmem.assembly.seen import Seen
-from kaosmem.assembly.why import IN, gone
+from kaosmem.assembly.why import IN
 from kaosmem.assembly.windows import digest
-from kaosmem.display import listed
 from kaosmem.errors import CorruptionError, NotFoundError
-from kaosmem.filters import parse_filter
 from kaosmem.names import shown as shown_name
 from kaosmem.trace.request import join, request_of, split
 from kaosmem.types import JSONValue
@@ -39,23 +37,17 @@ _MIN_SAID_CHARS = 12
 """A query that has so much of an item's text, or is so much of it, goes when the item is erased."""
 
 
-Place: TypeAlias = Callable[[str, Item], tuple[int, float] | tuple[None, None]]
-
-
 class KnownItems:
     """The items to which turns refer.
 
     Args:
         items: All versions at hand. Of one item, the last one is its newest.
-        ended: The times at which items were removed or replaced, by id.
-        place: Returns the rank and the score that an item has for a query today, None for an item
-            that does not match.
+        decide: Returns the decision of a turn on an item that no section offered to it.
     """
 
-    def __init__(self, items: Sequence[Item], ended: Mapping[str, datetime], place: Place) -> None:
-        self.place = place
+    def __init__(self, items: Sequence[Item], decide: Callable[[Turn, str], Decision]) -> None:
+        self.decide = decide
         self.by_id = {item.id: item for item in items}
-        self.ended = ended
         self.versions = {(item.id, digest(item)): item for item in items}
 
     def version(self, item_id: str, item_digest: str) -> Item | None:
@@ -166,40 +158,20 @@ class Turn:
         item = known.by_id.get(item_id)
         if item is None:
             raise NotFoundError(f"no item {shown_name(item_id)} in the session")
-        reason, fault = self._standing(item, known)
-        rank: int | None = None
-        score: float | None = None
-        if reason is Reason.OUTRANKED:
-            rank, score = known.place(self.query(known), item)
-        is_in = reason is Reason.VISIBLE
-        tokens = item.tokens
         section = item.section
-        return Decision(
-            item_id, section, is_in, reason, rank, score, tokens, item=item, fault=fault
+        out = Decision(
+            item_id, section, False, Reason.OUTRANKED, None, None, item.tokens, item=item
         )
-
-    def _standing(self, item: Item, known: KnownItems) -> tuple[Reason, str]:
-        """Return why the turn showed an item that no section offered, or left it out."""
-        seen = self.seen
-        if item.id in self.shown:
-            return Reason.VISIBLE, ""
+        if item_id in self.shown:
+            return replace(out, included=True, reason=Reason.VISIBLE)
         if item.created_at > self.at:
             stored = f"{item.created_at:%Y-%m-%d %H:%M:%S}"
-            return Reason.ARCHIVED, f"it was stored on {stored}, after this turn"
-        fault = gone(item, known.by_id.values(), self.at, known.ended.get(item.id))
-        if fault:
-            return Reason.ARCHIVED, fault
-        if item.section in seen["reports"]:
-            report = SourceReport(*seen["reports"][item.section])
-            return Reason.OUTRANKED, f"its source did not offer it ({report})"
-        if item.section not in seen["names"]:
-            return Reason.NOT_SHOWN, f"the turn asked for {listed(seen['names'], 4)} alone"
-        if "filter" in seen:
-            wanted = parse_filter(seen["filter"])
-            if not wanted(item.metadata):
-                return Reason.FILTERED, wanted.faults(item.metadata)
-        said = "its section did not offer it to this turn (its rank and score are those of today)"
-        return Reason.OUTRANKED, said
+            fault = f"it was stored on {stored}, after this turn"
+            return replace(out, reason=Reason.ARCHIVED, fault=fault)
+        if section in self.seen["reports"]:
+            report = SourceReport(*self.seen["reports"][section])
+            return replace(out, fault=f"its source did not offer it ({report})")
+        return known.decide(self, item_id)
 
     def request(self, known: KnownItems) -> JSONValue:
         """Return the request of the turn as it was sent: a text, or messages with their system.
