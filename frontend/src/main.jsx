@@ -321,7 +321,7 @@ function Changes({ turn, place, other, setOther, open, setOpen }) {
   const rows = useMemo(() => found ? [
     ...found.came.map(row => ({ ...row, note: 'in' })),
     ...found.replaced.map(row => ({ ...row, note: 'replaced' })),
-    ...found.went.map(row => ({ ...row, included: false, note: 'out', place: null })),
+    ...found.went.map(row => ({ ...row, note: 'out', place: null })),
     ...found.moved.map(row => ({ ...row, note: `moved from ${row.was}` })),
   ] : [], [found])
   return (
