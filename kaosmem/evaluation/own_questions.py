@@ -88,6 +88,9 @@ async def evaluate_session(
         )
     rosters = await rosters_by_ranker(memory._session, rankers)
     has_replies = any(each.reply for each in asked)
+    for roster in rosters.values():  # the first call makes the indexes, whose time is not counted
+        call = ContextCall(asked[0].query, budget=sizes[-1], overflow="cut")
+        await rehearse(memory._session, roster, call)
     outcomes = []
     for number, each in enumerate(asked, 1):
         contexts = {}
