@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise, product
 from math import prod
 from typing import Any
@@ -53,10 +54,9 @@ Change = Written | Torn | Truncated
 def states(disk: SimulatedDisk) -> list[Image]:
     """Return what may be on a disk after a power loss now, each different image once."""
     found: dict[frozenset[tuple[str, bytes | None]], Image] = {}
-    menus: dict[File, list[bytes]] = {}
     for files, folders in _trees(disk.root):
         for contents in _products(
-            [menus.setdefault(file, _contents(file)) for file in files.values()]
+            [_contents(file.durable, tuple(file.unsynced)) for file in files.values()]
         ):
             image = {**folders, **dict(zip(files, contents, strict=True))}
             found.setdefault(frozenset(image.items()), image)
@@ -119,25 +119,25 @@ def _products(menus: Sequence[list[bytes]]) -> Iterator[tuple[bytes, ...]]:
         yield from product(*ends[:index], menu, *ends[index + 1 :])
 
 
-def _contents(file: File) -> list[bytes]:
-    """Return what a file may hold, nothing unsynced first, all of it last."""
-    changes = file.unsynced
+@lru_cache(maxsize=1_000)
+def _contents(durable: bytes, changes: tuple[Change, ...]) -> list[bytes]:
+    """Return what a file may hold, nothing unsynced first, all of it last.
+
+    Most files are the same before and after a call of the disk.
+    """
     count = len(changes)
-    found: dict[bytes, None] = {file.durable: None}
+    found: dict[bytes, None] = {durable: None}
     for kept in product((False, True), repeat=count) if count <= MAX_CHANGES else _few(count):
-        found[
-            _apply(
-                file.durable, [change for change, keep in zip(changes, kept, strict=True) if keep]
-            )
-        ] = None
+        some = [change for change, keep in zip(changes, kept, strict=True) if keep]
+        found[_apply(durable, some)] = None
     for index, change in enumerate(changes):
         if isinstance(change, Written):
             before = changes[:index]
             after = changes[index + 1 :]
             for part in _parts(change):
                 for rest in ((before, []), (before, after), ([], [])):
-                    found[_apply(file.durable, [*rest[0], part, *rest[1]])] = None
-    everything = _apply(file.durable, changes)
+                    found[_apply(durable, [*rest[0], part, *rest[1]])] = None
+    everything = _apply(durable, changes)
     found.pop(everything)
     return [*found, everything]
 

@@ -37,6 +37,12 @@ BRIEF = {
 BRIEF |= {"a snapshot", "an index", "a commit before a snapshot"}
 MANY_CALLS = {"rolls", "late snapshots", "deletion"}
 MANY_STATES = "an index", "a snapshot"
+_KILLED_AT_EACH = {
+    **dict.fromkeys(LIVES, 20),
+    **dict.fromkeys(SHORT, 10),
+    **dict.fromkeys(MANY_CALLS, 40),
+}
+"""Of so many calls, a life is killed at one."""
 
 
 def each(names: Iterable[str]) -> list[Any]:
@@ -67,7 +73,7 @@ def table(request: pytest.FixtureRequest) -> Iterator[Table]:
 def test_no_power_loss_loses_anything(name: str, table: Table) -> None:
     """Every state after every call keeps the promise, and so does each that follows some of them."""
     explorer = Explorer()
-    explorer.crash(LIVES[name], at_most=60, again=6)
+    explorer.crash(LIVES[name], at_most=30, again=6)
     table[f"power, then power again: {name}"] = explorer.counted
     assert explorer.counted.states_again > 20
 
@@ -76,8 +82,7 @@ def test_no_power_loss_loses_anything(name: str, table: Table) -> None:
 def test_who_goes_on_after_a_kill_loses_nothing_by_a_power_loss(name: str, table: Table) -> None:
     """What a killed writer left in the page cache alone is no trap for the next, wherever power fails then."""
     explorer = Explorer()
-    every = 20 if name in MANY_CALLS else 10  # the soak test kills at each call
-    explorer.kill(LIVES[name], every=every)
+    explorer.kill(LIVES[name], every=_KILLED_AT_EACH[name])  # the soak test kills at each call
     table[f"kill, then power: {name}"] = explorer.counted
     assert explorer.counted.points > 3
 
