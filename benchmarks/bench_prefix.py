@@ -249,7 +249,7 @@ def test_a_window_keeps_its_prefix_but_for_rebases(
 
 def test_a_window_that_starts_over_each_turn_keeps_little(loop: asyncio.AbstractEventLoop) -> None:
     """The windows of others that look at all messages anew lose most of the prefix, in the same conversation."""
-    turns = conversation(60, tokens=400)
+    turns = conversation(45, tokens=400)
     sent = {name: run(make(), turns) for name, make in other_windows(loop).items()}
     if not sent:
         pytest.skip(

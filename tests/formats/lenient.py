@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def plain(text: str) -> str:
     return re.sub(r"&(?:sol|#0*47|#x0*2f);?|\\(?:u00|x)2f|%2f|(?<=<)\\/", "/", read)
 
 
+@cache
 def _plain_char(char: str) -> str:
     if char in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029":
         return "\n"

@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -351,16 +351,23 @@ def test_providers_messages_go_in_and_out_unchanged(name: str, data: st.DataObje
     assert sent_alone(parse_message(sent, name), name) == sent
 
 
-@pytest.mark.parametrize("name", FORMATS)
 @given(
     entries=st.lists(MESSAGES | st.builds(Mark, st.integers(1, 5_000)), max_size=5),
     static=st.lists(texts, max_size=3),
     block=st.lists(texts, max_size=3),
 )
 def test_pieces_entries_and_frame_add_up(
-    name: str, entries: list[ChatMessage | Mark], static: list[str], block: list[str]
+    entries: list[ChatMessage | Mark], static: list[str], block: list[str]
 ) -> None:
     """Frame, pieces, headers and entries sum to the count from scratch, in every format and place of the block."""
+    for name in FORMATS:
+        note(name)
+        parts_add_up(name, entries, static, block)
+
+
+def parts_add_up(
+    name: str, entries: list[ChatMessage | Mark], static: list[str], block: list[str]
+) -> None:
     count = get_counter()
     layout_format = get_format(name)
     layout = laid_out(name, entries, static, block)

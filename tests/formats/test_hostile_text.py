@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from kaosmem import (
@@ -194,12 +194,16 @@ async def _tell(name: str, turns: list[list[Any]]) -> None:
 TURNS = st.lists(st.lists(ADDED, min_size=1, max_size=3), min_size=1, max_size=2)
 
 
-@pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=12, phases=[Phase.generate], report_multiple_bugs=False)
 @given(turns=TURNS)
-async def test_a_hostile_text_adds_no_delimiter(name: str, turns: list[list[Any]]) -> None:
-    """A session of hostile texts, roles and labels is read with as many delimiters as one of harmless texts."""
-    await _tell(name, turns)
+async def test_a_hostile_text_adds_no_delimiter(turns: list[list[Any]]) -> None:
+    """A session of hostile texts is read with as many delimiters as one of harmless texts.
+
+    It is read in each format. Its roles and labels are hostile, too.
+    """
+    for name in FORMATS:
+        note(name)
+        await _tell(name, turns)
 
 
 @pytest.mark.soak

@@ -25,10 +25,10 @@ async def test_a_session_has_so_many_sections_at_most(tmp_path: Path) -> None:
 
 
 TOO_LARGE: list[dict[str, Any]] = [
-    {"content": "x", "metadata": {"nested": [[]] * 500_000}},
+    {"content": "x", "metadata": {"nested": [[]] * 410_000}},
     {"content": "x", "metadata": {"long": ["y" * 10_000] * 2_000}},
     {"content": "x", "tags": ["z" * 10_000] * 2_000},
-    {"content": [{"type": "text", "text": "t"}] * 500_000},
+    {"content": [{"type": "text", "text": "t"}] * 410_000},
     {"content": "x", "metadata": {"long": "y" * 20_000_000}},
     {"content": "word " * 2_100_000},
 ]

@@ -233,7 +233,8 @@ class ComparedShortTerm(Compared, ShortTermContract):
     def operations(self) -> Iterator[st.SearchStrategy[Step]]:
         sessions = st.sampled_from(["a", "a-b", "A"])
         names = st.sampled_from(["plan", "Plan", "plan.step", "", "é"])
-        states = st.dictionaries(names, values, max_size=3)
+        nested = st.dictionaries(names, st.integers(0, 1), max_size=2)
+        states = st.dictionaries(names, nested | values, max_size=3)
         yield steps("set_state", sessions, states)
         yield steps("update_state", sessions, states)
         yield steps("clear", sessions)
