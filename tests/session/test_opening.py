@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import pickle
@@ -165,6 +166,17 @@ async def test_a_closed_session_is_freed_without_the_garbage_collector(tmp_path:
         assert section() is None
     finally:
         gc.enable()
+
+
+async def test_a_session_is_closed_when_no_thread_starts_any_more(tmp_path: Path) -> None:
+    """A session that is left at the end of the program releases its files without an error."""
+    with pytest.raises(KeyError, match="left"):
+        async with SessionMemory.open(tmp_path, "s") as memory:
+            memory.add("findings", "The fee is due in May.")
+            await memory.save()
+            await asyncio.get_running_loop().shutdown_default_executor()
+            raise KeyError("left")
+    assert memory._session.is_closed
 
 
 def test_a_stored_item_is_as_good_as_a_new_one() -> None:

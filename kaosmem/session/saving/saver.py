@@ -192,7 +192,12 @@ class Saver:
         with self._one_loop:
             async with self._one_loop.lock:  # whose save it is may have been cancelled
                 await self._checkpoints.finished()
-                await asyncio.to_thread(self._log.close)
+                try:
+                    closing = asyncio.get_running_loop().run_in_executor(None, self._log.close)
+                except RuntimeError:  # the program ends, and no thread starts any more
+                    self._log.close()
+                else:
+                    await closing
 
     async def _save(self) -> None:
         async with self._one_loop.lock:
