@@ -1,16 +1,18 @@
 """The kinds of files that can be read.
 
-The content of a file tells its kind, then its name. To add a kind, add a row to `KINDS`, and a
-module with its reader unless it is cut by one of the syntaxes.
+The content of a file tells its kind, then its name. To add a kind, add a row to
+`kinds.toml`, and a module with its reader unless it is cut by one of the syntaxes.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 
 from kaosmem.ingest.files import UnreadableError, decoded_text, has_utf_16_mark
 from kaosmem.ingest.pieces import Lost, Part, Reader, Syntax, text_part
@@ -22,7 +24,8 @@ class Kind:
 
     Attributes:
         name: As in "a damaged PDF".
-        reads: A syntax, for a text that is cut as a whole, or the `module:function` of a `Reader`.
+        reads: A `Syntax`, for a text that is cut as a whole, or the `module:function` of a
+            `Reader`.
         suffixes: The suffixes of such files, in lower case.
         names: Names of such files without a suffix.
         programs: Programs after `#!`.
@@ -31,20 +34,20 @@ class Kind:
     """
 
     name: str
-    reads: Syntax | str
+    reads: str
     suffixes: str = ""
     names: str = ""
     programs: str = ""
     begins: str = ""
-    magic: bytes = b""
+    magic: str = ""
 
     @cached_property
     def reader(self) -> Reader:
         """Return the reader, imported when it is first needed."""
-        if isinstance(self.reads, Syntax):
-            syntax = self.reads
-            return lambda data: [text_part(decoded_text(data), syntax)]
         module, _, function = self.reads.partition(":")
+        if not function:
+            syntax = Syntax(module)
+            return lambda data: [text_part(decoded_text(data), syntax)]
         reader: Reader = getattr(import_module(f"kaosmem.ingest.{module}"), function)
         return reader
 
@@ -62,58 +65,10 @@ class Kind:
             ) from error
 
 
-KINDS = (
-    Kind("PDF", "pdf:read_pdf", suffixes="pdf", magic=rb"\s*%PDF-\d"),
-    Kind(
-        "document",
-        "office:read_zipped",
-        suffixes="docx docm pptx pptm xlsx xlsm epub",
-        magic=rb"PK\x03\x04",
-    ),
-    Kind(
-        "HTML",
-        "web:read_html",
-        suffixes="html htm xhtml",
-        begins=r"\s*(?:<\?xml[^>]*>\s*)?<(?:!doctype html|html)\b",
-    ),
-    Kind(
-        "text",
-        Syntax.TEXT,
-        suffixes="txt text rst rest log tex adoc asciidoc org textile man mdoc roff pod",
-        names="readme license licence copying copyright notice authors contributors maintainers "
-        "contributing "
-        "changelog changes history news todo install codeowners",
-    ),
-    Kind("Markdown", Syntax.MARKDOWN, suffixes="md markdown mdown mkd mdx qmd rmd"),
-    Kind(
-        "code",
-        Syntax.CODE,
-        suffixes="py pyi pyx pxd pyw bzl star "
-        "c h cc cpp cxx hh hpp hxx inl cu cuh m mm cs java js jsx mjs cjs ts tsx mts cts "
-        "kt kts go rs swift "
-        "scala dart php groovy gradle d zig sol proto thrift graphql gql glsl hlsl wgsl css scss "
-        "less awk tf hcl rb sh bash zsh fish ps1 psm1 bat cmd sql lua pl pm t r jl hs ml mli fs fsx ex "
-        "exs erl hrl clj cljs "
-        "cljc edn lisp el scm rkt nim cr f f90 f95 pas adb ads vb asm s v sv vhd vhdl tcl m4 ac am "
-        "cmake mk nix sass "
-        "xml xsd xsl vue svelte jinja j2 erb toml yaml yml ini cfg conf properties json jsonc "
-        "json5 "
-        "diff patch po prisma feature service socket timer desktop",
-        names="makefile gnumakefile dockerfile containerfile jenkinsfile vagrantfile rakefile "
-        "gemfile podfile "
-        "brewfile procfile justfile caddyfile",
-        programs="python pypy node deno bun php awk gawk "
-        "sh bash zsh fish dash ksh perl ruby lua tclsh wish rscript make",
-        begins=r"<\?xml|diff -",
-    ),
-    Kind("JSONL", "records:read_jsonl", suffixes="jsonl ndjson"),
-    Kind("table", "office:read_csv", suffixes="csv tsv tab"),
-    Kind("notebook", "records:read_notebook", suffixes="ipynb"),
-    Kind("e-mail", "mail:read_message", suffixes="eml"),
-    Kind("mailbox", "mail:read_mailbox", suffixes="mbox", begins=r"From \S+ .*\d{4}\n[\w-]+: "),
-)
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+KINDS = tuple(Kind(**row) for row in _TABLES["kinds"])
 
-_TEXT = next(kind for kind in KINDS if kind.reads is Syntax.TEXT)
+_TEXT = next(kind for kind in KINDS if kind.reads == Syntax.TEXT)
 _ZIPPED = next(kind for kind in KINDS if "docx" in kind.suffixes)
 _BY_SUFFIX: dict[str, Kind] = {}
 _BY_NAME: dict[str, Kind] = {}
@@ -122,53 +77,22 @@ for _kind in KINDS:
     _BY_SUFFIX |= dict.fromkeys(_kind.suffixes.split(), _kind)
     _BY_NAME |= dict.fromkeys(_kind.names.split(), _kind)
     _BY_PROGRAM |= dict.fromkeys(_kind.programs.split(), _kind)
-_BY_MAGIC = [(re.compile(kind.magic), kind) for kind in KINDS if kind.magic]
+_BY_MAGIC = [(re.compile(kind.magic.encode("latin-1")), kind) for kind in KINDS if kind.magic]
 _BY_BEGIN = [(re.compile(kind.begins, re.IGNORECASE), kind) for kind in KINDS if kind.begins]
 
 _PROGRAM = re.compile(r"#![^\n]*?([a-z]+)[\d.]*(?:[ \t]+-[^\n]*)?(?:\n|\Z)")
 _HEAD_CHARS = 4_096
 
-_OTHER_MAGIC = (
-    (rb"7z\xbc\xaf|Rar!|(?s:.{257})ustar", "an archive", "unpack it"),
-    (rb"\x1f\x8b|BZh[1-9]1AY&SY|\xfd7zXZ\0", "compressed", "expand it"),
-    (
-        rb"(?s)\xd0\xcf\x11\xe0.*E\0n\0c\0r\0y\0p\0t\0e\0d\0P",
-        "password-protected",
-        "save it without a password",
-    ),
-    (rb"\xd0\xcf\x11\xe0", "an old Office document", "save it as .docx, .xlsx or .pptx"),
-    (rb"\x7fELF", "compiled code", ""),
-    (rb"%!PS", "PostScript", "save it as PDF"),
-)
 _OTHERS = [
-    (re.compile(magic), UnreadableError(reason, detail)) for magic, reason, detail in _OTHER_MAGIC
+    (re.compile(row["magic"].encode("latin-1")), UnreadableError(row["reason"], row["detail"]))
+    for row in _TABLES["unreadable"]
 ]
-
-_MEDIA = {
-    "an image": "png jpg jpeg gif bmp tif tiff webp avif heic ico icns svg psd xcf",
-    "audio": "mp3 wav flac ogg oga opus m4a aac wma aiff mid",
-    "a video": "mp4 m4v mov avi mkv webm wmv mpg mpeg",
-    "a font": "ttf otf woff woff2 eot",
-    "compiled code": "pyc pyo so dll exe dylib o a class wasm",
-}
-_MEDIA_BY_SUFFIX: dict[str, str] = {}
-for _reason, _suffixes in _MEDIA.items():
-    _MEDIA_BY_SUFFIX |= dict.fromkeys(_suffixes.split(), _reason)
+_MEDIA: dict[str, str] = {}
+for _reason, _suffixes in _TABLES["media"].items():
+    _MEDIA |= dict.fromkeys(_suffixes.split(), _reason)
 _GENERATED = re.compile(
     r".*\.min\.(js|mjs|css|html)|.*\.(js|css)\.map|package-lock\.json|npm-shrinkwrap\.json"
 )
-
-_FOLDERS = {
-    "__pycache__": "compiled code",
-    "node_modules": "dependencies",
-    "bower_components": "dependencies",
-    "site-packages": "dependencies",
-    "dist-packages": "dependencies",
-    "build": "build output",
-    "dist": "build output",
-}
-_MARKERS = {"pyvenv.cfg": "a virtual environment", "CACHEDIR.TAG": "a cache"}
-"""Files by which a folder declares its kind."""
 
 
 def kind_of(name: str, data: bytes) -> Kind:
@@ -232,7 +156,7 @@ def why_not_opened(name: str) -> str | None:
     if _GENERATED.fullmatch(name.lower()):
         return "generated"
     stem, _, suffix = name.lower().rpartition(".")
-    return _MEDIA_BY_SUFFIX.get(suffix) if stem else None
+    return _MEDIA.get(suffix) if stem else None
 
 
 def why_not_entered(folder: str, names: Collection[str]) -> str | None:
@@ -245,5 +169,7 @@ def why_not_entered(folder: str, names: Collection[str]) -> str | None:
         return "build output"
     if "log" in names and ("lock" in names or "snap" in names):
         return "a stored session"
-    marked = (reason for marker, reason in _MARKERS.items() if marker in names)
-    return _FOLDERS.get(folder) or next(marked, None)
+    if folder in _TABLES["folders"]:
+        return str(_TABLES["folders"][folder])
+    marked = (reason for marker, reason in _TABLES["markers"].items() if marker in names)
+    return next(marked, None)

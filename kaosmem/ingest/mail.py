@@ -28,10 +28,8 @@ def read_message(data: bytes) -> Iterator[Part | Lost]:
 
 def read_mailbox(data: bytes) -> Iterator[Part | Lost]:
     """Yield the messages of a mailbox in the format mbox."""
-    begins = [(match.start(), match.end()) for match in _FROM_LINE.finditer(data)]
-    ends = [start for start, _ in begins[1:]] + [len(data)]
-    for number, ((_, begin), end) in enumerate(zip(begins, ends, strict=True), 1):
-        yield from _message(data[begin:end].replace(b"\n>From ", b"\nFrom "), f"mail{number}")
+    for number, message in enumerate(_FROM_LINE.split(data)[1:], 1):
+        yield from _message(message.replace(b"\n>From ", b"\nFrom "), f"mail{number}")
 
 
 def _message(data: bytes, place: str) -> Iterator[Part | Lost]:

@@ -4,8 +4,9 @@ Two statements are of one subject if they share three of the words before their 
 one sentence are if three quarters of their words agree. They are not if each names something else
 beside the value: see `statements`.
 
-An item that says that it corrects, as in "make that 40", corrects items shortly before it: one that
-shares two words with it, and without a subject of its own the values that were told last.
+An item that says that it corrects, as in "make that 40" (`correction_cues.toml`), corrects items
+shortly before it: one that shares two words with it, and without a subject of its own the values
+that were told last.
 
 Nothing is learned and nothing is asked of a model. Values in words ("noon", "Oslo") are found in
 texts of one sentence alone.
@@ -14,14 +15,15 @@ texts of one sentence alone.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from functools import reduce
+from functools import cache, reduce
+from importlib.resources import files
 from itertools import chain
 from math import ceil
 from operator import or_
-from types import MappingProxyType
 
 from kaosmem.language.statements import (
     WORDS_IN_COMMON,
@@ -36,43 +38,13 @@ from kaosmem.language.statements import (
 from kaosmem.types.items import Item
 from kaosmem.types.versions import aware
 
-CORRECTION_CUES: Mapping[str, Sequence[str]] = MappingProxyType(
-    {
-        "en": (
-            r"\bcorrection(?: to (?:that|this|my \w+))?:",
-            r"\bmake (?:that|it) (?=\W?\d)|\b(?:scratch|strike|disregard) that\b|\bchange of "
-            r"plans?\b",
-            r"\b(?:sorry|no|oops|wait|actually),? i meant\b|\bi (?:misspoke|stand "
-            r"corrected)\b|\bon second thoughts?\b",
-        ),
-        "de": (
-            r"\b(?:korrektur|berichtigung):|\bplanänderung\b|\bich habe mich "
-            r"(?:vertan|versprochen)\b",
-            r"\b(?:nein|sorry|pardon|entschuldigung),? ich meinte\b",
-        ),
-        "fr": (
-            r"\b(?:correction|rectification|rectificatif) ?:|\bchangement de (?:plans?|programme)\b",
-            r"\b(?:non|pardon|désolée?),? je voulais dire\b|\bje me suis trompée?\b",
-        ),
-        "es": (
-            r"\b(?:corrección|rectificación):|\bcambio de planes?\b|\bme (?:he "
-            r"equivocado|equivoqué)\b",
-            r"\b(?:no|perdón|perdona|disculpa),? (?:quise|quería) decir\b",
-        ),
-        "ru": (
-            r"\b(?:поправка|исправление|уточнение):|\bя "
-            r"(?:оговорился|оговорилась|ошибся|ошиблась)\b",
-        ),
-        "el": (r"\bδιόρθωση:|\bαλλαγή σχεδίων\b|\b(?:όχι|συγγνώμη),? εννοούσα\b",),
-        "ar": (r"(?:تصحيح|تصويب) ?:|تغيرت الخطة|(?:لا|عفوا)،? كنت أقصد",),
-        "hi": (r"(?:सुधार|संशोधन) ?:|योजना बदल गई|(?:नहीं|माफ़ करें),? मेरा मतलब",),
-    }
-)
-"""Patterns of corrections by language, as regular expressions that ignore case."""
 
-_PATTERN = re.compile(
-    "|".join(f"(?:{cue})" for cue in chain.from_iterable(CORRECTION_CUES.values())), re.IGNORECASE
-)
+@cache
+def _cues() -> re.Pattern[str]:
+    """Return the pattern of the words by which a text says that it corrects, in any language."""
+    file = files("kaosmem.language").joinpath("correction_cues.toml")
+    languages = tomllib.loads(file.read_text("utf-8"))
+    return re.compile("|".join(chain.from_iterable(languages.values())), re.IGNORECASE)
 
 
 def says_it_corrects(text: str) -> bool:
@@ -81,12 +53,12 @@ def says_it_corrects(text: str) -> bool:
     >>> says_it_corrects("Make that 40,000."), says_it_corrects("Make it two nights in Oslo?")
     (True, False)
     """
-    return _PATTERN.search(text) is not None
+    return _cues().search(text) is not None
 
 
 def without_cues(text: str) -> str:
     """Return a text without the words that say that it corrects."""
-    return _PATTERN.sub(" ", text)
+    return _cues().sub(" ", text)
 
 
 MOST = 5
