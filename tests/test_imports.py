@@ -52,7 +52,7 @@ assert "networkx" in sys.modules
 import kaosmem.cli.app
 
 absent("kaosmem.evaluation", "hypothesis")
-kaosmem.testing.BlobContract
+kaosmem.testing.RankerContract
 assert "hypothesis" in sys.modules
 """
 
@@ -68,10 +68,10 @@ def test_without_hypothesis_the_remedy_is_named() -> None:
     code = (
         "import sys; sys.modules['hypothesis'] = None; from kaosmem import testing; "
         "testing.check_openai_messages; "
-        "testing.BlobContract"
+        "testing.RankerContract"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (
-        "MissingExtraError: BlobContract needs the extra 'test': pip install 'kaosmem[test]'"
+        "MissingExtraError: RankerContract needs the extra 'test': pip install 'kaosmem[test]'"
         in done.stderr
     )
