@@ -355,7 +355,7 @@ def test_the_benchmark_learns_weights_and_measures_them(
         folder.mkdir()
         items = [
             {"id": f"{n}", "text": f"The {noun} of {name} {n} pays {n + 50} euros."}
-            for n in range(300)
+            for n in range(150)
         ]
         questions = [
             {
