@@ -44,7 +44,7 @@ class Exchanges:
 
     @property
     def answered(self) -> list[tuple[int, int]]:
-        """The place of the first question and of the last reply of each exchange that has a reply."""
+        """The places of the first question and the last reply of each exchange with a reply."""
         answered = []
         starts = self.starts
         for number, start in enumerate(starts, 1):

@@ -167,7 +167,7 @@ class KeptFacts:
         return "\n".join(lists)
 
     def _in_order(self) -> Iterator[tuple[str, Fact]]:
-        """Yield all facts in the order in which they get room, each with the heading of its list."""
+        """Yield all facts in the order in which they get room, with the headings of their lists."""
         for heading, new in self._new.items():
             for is_address in (True, False):
                 both = zip_longest(
@@ -180,7 +180,7 @@ class KeptFacts:
 
 
 def _newest_of_each(rules: Iterable[str]) -> list[str]:
-    """Return each rule once, on one line and without credentials, in the order of their last use."""
+    """Return each rule once, on a line and without credentials, in the order of last use."""
     last = {" ".join(without_credentials(rule).split()): place for place, rule in enumerate(rules)}
     return sorted(last, key=last.__getitem__)
 

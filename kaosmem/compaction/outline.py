@@ -21,7 +21,7 @@ UNANSWERED = "user messages without an answer"
 FIRST_EXCHANGE = "the first user message and its answer"
 
 GIVING_WAY = (UNANSWERED, FIRST_EXCHANGE)
-"""Reasons for which a message is kept only where a limit has room for it, the last gives way first."""
+"""Reasons for which a message is kept only if a limit has room. The last gives way first."""
 
 
 def places_in(units: Iterable[Iterable[int]]) -> list[int]:
@@ -64,7 +64,10 @@ class MessageSizes:
 
     @cached_property
     def frame(self) -> int:
-        """The most tokens that all messages together take beside their own: with an assistant's message first."""
+        """The most tokens that all messages together take beside their own.
+
+        They take most with an assistant's message first.
+        """
         first = ChatMessage("assistant", "")
         frame = self._format.frame_tokens(
             static=False, first=first, block=None, counter=self._counter
@@ -73,7 +76,9 @@ class MessageSizes:
 
 
 class Outline:
-    """A history's units, its protected positions and the tokens of each message: found once, in linear time.
+    """A history's units, its protected positions and the tokens of each message.
+
+    They are found once, in linear time.
 
     Attributes:
         messages, links: By position, from 0.
@@ -171,7 +176,7 @@ class Outline:
         return dict(sorted(kept.items()))
 
     def _yielded(self, unit: Sequence[int], gives_way: Sequence[str]) -> str | None:
-        """Return for which of these reasons a protected unit stays, None if it has another reason."""
+        """Return the reason of these for which a protected unit stays, None for another reason."""
         reasons = {self.protected[place] for place in unit}
         if self.newest in unit or not reasons.issubset(gives_way):
             return None
@@ -222,7 +227,10 @@ class Outline:
         return frozenset(places_in(units))
 
     def cuts_beside(self, shown: Container[int]) -> tuple[int, ...]:
-        """Return the positions, 0 to n, where no unit is cut in two, except units that are shown in any case."""
+        """Return the positions, 0 to n, where no unit is cut in two.
+
+        Units that are shown in any case may be cut.
+        """
         cuts = []
         reach = -1
         for place in range(len(self.messages)):
@@ -234,7 +242,7 @@ class Outline:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """The tokens of each message, with the results that stand after its calls when it is rendered."""
+        """The tokens of each message, with the results that follow its calls in a request."""
         return tuple(sum(map(self._sizes, part)) for part in repaired(self.messages))
 
     @property

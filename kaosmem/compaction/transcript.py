@@ -124,7 +124,9 @@ class Transcript:
         return replace(summary, id=_record_id(replaced, summary.text), sources=ordered, trust=trust)
 
     def originals(self, message_id: str) -> list[ChatMessage]:
-        """Return the messages that a record stands for in the end, oldest first; of any other message itself.
+        """Return the messages that a record stands for in the end, oldest first.
+
+        Any other message is returned itself.
 
         Raises NotFoundError.
         """

@@ -17,7 +17,7 @@ from kaosmem.units import Link
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Condensation(ConversationEvent):
-    """A record: from here on the view leaves these events out, and may show a summary in their place.
+    """A record by which the view leaves events out, and may show a summary in their place.
 
     Raises InvalidArgumentError.
 

@@ -41,7 +41,7 @@ class Condenser(ABC):
     async def condensed_history(
         self, state: Sequence[ConversationEvent], *, limit: int | None = None
     ) -> ConversationView | Condensation:
-        """Return the view of a conversation condensed, or the record to append to it before asking again.
+        """Return the condensed view of a conversation, or the record to append before asking again.
 
         Args:
             state: Its log, a view of it, or all its events.
@@ -59,7 +59,7 @@ class Condenser(ABC):
         return condensed
 
     async def condensed_view(self, log: EventLog, *, limit: int | None = None) -> ConversationView:
-        """Return the view of a log as short as it has to be, having appended the records that it takes.
+        """Append the records that a log needs, and return its view, as short as it has to be.
 
         A record is dropped if another condensation came meanwhile. Raises NoCondensationError.
         """
@@ -73,7 +73,7 @@ class Condenser(ABC):
 
 
 def _check_progress(record: Condensation, view: ConversationView) -> None:
-    """Raise NoCondensationError for a record that leaves a view of as many entries and as much text as it had."""
+    """Raise NoCondensationError for a record that frees neither entries nor text."""
     forgotten = [event for event in view.with_ids(record.forgets) if not event.pinned]
     freed = len(forgotten) - (record.summary is not None)
     freed_chars = sum(len(event.text) for event in forgotten) - len(record.summary or "")
@@ -168,7 +168,7 @@ def _record(summary: ChatMessage, told: Collection[int], outline: ViewOutline) -
 
 
 def _cut(event: ConversationEvent, message: ChatMessage | None) -> ConversationEvent:
-    """Return an observation with the content that a message leaves of it; any other event as it is."""
+    """Return an observation with the content that a message leaves of it, any other as it is."""
     if (
         message is None
         or not isinstance(event, ObservationEvent)

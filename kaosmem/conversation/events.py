@@ -136,7 +136,10 @@ class ConversationEvent:
 
     @property
     def message(self) -> ChatMessage:
-        """Return it as a message of its own, always the same object, so that its measured size stays known."""
+        """Return it as a message of its own.
+
+        It is always the same object, so that its measured size stays known.
+        """
         message = self._message
         if message is None:
             message = self._made_message()
@@ -182,7 +185,12 @@ def said_blocks(content: str | tuple[B, ...]) -> tuple[B | TextBlock, ...]:
 
 
 def check_kind(kind: str, others: Iterable[str], what: str) -> None:
-    """Raise InvalidArgumentError for a kind reserved for `what`, InvalidNameError for one that is no name."""
+    """Check the kind of an event.
+
+    Raises:
+        InvalidArgumentError: If the kind is one of `others`, which are kinds of `what`.
+        InvalidNameError: If the kind is no name.
+    """
     if kind in others:
         raise InvalidArgumentError(f"{kind!r} is the kind of {what}; make one")
     check_name(kind, "kind of event")
@@ -292,7 +300,7 @@ class ActionEvent(ConversationEvent):
 
     @property
     def link(self) -> Link:
-        """Return the ties to other events: the call, and the answer of the model that it is part of."""
+        """Return the ties to other events: the call, and the model's answer that it is part of."""
         if self.call is None:
             return Link(role=self.role)
         return Link(calls=(self.call.id,), batch=self.response or None, role=self.role)
@@ -308,7 +316,9 @@ class ActionEvent(ConversationEvent):
 
 
 def actions_of(reply: ChatMessage, *, response: str) -> list[ActionEvent]:
-    """Return an assistant's message as actions, one for each tool call; the other blocks stand before their call.
+    """Return an assistant's message as actions, one for each tool call.
+
+    The other blocks stand before their call.
 
     Raises InvalidArgumentError for a message of another role and for blocks that no action holds.
 

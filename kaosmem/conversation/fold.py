@@ -133,7 +133,7 @@ class Fold:
         return gives_way.difference(self._newest_lists.values(), self._awaited())
 
     def _add_result(self, place: int, call_id: str) -> bool:
-        """Add a result to the round of the newest open call of an id. Return whether there is one."""
+        """Add a result to the round of the newest open call of an id, and return if there is one."""
         callers = self._open.get(call_id)
         if callers is None:
             return False

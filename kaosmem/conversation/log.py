@@ -49,7 +49,10 @@ _LEFT_OUT = frozenset({"content", "response", "call_id", "metadata", "pinned"})
 
 
 def check_event(event: object) -> None:
-    """Raise InvalidArgumentError for a summary: no log keeps one, as a view makes it of its condensation."""
+    """Raise InvalidArgumentError for a summary.
+
+    No log keeps one: a view makes it of its condensation.
+    """
     if getattr(event, "type", None) not in _TYPES:
         raise InvalidArgumentError(
             f"a log keeps no {type(event).__name__}; give an event, or a condensation"
@@ -152,10 +155,10 @@ class EventLog(Sequence[ConversationEvent]):
         return self._events[-1].id + 1 if self._events else 0
 
     def append(self, event: E) -> E:
-        """Return a new event as the log took it: with its id, and the time where it has none of its own.
+        """Append a new event, and return it as the log took it.
 
-        Raises InvalidArgumentError for an event that a log has taken, InvalidArgumentError for a
-        summary.
+        It has an id, and the time of the clock if it had none.
+        Raises InvalidArgumentError for a summary, and for an event that a log has taken.
         """
         check_event(event)
         if event.id != UNLOGGED:
@@ -176,10 +179,11 @@ class EventLog(Sequence[ConversationEvent]):
     def append_reply(
         self, reply: object, *, format: str | Format | None = None
     ) -> list[ActionEvent]:
-        """Append a model's reply and return its events: an action for each tool call, or one for the words alone.
+        """Append a model's reply, and return its events.
 
-        Raises InvalidArgumentError for a missing format, and InvalidArgumentError for a reply that
-        cannot be kept. Then nothing is appended.
+        They are an action for each tool call, or one action for words alone.
+        Raises InvalidArgumentError for a missing format, and for a reply that cannot be kept. Then
+        nothing is appended.
 
         Args:
             reply: A reply or an assistant's message of a provider, as a dict or an object of its

@@ -21,7 +21,7 @@ from kaosmem.tokens.counters import TokenCounter
 _LEAST_PROGRESS = 10
 """A condensation frees at least this part of a view, a tenth. Less is not worth a record."""
 _WITH_RESERVE = 0.9
-"""The share of its tokens that a view may take. With more, the next entry would exceed them again."""
+"""The share of its tokens that a view may take, so that the next entry does not exceed them."""
 
 
 class Size(NamedTuple):

@@ -246,7 +246,10 @@ class Corrections:
                 yield at
 
     def _is_of_another(self, at: int, item: Item) -> bool:
-        """Return whether an item that says that it corrects names another one near it, as by the number of an order."""
+        """Return whether an item that says that it corrects names another one near it.
+
+        The number of an order is such a name.
+        """
         labels = _labels(self._items[at])
         if labels & _labels(item):
             return False
@@ -323,7 +326,7 @@ class Corrections:
 
 
 def may_correct(later: Item, earlier: Item) -> bool:
-    """Return whether an item may correct an earlier one: by its speaker or source, time, trust and key.
+    """Return whether an item may correct an earlier one, by speaker or source, time, trust and key.
 
     Of one speaker the later item does. Of one source it does if its `timestamp` is later: passages
     of a document are not newer than one another. An item that is trusted less corrects nothing.
@@ -356,7 +359,10 @@ def _find_tellers(item: Item) -> tuple[tuple[str, str], ...]:
 
 
 def _tellers_of_several_times(items: Iterable[Item]) -> set[tuple[str, str]]:
-    """Return the speakers of several items, and the sources of items of several times: others correct nothing."""
+    """Return the speakers of several items, and the sources of items of several times.
+
+    Items of other speakers and sources correct nothing.
+    """
     first: dict[tuple[str, str], Item] = {}
     several: set[tuple[str, str]] = set()
     for item in items:

@@ -246,7 +246,8 @@ class PastQuestion:
 class PastCues:
     """The words and dates by which a question about the past is known, by language.
 
-    >>> cues = PAST_CUES.including(french=PastWords(previous=("avant", "ancien*"), first=("au début",)))
+    >>> french = PastWords(previous=("avant", "ancien*"), first=("au début",))
+    >>> cues = PAST_CUES.including(french=french)
     >>> cues.read("Où habitait-elle avant ?").which
     frozenset({'previous'})
     >>> PAST_CUES.read("Where does she live?")
@@ -258,7 +259,10 @@ class PastCues:
         return f"PastCues({', '.join(self.languages)})"  # the words take pages of help()
 
     def including(self, **languages: PastWords) -> PastCues:
-        """Return these cues and those of more languages; a language that is there already is replaced."""
+        """Return these cues and those of more languages.
+
+        A language that is there already is replaced.
+        """
         for name, words in languages.items():
             if not isinstance(words, PastWords):
                 raise InvalidArgumentError(

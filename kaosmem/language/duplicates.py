@@ -24,7 +24,10 @@ _WORDS_AT_ONCE = 10_000
 
 
 def statement(item: Item) -> bytes:
-    """Return a digest that duplicates share, made once in an item's life; an empty one if the item holds an image."""
+    """Return a digest that duplicates share, made once in an item's life.
+
+    The digest of an item that holds an image is empty.
+    """
     return item.memo("statement", _statement)
 
 
@@ -57,7 +60,9 @@ class Shown:
             self._note(item)
 
     def admit(self, items: Sequence[Item]) -> tuple[str, ...]:
-        """Note a unit's items as shown and return (); if all are duplicates, return the ids of their twins instead.
+        """Note a unit's items as shown, and return ().
+
+        If all of them are duplicates, note nothing, and return the ids of their twins.
 
         A shown item of the same section is a twin only if it is not older: a repeated statement is
         the newest one.
@@ -125,7 +130,7 @@ UnitT = TypeVar("UnitT", bound=Unit)
 
 
 def newest_first(units: Sequence[UnitT]) -> tuple[UnitT, ...]:
-    """Return units in their order, but duplicates among them newest first, in the places that they had."""
+    """Return units in their order, with duplicates newest first in the places that they had."""
     said = [tuple(map(statement, unit.items)) for unit in units]
     if len(set(said)) == len(said):
         return tuple(units)

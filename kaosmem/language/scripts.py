@@ -141,7 +141,10 @@ def _char_terms(char: str) -> Iterator[str]:
 
 
 def _is_seam(first: str, second: str) -> bool:
-    """Return whether no word spans two characters: after kana, or around a Chinese or Japanese particle."""
+    """Return whether no word spans two characters.
+
+    None does so after kana, or around a Chinese or Japanese particle.
+    """
     if first == "的" or "を" in (first, second):
         return True
     if _HIRAGANA.match(first):
@@ -150,7 +153,10 @@ def _is_seam(first: str, second: str) -> bool:
 
 
 def pair_terms(run: str) -> Iterator[str]:
-    """Yield the terms of a run of characters without spaces: each pair of neighbours, and each Han character."""
+    """Yield the terms of a run of characters without spaces.
+
+    They are each pair of neighbours, and each Han character.
+    """
     if len(run) == 1:
         yield from () if run in _STOP_CHARS else run
         return
@@ -221,7 +227,10 @@ _IN_TWO_LETTERS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa",
 
 
 def plain_forms(word: str) -> list[str]:
-    """Return how a folded Latin word is typed without its accents; nothing for one in another script."""
+    """Return how a folded Latin word is typed without its accents.
+
+    A word in another script has no such forms.
+    """
     plain = without_marks(word.translate(_PLAIN))
     if not plain.isascii():
         return []

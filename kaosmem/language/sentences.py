@@ -30,7 +30,9 @@ def sentences_in(text: str) -> Iterator[str]:
 
 
 def cut_at_sentence(text: str, most: int, count: Callable[[str], int]) -> str:
-    """Return the longest beginning of a text that ends with a sentence and that `count` counts as at most `most`.
+    """Return the longest beginning of a text that ends with a sentence and fits.
+
+    It fits if `count` counts at most `most`.
 
     If the sentences that fit are less than half of the words that fit, the text is cut after a word
     and ends in "…". If not even a word fits, the result is "".
@@ -51,7 +53,7 @@ def cut_at_sentence(text: str, most: int, count: Callable[[str], int]) -> str:
 def _longest(
     text: str, ends: Sequence[int], most: int, count: Callable[[str], int], *, end: str = ""
 ) -> str:
-    """Return the text up to the last of the ends at which it is small enough, found by bisection; "" if none is."""
+    """Return the text up to the last of the ends at which it fits, "" if it fits at none."""
     longest = ""
     low = 0
     high = len(ends)

@@ -110,7 +110,7 @@ _IDENTIFIER = re.compile(
     r"|\d+(?:\.\d+){3}$|\+\d[\d-]{6,}$"  # addresses of hosts, telephone numbers
 )
 _NUMBER = re.compile(r"\d+(?:[.-]\d+)*[A-Z]?$")
-"""A number that names a thing if it belongs to the noun before it: room 12, seat 3B, version 0.3."""
+"""A number that names a thing if it belongs to the noun before it: room 12, seat 3B."""
 _NO_NAMES = """
     actual also always and but current final good great hello hi latest new no now ok okay old please revised so sorry
     thanks then updated yes
