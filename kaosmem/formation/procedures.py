@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -88,8 +88,10 @@ class ProcedureFormer:
             calls = [call for call in calls if call.id not in run.failed]
         task = _first_sentence(run.task.text)
         text = _written(task, calls)
-        if len(calls) < self._least or not task or not text:
+        if len(calls) < self._least or not task:
             return None
+        if len(text) > MAX_TEXT_CHARS:  # of a long run, the names of the tools are kept
+            text = _written(task, [replace(call, arguments="") for call in calls])
         if any(address not in run.task.text for address in _ADDRESS.findall(text)):
             return None  # the address may be that of a hostile text
         sources = [run.task.id, *(item.id for item in run.items), outcome.quoted.id]
@@ -171,45 +173,41 @@ def _runs(said: Sequence[Item]) -> Iterator[_Run]:
 
 def _outcome_of(run: _Run) -> _Outcome | None:
     """Return the outcome of a run by the user's answer, else by the last result of a tool."""
+    outcome = None
     if run.answer is not None:
         answer = _first_sentence(run.answer.text, most=_MAX_RESULT_CHARS)
-        outcome = _stated_outcome("user", [answer], run.answer)
-        if outcome is not None:
-            return outcome
-    if run.last_result is None:
-        return None
-    lines = run.last_result.text[-_MAX_RESULT_CHARS:].splitlines()
-    return _stated_outcome("tool", lines, run.last_result)
+        outcome = _stated_outcome("user", answer, run.answer)
+    if outcome is None and run.last_result is not None:
+        end = run.last_result.text[-_MAX_RESULT_CHARS:]
+        outcome = _stated_outcome("tool", end, run.last_result)
+    return outcome
 
 
-def _stated_outcome(speaker: str, lines: Sequence[str], quoted: Item) -> _Outcome | None:
-    """Return the outcome that lines state. A failure counts before a success."""
+def _stated_outcome(speaker: str, text: str, quoted: Item) -> _Outcome | None:
+    """Return the outcome that a text states. A failure counts before a success."""
     for name in ("failed", "worked"):
         words = _outcome_words()[f"{speaker}_{name}"]
-        for line in lines:
+        for line in text.splitlines():
             if words.search(line):
                 return _Outcome(line.strip(), quoted, name == "worked")
     return None
 
 
 def _written(task: str, calls: Sequence[ToolUseBlock]) -> str:
-    """Return a procedure as text, without arguments if it would be too long, "" if it still is."""
-    for is_whole in (True, False):
-        lines = dict.fromkeys(_step_text(call, is_whole=is_whole) for call in calls)
-        numbered = [f"{number}. {line}" for number, line in enumerate(lines, 1)]
-        text = "\n".join([task, *numbered])
-        if len(text) <= MAX_TEXT_CHARS:
-            return text
-    return ""
+    """Return a procedure as text: the task, and a numbered line for each step."""
+    lines = [task]
+    for number, line in enumerate(dict.fromkeys(map(_step_text, calls)), 1):
+        lines.append(f"{number}. {line}")
+    return "\n".join(lines)
 
 
-def _step_text(call: ToolUseBlock, *, is_whole: bool) -> str:
+def _step_text(call: ToolUseBlock) -> str:
     """Return a call in one line. Long values are left out."""
     try:
         arguments = json.loads(call.arguments)
     except (ValueError, RecursionError):
-        arguments = None
-    if not is_whole or not isinstance(arguments, dict):
+        return call.name
+    if not isinstance(arguments, dict):
         return call.name
     parts = []
     for name, value in arguments.items():
