@@ -145,3 +145,11 @@ async def test_a_long_message_takes_no_long_time() -> None:
     for text in (" " * 1_000_000, "I live in " * 20_000, "name name " * 20_000, "a" * 300_000):
         await statements(text)
     assert await statements(("names " * 60 + "'x_'. ") * 200) == []
+
+
+async def test_a_request_for_one_act_is_no_rule() -> None:
+    """A request to install something once forms nothing. One for all projects is a rule."""
+    once = "I want you to install PyCharm first."
+    always = "I want you to install a linter in every project."
+    assert await statements(once, "Eva", Trust.MODEL) == []
+    assert await statements(always, "Eva", Trust.MODEL) == [(always, None)]
