@@ -59,7 +59,8 @@ async def load_past(
         try:
             found = await asyncio.to_thread(find_past, log, counter)
         except CorruptionError:
-            found = await asyncio.to_thread(salvage_past, log, counter)
+            stored = await asyncio.to_thread(lambda: [*stored_versions(log)])
+            found = [counted(version, counter) for version in stored]
         found = [version for version in found if version.item.id not in unpurged]
         own = by_section(found)
         for section in unloaded:
@@ -84,14 +85,6 @@ def find_past(
     for file, evicted in log.evicted(counter.name, at=at):
         found += evicted if file.counter else _recounted(evicted, counter)
     return found
-
-
-def salvage_past(log: SessionLog, counter: TokenCounter) -> list[Archived]:
-    """Return the intact evicted items with their texts.
-
-    Raises CorruptionError unless it is read-only.
-    """
-    return [counted(version, counter) for version in stored_versions(log)]
 
 
 def find_versions(
