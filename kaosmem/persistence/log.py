@@ -662,7 +662,6 @@ class SessionLog:
             txn,
             seq=self._head.seq,
             crc=self._head.crc,
-            session="" if self.seq else self._session_id,
         )
 
     def _lines(
@@ -687,7 +686,6 @@ class SessionLog:
             file,
             txns=txns,
             log_id=head.log_id,
-            session=self._session_id,
             archives=_listed(*archives),
         )
         for line in encode_items(named, items):

@@ -84,7 +84,6 @@ class Recovery:
             that it names.
         archives: The archive files that belong to the session, oldest first; None where no snapshot
             tells.
-        session: The id that the session was created under, as far as these files tell.
         named: The segment that the stored identity of the session names, 0 without one.
     """
 
@@ -99,7 +98,6 @@ class Recovery:
     has_leftovers: bool = False
     commits: Mapping[int, str] = field(default_factory=dict)
     archives: tuple[ListedArchive, ...] | None = ()
-    session: str = ""
     named: int = 0
 
 
@@ -218,7 +216,6 @@ def _found(
         has_leftovers,
         commits,
         base.archives if base else (),
-        base.session if base else next((record.session for record in walk.records[:1]), ""),
     )
 
 
@@ -396,8 +393,6 @@ def _check_own(
     if isinstance(identity, Identity):
         if identity.session != session:
             raise other_id(identity.session, session)
-    elif recovery.session not in ("", session):
-        raise other_id(recovery.session, session)
     elif isinstance(identity, CorruptionError):
         damage.append(identity)
     elif (

@@ -53,7 +53,6 @@ class ItemFile:
             for none.
         commits: By their last records, the ids of those before it that index files are of.
         counter: Name of the counter of all its tokens, or None if unknown.
-        session: The id that the session was created under.
         archives: The archive files that belong to it.
     """
 
@@ -66,7 +65,6 @@ class ItemFile:
     items: list[tuple[str, Stored]] = field(default_factory=list)
     commits: Mapping[int, str] = field(default_factory=dict)
     counter: str | None = None
-    session: str = ""
     archives: tuple[ListedArchive, ...] = ()
 
 
@@ -84,19 +82,14 @@ def encode_items(
         head: The fields of the first line.
         contents: Of an archive file, for its last line.
     """
-    commits = [[last, txn] for last, txn in sorted(head.commits.items())]
-    optional: dict[str, JSONValue] = {
-        "session": head.session,
-        "archives": [each.to_list() for each in head.archives],
-        "commits": commits,
-    }
     opening: dict[str, JSONValue] = {
         "seq": head.seq,
         "version": FORMAT_VERSION,
         "chain": f"{head.crc:08x}",
         "log": head.log_id,
         "purged": head.purged,
-        **{name: value for name, value in optional.items() if value},
+        "archives": [each.to_list() for each in head.archives],
+        "commits": [[last, txn] for last, txn in sorted(head.commits.items())],
         "txns": [*head.txns],
         "d": head.header,
     }
@@ -286,26 +279,23 @@ def header_of(fields: dict[str, Any]) -> ItemFile:
             "chain": str(chain),
             "log": str(log_id),
             "purged": int(purged),
+            "archives": list(archives),
+            "commits": list(commits),
             "txns": list(txns),
             "d": dict(header),
         }:
             crc = stated_crc(b'{"crc":"' + chain.encode())
-            commits = _commits_of(fields.get("commits", []))
-            session, archives = _manifest_of(fields)
             return ItemFile(
-                *(seq, crc, tuple(map(str, txns)), log_id, purged, header),
-                commits=commits,
-                session=session,
-                archives=archives,
+                seq,
+                crc,
+                tuple(map(str, txns)),
+                log_id,
+                purged,
+                header,
+                commits=_commits_of(commits),
+                archives=tuple(map(ListedArchive.from_list, archives)),
             )
     raise CorruptionError("it does not begin with a header")
-
-
-def _manifest_of(fields: Mapping[str, Any]) -> tuple[str, tuple[ListedArchive, ...]]:
-    match fields.get("session", ""), fields.get("archives", []):
-        case str(session), list(archives):
-            return session, tuple(map(ListedArchive.from_list, archives))
-    raise CorruptionError("it does not name the files that it needs")
 
 
 def _commits_of(stored: JSONValue) -> dict[int, str]:

@@ -18,7 +18,6 @@ FORMAT_VERSION = 1
 _STATED = "seq", "k", "txn", "sec", "op", "d"
 _KINDS = int, int, str, str, str, dict
 _FIELDS = frozenset({"crc", *_STATED})
-_SESSION = "session"  # in the first record
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,6 @@ class Record(NamedTuple):
         seq: Its place in the session, from 1, without gaps.
         k: The records still to come in its commit.
         txn: The id of its commit.
-        session: The id that the session was created under, where that is told.
     """
 
     seq: int
@@ -51,7 +49,6 @@ class Record(NamedTuple):
     section: str
     op: str
     data: dict[str, JSONValue]
-    session: str = ""
 
     def __repr__(self) -> str:
         # Without its data, which are content.
@@ -78,14 +75,10 @@ def encode_commit(
     *,
     seq: int,
     crc: int,
-    session: str = "",
 ) -> Commit:
     """Return the lines of `changes`, as the records after number `seq`, whose checksum is `crc`.
 
     Raises InvalidArgumentError for data that could not be read back.
-
-    Args:
-        session: Told in the first of them.
     """
     lines: list[bytes] = []
     for number, change in enumerate(changes, 1):
@@ -97,8 +90,6 @@ def encode_commit(
             "op": change.op,
             "d": change.data,
         }
-        if number == 1 and session:
-            fields[_SESSION] = session
         line, crc = encode_line(fields, crc)
         lines.append(line)
     return Commit(txn, tuple(lines), crc)
@@ -157,12 +148,9 @@ def record_of(fields: dict[str, Any]) -> Record:
     _, *names = (
         fields  # the first is the checksum, whose name may be damaged in a line that is rescued
     )
-    unknown_fields = {*names} - _FIELDS - {_SESSION}
+    unknown_fields = {*names} - _FIELDS
     if not unknown_fields:
-        session = fields.get(_SESSION, "")
-        if type(session) is not str:
-            raise CorruptionError("a record's field is missing or of the wrong type")
-        return record._replace(session=session)
+        return record
     unknown = ", ".join(map(shown, sorted(unknown_fields)[:5]))
     version = shown(fields.get("v", record.data.get("version", "newer")))
     raise UnsupportedVersionError(

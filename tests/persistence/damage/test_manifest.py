@@ -306,7 +306,7 @@ async def test_a_segment_of_another_session_is_not_served() -> None:
 
 
 async def test_a_lost_identity_is_written_anew() -> None:
-    """Without `session.json` the log says which session it is; the next save stores it again."""
+    """Without `session.json` a session opens and says so; the next save stores it again."""
     files = history(1, "objects").files
     place = place_of({name: data for name, data in files.items() if name != "session.json"})
     async with opened(place) as memory:
