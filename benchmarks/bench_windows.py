@@ -45,6 +45,7 @@ from kaosmem.evaluation import read_corpora
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
 from kaosmem.formats import count_messages
 from kaosmem.testing import PrefixBinding
+from kaosmem.tokens.counters import TokenCounter
 
 WINDOWS = {8_000: (512, 2_000), 32_000: (2_000, 4_000), 128_000: (4_000, 8_000)}
 """The blocks of windows for each budget."""
@@ -108,7 +109,7 @@ def windowed(
             assert context.used <= budget
             read = context.prefix_tokens
             if previous is not None and anew:
-                read = context.shared_prefix(previous)
+                read = _shared_tokens(context, previous, memory.admin.counter)
             elif previous is not None and context.rebased is None:
                 assert (context.system, read) == (previous.system, previous.used)
                 assert context.messages[: len(previous.messages)] == previous.messages
@@ -117,6 +118,18 @@ def windowed(
             turns.append(Turn(found(question, context), read, context.used - read, rebased, valid))
             previous = context
     return turns
+
+
+def _shared_tokens(context: Context, previous: Context, counter: TokenCounter) -> int:
+    """Return the number of leading tokens of a request that equal those of the previous one."""
+    if context.system != previous.system:
+        return 0
+    shared = []
+    for message, before in zip(context.messages, previous.messages, strict=False):
+        if message != before:
+            break
+        shared.append(message)
+    return count_messages(shared, context.format, system=context.system, counter=counter)
 
 
 def thoughts(context: Context) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,12 +9,12 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Protocol
 
-from kaosmem.arguments import check_instance, check_several
+from kaosmem.arguments import check_several
 from kaosmem.assembly.credit import CALLERS_WORD, Credit, find_uses
 from kaosmem.assembly.seen import Seen
 from kaosmem.display import fitted, listed, preview, width
 from kaosmem.errors import InvalidArgumentError, NotFoundError
-from kaosmem.formats import Format, Rendered, count_messages, parse_message, read_messages
+from kaosmem.formats import Format, Rendered, parse_message, read_messages
 from kaosmem.formats.request import RequestParts, request_arguments
 from kaosmem.formats.text import source_label
 from kaosmem.names import shown
@@ -378,27 +377,6 @@ class Context(Seen):
         marks = self.cache_breakpoints if cache else None
         parts = RequestParts(self.messages, self.rendered.system or "", self.tools, marks)
         return request_arguments(self.format, parts)
-
-    def shared_prefix(self, previous: Context) -> int:
-        """Return the number of leading tokens that equal those of `previous`.
-
-        A prompt cache can reuse them.
-        """
-        check_instance(previous, Context, "previous")
-        if self.rendered.text is not None and previous.rendered.text is not None:
-            return self._counter(os.path.commonprefix([self.rendered.text, previous.rendered.text]))  # noqa: RUF071
-        shared: list[dict[str, JSONValue]] = []
-        if self.rendered.system != previous.rendered.system:
-            return 0
-        for mine, theirs in zip(
-            self.rendered.messages or (), previous.rendered.messages or (), strict=False
-        ):
-            if mine != theirs:
-                break
-            shared.append(mine)
-        return count_messages(
-            shared, self._format, system=self.rendered.system or "", counter=self._counter
-        )
 
     def credit(
         self, reply: object = "", *, ids: Iterable[str] = (), confirmed: bool = False

@@ -191,7 +191,6 @@ class FormatContract:
             )
             assert context.format == chosen.name
             assert context.used == chosen.count(context.rendered, memory.admin.counter) <= 200
-            assert context.shared_prefix(context) > 0
 
 
 def _laid_out(
