@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 
@@ -36,18 +37,19 @@ class Standing:
 
 def combined(standings: Iterable[Standing]) -> Standing:
     """Return the standing of one unit made of these."""
-    parts = list(standings)
-    if len(parts) == 1:
-        return parts[0]
+    return reduce(_joined, standings)
+
+
+def _joined(one: Standing, other: Standing) -> Standing:
     return Standing(
-        first=min(part.first for part in parts),
-        last=max(part.last for part in parts),
-        items=sum(part.items for part in parts),
-        tokens=sum(part.tokens for part in parts),
-        priority=max(part.priority for part in parts),
-        uses=sum(part.uses for part in parts),
-        last_use=max(part.last_use for part in parts),
-        pinned=sum(part.pinned for part in parts),
+        first=min(one.first, other.first),
+        last=max(one.last, other.last),
+        items=one.items + other.items,
+        tokens=one.tokens + other.tokens,
+        priority=max(one.priority, other.priority),
+        uses=one.uses + other.uses,
+        last_use=max(one.last_use, other.last_use),
+        pinned=one.pinned + other.pinned,
     )
 
 

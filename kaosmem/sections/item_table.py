@@ -269,14 +269,11 @@ class ItemTable:
         """
         ordinal = self.ordinals.get(item.id, self.taken)
         own = self.would_join(item)
-        if ordinal in self._live:
-            parts = []
-            for first in own:
-                members = self.units.members(first)
-                parts += [self._alone(member) for member in members if member != ordinal]
-        else:
-            parts = [self._standing(first) for first in own]
-        return combined([*parts, _standing(item, ordinal)]), own
+        parts = [_standing(item, ordinal)]
+        for first in own:
+            members = self.units.members(first)
+            parts += [self._alone(member) for member in members if member != ordinal]
+        return combined(parts), own
 
     def choose_victims(
         self, item: Item | None, *, tokens: int, items: int, keep: Collection[int] = ()
@@ -698,10 +695,7 @@ class ItemTable:
             self.queue.push(first, self._evictable)
 
     def _standing(self, first: int) -> Standing:
-        members = self.units.members(first)
-        if len(members) == 1:
-            return self._alone(first)
-        return combined(map(self._alone, members))
+        return combined(map(self._alone, self.units.members(first)))
 
     def _alone(self, ordinal: int) -> Standing:
         uses = self._uses.get(ordinal, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from kaosmem.filters import MetadataFilter
@@ -115,14 +115,15 @@ class Proposer:
     Its public methods wait while another thread asks or changes the index.
 
     Attributes:
+        spec, held, corrections: The section's own.
         is_searched: A search has asked for evicted items. It finds those whose texts are at hand.
     """
 
     def __init__(self, spec: SectionSpec, held: ItemTable, index: LazyIndex) -> None:
-        self._spec = spec
-        self._held = held
+        self.spec = spec
+        self.held = held
         self._index = index
-        self._corrections = SectionCorrections(spec, held, index)
+        self.corrections = SectionCorrections(spec, held, index)
         self.is_searched = False
 
     # Required items.
@@ -133,12 +134,12 @@ class Proposer:
         Return none for other sections, whose items a context may shorten, and none for an item that
         need not be shown.
         """
-        if self._spec.placement != "static" or not is_needed(self._spec, item):
+        if self.spec.placement != "static" or not is_needed(self.spec, item):
             return []
         kept = []
         is_new = True
         for first in sorted(self.required_units()):
-            for each in self._held.unit(first)[0]:
+            for each in self.held.unit(first)[0]:
                 if each.id == item.id:
                     kept.append(item)
                     is_new = False
@@ -149,8 +150,8 @@ class Proposer:
     @property
     def newest_question(self) -> Item | None:
         """Return a history's newest item of role user with more than tool results."""
-        ordinal = self._held.newest_question
-        return None if ordinal is None else self._held[ordinal]
+        ordinal = self.held.newest_question
+        return None if ordinal is None else self.held[ordinal]
 
     def required_units(self) -> set[int]:
         """Return the first ordinals of the units that must be shown.
@@ -158,10 +159,10 @@ class Proposer:
         These hold an item that must be shown for its own sake, and a history's newest question and
         newest unit.
         """
-        held = self._held
+        held = self.held
         units = held.units
         must = set(units.firsts(held.needed))
-        if self._spec.placement == "history":
+        if self.spec.placement == "history":
             if held.newest_question is not None:
                 must.add(units.first(held.newest_question))
             for first in held.newest_first():
@@ -175,7 +176,7 @@ class Proposer:
     @property
     def unindexed(self) -> int:
         """Return how many changes the index lacks, 0 in a section that is never ranked."""
-        return self._index.behind if self._spec.recalls or self._spec.placement == "query" else 0
+        return self._index.behind if self.spec.recalls or self.spec.placement == "query" else 0
 
     def lag(self, query: Query, *, cap: int, is_crowded: bool = True) -> int:
         """Return how many changes the index lacks, 0 if such a proposal does not rank."""
@@ -183,8 +184,8 @@ class Proposer:
 
     def _ranks(self, query: Query, cap: int, *, is_crowded: bool) -> bool:
         """Return whether a proposal may ask the index; `is_crowded` as in `propose`."""
-        spec = self._spec
-        held = self._held
+        spec = self.spec
+        held = self.held
         evicted = len(held.evicted)
         if not held and not evicted:
             return False
@@ -201,7 +202,7 @@ class Proposer:
 
     def _scores(self, query: Query, cap: int, passing: set[int] | None) -> _Scores:
         """Return the scores of units for the query, and their order."""
-        held = self._held
+        held = self.held
         mean = max(1, held.used // max(1, len(held)))
         among = passing
         if passing is not None and held.evicted:
@@ -235,15 +236,15 @@ class Proposer:
         Args:
             archived: Evicted items count, as far as their texts are at hand.
         """
-        evicted = self._held.evicted
+        evicted = self.held.evicted
         self.is_searched = self.is_searched or archived
         with self._index.asking:
-            wanted = None if wanted is None else self._held.narrowed(wanted)
+            wanted = None if wanted is None else self.held.narrowed(wanted)
             among = self._passing(wanted)
             if evicted and archived:
                 among = None if among is None else {*among, *evicted}
             elif evicted and among is None:
-                among = set(self._held)
+                among = set(self.held)
             tried = limit
             while True:
                 found = self._index.find(query, tried, among).scored(tried)
@@ -254,7 +255,7 @@ class Proposer:
 
     def _hits(self, found: Iterable[tuple[int, float]], wanted: MetadataFilter | None) -> list[Hit]:
         """Return the found items that are at hand; of several with one id, the live or best one."""
-        held = self._held
+        held = self.held
         hits = []
         seen: set[str] = set()
         for ordinal, score in found:
@@ -266,7 +267,7 @@ class Proposer:
                 continue
             seen.add(item.id)
             if is_live or wanted is None or wanted(item.metadata):
-                hits.append(Hit(item, score, self._spec.name, not is_live))
+                hits.append(Hit(item, score, self.spec.name, not is_live))
         return hits
 
     def place(self, query: Query, item_id: str) -> tuple[int, float] | tuple[None, None]:
@@ -274,7 +275,7 @@ class Proposer:
 
         Return None for both if it does not match.
         """
-        held = self._held
+        held = self.held
         first = held.units.first(held.ordinal(item_id))
         with self._index.asking:
             limit = len(held) + len(held.evicted) + 1
@@ -286,15 +287,15 @@ class Proposer:
 
     def is_passed(self, item_id: str, wanted: MetadataFilter | None) -> bool:
         """Return whether a filter lets a live item through."""
-        if self._spec.placement == "static":
+        if self.spec.placement == "static":
             return True
         with self._index.lock:
             passing = self._passing(wanted)
-        return passing is None or self._held.ordinal(item_id) in passing
+        return passing is None or self.held.ordinal(item_id) in passing
 
     def _passing(self, wanted: MetadataFilter | None) -> set[int] | None:
         """Return the ordinals of the live items that pass a filter; None without a filter."""
-        return None if wanted is None else self._held.passing(self._held.narrowed(wanted))
+        return None if wanted is None else self.held.passing(self.held.narrowed(wanted))
 
     # Proposing.
 
@@ -320,15 +321,17 @@ class Proposer:
             is_crowded: Whether something may be left out of the window, so that the order of the
                 units matters.
         """
-        held = self._held
-        is_history = self._spec.placement == "history"
+        held = self.held
+        is_history = self.spec.placement == "history"
         with self._index.asking:
-            if wanted is not None and self._spec.placement != "static":
+            if wanted is not None and self.spec.placement != "static":
                 wanted = held.narrowed(wanted)
                 if wanted.passes_nothing and not is_history:
                     return Proposal((), unanswered=held.unanswered(wanted))
             is_ranked = self._ranks(query, cap, is_crowded=is_crowded)
-            selection = self._selection(query, cap, wanted, is_ranked=is_ranked)
+            passing = None if self.spec.placement == "static" else self._passing(wanted)
+            scores = self._scores(query, cap, passing) if is_ranked else _UNRANKED
+            selection = _Selection(self, query, cap, wanted, passing, scores)
             proposal = selection.propose(recalls=is_ranked)
             if proposal.unread:
                 return proposal
@@ -340,29 +343,13 @@ class Proposer:
                 signals=selection.scores.signals,
             )
 
-    def _selection(
-        self, query: Query, cap: int, wanted: MetadataFilter | None, *, is_ranked: bool
-    ) -> _Selection:
-        held = self._held
-        is_static = self._spec.placement == "static"
-        passing = None if is_static else self._passing(wanted)
-        must = self.required_units()
-        if passing is not None and must and self._spec.placement == "query":
-            must &= set(held.units.firsts(passing))
-        scores = self._scores(query, cap, passing) if is_ranked else _UNRANKED
-        versions = ShownVersions(held, query.past, scores.of)
-        corrections = self._corrections
-        return _Selection(
-            self._spec, held, query, cap, wanted, passing, must, scores, versions, corrections
-        )
-
     def _stock(self, query: Query | None) -> Stock:
         """Return all that the section could propose.
 
         Args:
             query: A query that was just ranked by, so that the index is there.
         """
-        held = self._held
+        held = self.held
         frequencies = None if query is None else self._index.frequencies(analyze(query.topic))
         items = len(held) + len(held.evicted)
         return Stock(items, held.used + held.evicted_used, frequencies)
@@ -375,10 +362,9 @@ class Proposer:
         """
         with self._index.asking:
             units = (*proposal.candidates, *proposal.earlier)
-            self._held.keep_texts(unit.position for unit in units if unit.recalled)
+            self.held.keep_texts(unit.position for unit in units if unit.recalled)
 
 
-@dataclass(frozen=True)
 class _Selection:
     """The choice of units for one proposal. Units are named by their first ordinals.
 
@@ -386,21 +372,35 @@ class _Selection:
         cap: The most tokens that the section may take of the window.
         wanted: The filter, which also evicted items have to pass.
         passing: The ordinals of the live items that the filter lets through, None for all.
-        must: The units that must be shown.
         scores: The scores of the units that match the query.
+
+    Attributes:
+        must: The units that must be shown.
+        told: The texts that were proposed.
     """
 
-    spec: SectionSpec
-    held: ItemTable
-    query: Query
-    cap: int
-    wanted: MetadataFilter | None
-    passing: set[int] | None
-    must: set[int]
-    scores: _Scores
-    versions: ShownVersions
-    corrections: SectionCorrections
-    told: Told = field(default_factory=Told)
+    def __init__(
+        self,
+        proposer: Proposer,
+        query: Query,
+        cap: int,
+        wanted: MetadataFilter | None,
+        passing: set[int] | None,
+        scores: _Scores,
+    ) -> None:
+        self.spec = proposer.spec
+        self.held = proposer.held
+        self.corrections = proposer.corrections
+        self.query = query
+        self.cap = cap
+        self.wanted = wanted
+        self.passing = passing
+        self.scores = scores
+        self.told = Told()
+        self.versions = ShownVersions(self.held, query.past, scores.of)
+        self.must = proposer.required_units()
+        if passing is not None and self.spec.placement == "query":
+            self.must &= set(self.held.units.firsts(passing))
 
     def propose(self, *, recalls: bool) -> Proposal:
         """Return the proposal, or the evicted items that must be read for it.
