@@ -1,8 +1,9 @@
 """Fill the granted shares with whole units, in order of value, until nothing more fits.
 
 A replaced version is taken together with the current one, or not at all. A good match is taken for
-itself. Its newest correction is tried next, its other corrections after all units. A weaker match follows
-its corrections, and is left out without them. Labels are added last, where they fit.
+itself. Its newest correction is tried after the units that match the query about as well, its other
+corrections after all units. A weaker match follows its corrections, and is left out without them.
+Labels are added last, where they fit. So corrections keep no good match out of a small window.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Labels: TypeAlias = dict[Group, tuple[tuple[int, ...], int]]
 
 _NO_NOTES: Mapping[str, str] = MappingProxyType({})
 _WEAK = 0.9
-"""A match with less than this share of the best score is not shown without its corrections."""
+"""A correction comes before the units with less than this share of the corrected unit's score."""
 
 
 @dataclass(slots=True)
@@ -269,12 +270,18 @@ class Share:
     def in_order(self, units: Iterable[Candidate]) -> Iterator[Candidate]:
         """Yield units in order, and the corrections of taken ones.
 
-        The newest correction of a unit follows it, its other corrections come after all units. A
-        weaker match comes after its corrections. It comes last if they would take more than half of
-        the share.
+        The newest correction of a unit comes after the units that match the query about as well,
+        its other corrections after all units. Those of a weaker match come before it. If they
+        would take more than half of the share, the match comes last.
         """
-        last = []
+        waiting: dict[int, float] = {}
+        last: list[Candidate] = []
         for unit in (*self.taken.values(), *units):
+            score = unit.score or 0.0
+            due = [at for at, least in waiting.items() if score < least]
+            for at in due:
+                del waiting[at]
+                yield from self._up_to_date(at)
             if not self._is_weaker(unit):
                 yield unit
             elif self._is_large(unit):
@@ -282,10 +289,11 @@ class Share:
             else:
                 yield from self._after_corrections(unit)
             if unit.position in self.taken and not unit.is_replaced:
-                yield from self._up_to_date(unit.needs[-1:])
-        for unit in [*self.taken.values()]:
-            if not unit.is_replaced:
-                yield from self._up_to_date(reversed(unit.needs[:-1]))
+                for at in unit.needs:
+                    least = _WEAK * score if at == unit.needs[-1] else 0.0
+                    waiting[at] = max(least, waiting.get(at, 0.0))
+        for at in reversed(waiting):
+            yield from self._up_to_date(at)
         for unit in last:
             yield from self._after_corrections(unit)
 
@@ -298,13 +306,6 @@ class Share:
                     return
         yield unit
 
-    def _up_to_date(self, positions: Iterable[int]) -> Iterator[Candidate]:
-        """Yield the units at some positions that are offered and not outdated."""
-        for position in positions:
-            unit = self._by_position.get(position)
-            if unit is not None and not self.is_outdated(unit):
-                yield unit
-
     def _is_large(self, unit: Candidate) -> bool:
         """Return whether a unit takes more than half of the share with its corrections."""
         tokens = unit.tokens
@@ -313,6 +314,12 @@ class Share:
             if correction is not None:
                 tokens += correction.tokens
         return 2 * tokens > self.cap
+
+    def _up_to_date(self, position: int) -> Iterator[Candidate]:
+        """Yield a unit that is offered, unless it is outdated."""
+        unit = self._by_position.get(position)
+        if unit is not None and not self.is_outdated(unit):
+            yield unit
 
     def mark(self, room: float) -> None:
         """Note which units are newer or possibly replaced, where the notes fit in the room."""
