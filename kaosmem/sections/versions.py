@@ -50,12 +50,10 @@ class ShownVersions:
         self._question = question
         self._ranked = ranked
         self._of_key: dict[str, list[Version[int]]] = {}
-        self._after: dict[
-            int, tuple[int, int]
-        ] = {}  # first of a replaced unit -> first of its successor's, its place
-        self._asked: set[int] = (
-            set()
-        )  # ordinals of the versions that are shown with their intervals
+        # By the first ordinal of a replaced unit, that of its successor's and its place.
+        self._after: dict[int, tuple[int, int]] = {}
+        # The ordinals of the versions that are shown with their intervals.
+        self._asked: set[int] = set()
 
     def order(self, firsts: Iterable[int]) -> Iterator[int]:
         """Yield units in order, each once; replaced versions only where the question asks for them.
@@ -82,15 +80,13 @@ class ShownVersions:
                     yield from self._asked_for(key)
         elif len(replaced) == 1:
             (key,) = replaced
-            current = self._of(key)[-1].item
-            found = (
-                self._held.units.members(first)
-                if is_found(self._ranked.get(first), self._ranked.get(self._first(current)))
-                else ()
-            )
+            current = self._first(self._of(key)[-1].item)
+            found: Collection[int] = ()
+            if is_found(self._ranked.get(first), self._ranked.get(current)):
+                found = self._held.units.members(first)
             asked = list(self._asked_for(key, found))
             if asked:
-                yield self._first(current)
+                yield current
                 yield from asked
 
     def _asked_for(self, key: str, found: Collection[int] = ()) -> Iterator[int]:
@@ -126,16 +122,13 @@ class ShownVersions:
 
         A required version has no interval: required items do not depend on the question.
         """
-        return tuple(self._labelled(unit) for unit in units) if self._asked else tuple(units)
+        return tuple(map(self._labelled, units) if self._asked else units)
 
     def _labelled(self, unit: Candidate) -> Candidate:
         members = self._held.units.members(unit.position)
         if unit.must or self._asked.isdisjoint(members):
             return unit
-        items = tuple(
-            self._with_interval(item, at) for item, at in zip(unit.items, members, strict=True)
-        )
-        unit = unit._replace(items=items)
+        unit = unit._replace(items=tuple(map(self._with_interval, unit.items, members)))
         if unit.position not in self._after:
             return unit
         return unit.replaced_by(*self._after[unit.position])
@@ -168,11 +161,12 @@ class ShownVersions:
         return created_at
 
     def _keyed(self, first: int) -> list[tuple[int, str]]:
-        found = (
-            (ordinal, self._held.undecoded(ordinal).key)
-            for ordinal in self._held.units.members(first)
-        )
-        return [(ordinal, key) for ordinal, key in found if key is not None]
+        found = []
+        for ordinal in self._held.units.members(first):
+            key = self._held.undecoded(ordinal).key
+            if key is not None:
+                found.append((ordinal, key))
+        return found
 
     def _first(self, ordinal: int) -> int:
         return self._held.units.first(ordinal)
@@ -188,10 +182,13 @@ class SectionCorrections:
         self._spec = spec
         self._held = held
         self._index = index
-        self._updates = 0  # of the section when items were last looked at
-        self._seen: set[int] = set()  # the ordinals of the items that were looked at,
-        self._stating: set[int] = set()  # of those that may correct another or be corrected,
-        self._explicit: set[int] = set()  # and of those that say that they correct
+        # The updates of the section when items were last looked at.
+        self._updates = 0
+        # Ordinals: of all items that were looked at, of those that may correct another or be
+        # corrected, and of those that say that they correct.
+        self._seen: set[int] = set()
+        self._stating: set[int] = set()
+        self._explicit: set[int] = set()
 
     def find(
         self,
@@ -226,10 +223,9 @@ class SectionCorrections:
         corrections = Corrections(items)
         found = self._closed(corrections, wanted)
         if found and scores and not is_small:
-            words = corrections.words(
-                sorted({*found, *chain.from_iterable(found.values())}), _SUBJECT_WORDS
-            )
-            more = ranking_of(self._index.synced(), " ".join(words), _SMALL, among=among).matches
+            changed = {*found, *chain.from_iterable(found.values())}
+            words = " ".join(corrections.words(sorted(changed), _SUBJECT_WORDS))
+            more = ranking_of(self._index.synced(), words, _SMALL, among=among).matches
             corrections.add(self._stating_among({ordinal for ordinal, _ in more}, among))
             found = self._closed(corrections, wanted)
         return found

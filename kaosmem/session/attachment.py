@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar, runtime_checkable
 
 from kaosmem.assembly.context import SourceReport, SourceStatus
@@ -148,24 +149,15 @@ class AttachedSection:
         while True:
             while self.section.proposer.lag(query, cap=cap):
                 await self.section.catch_up()
-            proposal = await self._propose(query, cap, wanted)
+            propose = partial(self.section.proposer.propose, query, cap=cap, wanted=wanted)
+            proposal = await asyncio.to_thread(propose) if self.section.frozen else propose()
             if not proposal.unread:
+                self.section.proposer.keep_texts(proposal)
                 return proposal
             await self.section.read_texts(proposal.unread)
 
-    async def _propose(self, query: Query, cap: int, wanted: MetadataFilter | None) -> Proposal:
-        def asked() -> Proposal:
-            proposal = self.section.proposer.propose(query, cap=cap, wanted=wanted)
-            if not proposal.unread:
-                self.section.proposer.keep_texts(proposal)
-            return proposal
-
-        return await asyncio.to_thread(asked) if self.section.frozen else asked()
-
     async def get(self, item_id: str) -> Item | None:
         """Return a live item, or an archived version in memory under that id."""
-        return (
-            self.section.peek(item_id)
-            if item_id in self.section
-            else self.section.archive.get(item_id)
-        )
+        if item_id in self.section:
+            return self.section.peek(item_id)
+        return self.section.archive.get(item_id)
