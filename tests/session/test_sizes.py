@@ -9,6 +9,7 @@ import pytest
 
 from kaosmem import CorruptionError, InvalidArgumentError, SectionSpec, SessionMemory
 from kaosmem.sections.spec import MAX_SECTIONS, check_specs
+from kaosmem.types import items
 from tests.stored import changed, ids_at, in_memory, logged, memory_at
 
 
@@ -28,10 +29,20 @@ TOO_LARGE: list[dict[str, Any]] = [
     {"content": "x", "metadata": {"nested": [[]] * 410_000}},
     {"content": "x", "metadata": {"long": ["y" * 10_000] * 2_000}},
     {"content": "x", "tags": ["z" * 10_000] * 2_000},
-    {"content": [{"type": "text", "text": "t"}] * 410_000},
     {"content": "x", "metadata": {"long": "y" * 20_000_000}},
     {"content": "word " * 2_100_000},
 ]
+
+
+def test_an_item_has_so_many_blocks_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks count among the objects that an item may have; here it may have a thousand."""
+    monkeypatch.setattr(items, "MAX_ITEM_CONTAINERS", 1_000)
+    memory = SessionMemory.test_mode()
+    block = {"type": "text", "text": "t"}
+    memory.add("documents", [block] * 990)
+    with pytest.raises(InvalidArgumentError, match="split it"):
+        memory.add("documents", [block] * 1_000)
+    assert len(memory["documents"]) == 1
 
 
 async def test_what_could_not_be_stored_is_refused_before_it_is_taken(tmp_path: Path) -> None:
