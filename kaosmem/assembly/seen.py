@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -67,13 +68,11 @@ class Seen:
     @cached_property
     def cutoffs(self) -> dict[str, Cutoff]:
         """Where the share of each section ended that offered an item."""
-        offered: dict[str, int] = {}
+        offered = Counter(each.section for each in self.decisions)
         lowest: dict[str, float] = {}
         for each in self.decisions:
-            name = each.section
-            offered[name] = offered.get(name, 0) + 1
             if each.included and each.score is not None:
-                lowest[name] = min(each.score, lowest.get(name, each.score))
+                lowest[each.section] = min(each.score, lowest.get(each.section, each.score))
         return {name: Cutoff(count, lowest.get(name)) for name, count in offered.items()}
 
     @cached_property

@@ -76,7 +76,7 @@ class Trace:
     @property
     def total(self) -> int:
         """The number of all turns of the session."""
-        return max(self.stored, *self._kept, 0)
+        return max(self.stored, next(reversed(self._kept), 0))
 
     @property
     def has_unsaved(self) -> bool:
@@ -110,8 +110,8 @@ class Trace:
         newest = self.total - KEPT_TURNS
         if self.mode:
             newest = min(newest, self.stored)
-        for number in [each for each in self._kept if each <= newest]:
-            del self._kept[number]
+        while next(iter(self._kept), self.total) <= newest:
+            del self._kept[next(iter(self._kept))]
 
     def _turn(self, number: int) -> Turn:
         """Return a kept assembly as a turn, which needs no context any more.
