@@ -14,7 +14,7 @@ import numpy as np
 from kaosmem.exact import exps, logs
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.candidate_terms import CandidateTerms
-from kaosmem.retrieval.latent import ENOUGH_TEXTS, LatentSpace, term_hash
+from kaosmem.retrieval.feedback import ENOUGH_TEXTS, Feedback
 from kaosmem.retrieval.order import top
 from kaosmem.retrieval.query_terms import QueryTerms, is_test_name
 from kaosmem.retrieval.ranker import Ranking
@@ -152,7 +152,6 @@ class LinearIndex(TextIndex):
         self._forget()
 
     def _forget(self) -> None:
-        self._hashes = TermNumbers(self.vocabulary, term_hash)
         self._vector_rows = TermNumbers(self.vocabulary, row_of)
         self._beginnings = TitleBeginnings()
 
@@ -426,12 +425,12 @@ class LinearIndex(TextIndex):
     def _meanings(
         self, matches: Matches, chosen: Chosen, words: Int64s, clause: Int64s
     ) -> dict[str, Int64s]:
-        """Return how near candidates are to the query by the words that go together in texts."""
-        latent = LatentSpace(chosen.terms, self._hashes.of, matches.terms)
-        meaning = latent.similarities(words)
+        """Return how near candidates are to those that match the query or its clause."""
+        feedback = Feedback(chosen.terms, matches.terms)
+        meaning = feedback.similarities(words)
         of_clause = meaning
         if matches.in_clause is not matches.words:
-            of_clause = latent.similarities(clause)
+            of_clause = feedback.similarities(clause)
         nearby = values_at(of_clause, chosen.slots, chosen.near[-1])
         nearby += values_at(of_clause, chosen.slots, chosen.near[1])
         return {"meaning": meaning, "clause_meaning": of_clause, "nearby_meaning": nearby // 2}
@@ -439,7 +438,7 @@ class LinearIndex(TextIndex):
     def _likenesses(self, matches: Matches, chosen: Chosen) -> dict[str, Int64s]:
         """Return the signals of vectors, by name.
 
-        Documents have none: their latent meaning tells as much.
+        Documents have none: `meaning` tells as much.
         """
         if not self.is_conversation:
             return {}

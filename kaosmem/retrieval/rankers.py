@@ -192,7 +192,7 @@ class LinearRanker:
 
     BM25 and the match of the whole source choose a few hundred candidates. In a conversation, the
     newest standing rules ("from now on ...") join them. The other signals (phrases, neighbours,
-    latent meaning and more) look at these candidates alone. The weights obey the axioms of
+    relevance feedback and more) look at these candidates alone. The weights obey the axioms of
     retrieval: all else equal, no entry loses by one more match, a rarer term, terms side by side in
         order, an exact identifier or a quoted phrase.
 

@@ -12,7 +12,7 @@ from string import ascii_lowercase
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -27,12 +27,7 @@ from kaosmem.retrieval import linear_index
 from kaosmem.retrieval.candidate_terms import CandidateTerms
 from kaosmem.retrieval.columns import Ragged
 from kaosmem.retrieval.embedders import WordVectorEmbedder
-from kaosmem.retrieval.latent import (
-    BUCKETS,
-    LatentSpace,
-    _text_vectors,
-    term_hash,
-)
+from kaosmem.retrieval.feedback import ENOUGH_TEXTS, Feedback
 from kaosmem.retrieval.linear_index import BY_HAND, LinearIndex
 from kaosmem.retrieval.rankers import Weights, default_weights
 from kaosmem.retrieval.shares import ONE
@@ -294,32 +289,26 @@ def terms_of(numbers: NDArray[np.int64], sizes: list[int]) -> CandidateTerms:
     return CandidateTerms(sequences, np.arange(len(sizes)))
 
 
-def hash_of(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.array([term_hash(str(number)) for number in numbers.tolist()], np.int64)
-
-
-def test_the_latent_space_is_that_of_a_full_decomposition() -> None:
-    """The directions are the first singular vectors of the same matrix, as numpy finds them, at right angles."""
+def test_feedback_is_the_nearness_to_the_mean_of_the_other_matching_texts() -> None:
+    """Vectors of tf-idf in floats, without rounding, give the same."""
     rng = np.random.default_rng(3)
-    rows = np.repeat(np.arange(200), 40)
-    # Few topics, so that what the iteration leaves out is small.
-    terms = terms_of(1 + rows % 7 * 50 + rng.integers(0, 50, len(rows)), [40] * 200)
-    texts = _text_vectors(terms, hash_of, ()).reshape(-1, BUCKETS)[:200]
-    left = np.linalg.svd(texts, full_matrices=False)[0][:, :7]
-    space = LatentSpace(terms, hash_of)
-    # The rows of the texts' places span these directions.
-    ours = np.linalg.qr(space._places.T)[0].T
-    assert np.allclose(np.linalg.svd(ours @ left)[1], 1, atol=2e-3)
-    # A text's place by its shares of the directions, and that of a question whose matches are these
-    # texts.
-    matches = rng.random(200)
-    factor = np.linalg.cholesky((ours @ texts) @ (ours @ texts).T)
-    places = factor.T @ ours
-    asked = np.linalg.solve(factor, ours @ matches)
-    cosines = asked @ places / np.linalg.norm(places, axis=0) / np.linalg.norm(asked)
-    found = space.similarities(np.rint(matches * ONE).astype(np.int64)) / ONE
-    # The places along the small directions are of one round of the iteration less than these.
-    assert np.allclose(found, np.maximum(0, cosines), atol=4e-3)
+    size, vocabulary = 200, 90
+    texts = [1 + rng.integers(0, vocabulary, rng.integers(1, 40)) for _ in range(size)]
+    matches = rng.random(size)
+    asked = [5, 7]
+    vectors = np.zeros((size, vocabulary + 1))
+    for row, numbers in enumerate(texts):
+        np.add.at(vectors[row], numbers, 1)
+    entries = vectors.sum(axis=0)
+    idf = np.log(1 + size / (entries + 0.5))
+    idf[asked] = 0
+    vectors *= idf * (entries > 1)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    mean = matches @ vectors
+    nearness = (vectors @ mean - matches) / np.linalg.norm(mean)
+    terms = terms_of(np.concatenate(texts), list(map(len, texts)))
+    found = Feedback(terms, asked).similarities(np.rint(matches * ONE).astype(np.int64))
+    assert np.allclose(found / ONE, nearness, atol=5e-3)
 
 
 def test_matches_without_any_term_have_a_ranking() -> None:
@@ -327,20 +316,31 @@ def test_matches_without_any_term_have_a_ranking() -> None:
     index = LinearRanker().index()
     index.add([(0, text_item("")), (1, replace(text_item(""), role="tenant"))])
     index.rank("tenant", 5)
-    space = LatentSpace(terms_of(np.zeros(0, np.int64), [0, 0]), hash_of)
-    assert not space.similarities(np.full(2, ONE)).any()
+    feedback = Feedback(terms_of(np.zeros(0, np.int64), [0, 0]))
+    assert not feedback.similarities(np.full(2, ONE)).any()
 
 
-def test_a_latent_space_may_have_fewer_texts_than_dimensions() -> None:
-    """Directions that are not there count nothing, and a text is nearest to itself."""
-    for size in range(1, 25):
-        numbers = 1 + np.repeat(np.arange(size), 6) * 3 + np.tile([0, 1, 2, 3, 4, 5], size)
-        space = LatentSpace(terms_of(numbers, [6] * size), hash_of)
-        near = space.similarities(np.eye(size, dtype=np.int64)[0] * ONE) / ONE
-        near = near / min(1, size / 128)
-        assert (near >= 0).all()
-        assert near[0] == near.max()
-        assert near.max() <= 1 + 1e-6
+def test_a_text_is_near_to_others_alone() -> None:
+    """A text that alone matches gains nothing by it; the one that shares words with it gains most."""
+    for size in range(3, 25):
+        numbers = 1 + np.repeat(np.arange(size), 6) * 3 + np.tile([0, 1, 2, 3, 3, 3], size)
+        feedback = Feedback(terms_of(numbers, [6] * size))
+        near = feedback.similarities(np.eye(size, dtype=np.int64)[0] * ONE)
+        assert near[0] == 0
+        assert 0 < near[1] == near.max() <= ONE * size // ENOUGH_TEXTS
+        assert not near[2:].any()
+
+
+@settings(max_examples=20)
+@given(
+    texts=st.lists(st.lists(st.integers(1, 3), max_size=256), min_size=416, max_size=416),
+    matches=st.sampled_from([1, ONE // 2, ONE]),
+)
+def test_no_sum_of_feedback_overflows(texts: list[list[int]], matches: int) -> None:
+    """The largest and most alike texts that a query can have keep their order."""
+    terms = terms_of(np.array([n for text in texts for n in text], np.int64), list(map(len, texts)))
+    near = Feedback(terms).similarities(np.full(len(texts), matches))
+    assert ((near >= 0) & (near <= ONE)).all()
 
 
 @given(
