@@ -130,8 +130,12 @@ def _changes(turn: Seen) -> Iterator[_Line]:
 
 
 def best_first(decisions: Sequence[Decision]) -> list[Decision]:
-    """Return decisions in descending order of score, those without one last."""
-    return sorted(decisions, key=lambda each: (each.score is None, -(each.score or 0.0)))
+    """Return decisions in descending order of score and then of rank, those without one last."""
+
+    def key(decision: Decision) -> tuple[bool, float, int]:
+        return decision.score is None, -(decision.score or 0.0), decision.rank or 0
+
+    return sorted(decisions, key=key)
 
 
 def _legend(decisions: Sequence[Decision]) -> Iterator[str]:

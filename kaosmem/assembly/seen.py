@@ -122,7 +122,7 @@ class Seen:
         >>> memory = SessionMemory.test_mode()
         >>> added = memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(100)])
         >>> context = await memory.assemble_context("What does room 17 cost?", budget=40)
-        >>> context.why("room 99 costs").decision.reason
+        >>> context.why("room 5 costs").decision.reason
         <Reason.OUTRANKED: 'outranked'>
         """
         check_text(words, "words")

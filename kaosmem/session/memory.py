@@ -943,7 +943,7 @@ class SessionMemory:
         >>> [(*asked, context.used) for asked, context in found.contexts.items()]
         [(20, 'own', 13), (20, 'bm25', 13), (40, 'own', 33), (40, 'bm25', 33)]
         >>> [item.text for item in found.difference(40).items("in")]
-        ['Room 10 costs 10 euros.', 'Room 11 costs 11 euros.']
+        ['Room 38 costs 38 euros.', 'Room 39 costs 39 euros.']
         """
         self._session.check_loop()
         return await what_if(

@@ -88,7 +88,7 @@ class WhatIf:
     budget  ranker  used  fill  items  difference
         20  own       13  65 %      1
         40  own       33  82 %      3  2 in
-    own at 40: in 'Room 10 costs 10 euros.', in 'Room 11 costs 11 euros.'
+    own at 40: in 'Room 38 costs 38 euros.', in 'Room 39 costs 39 euros.'
     """
 
     contexts: Mapping[tuple[int, str], Context]
