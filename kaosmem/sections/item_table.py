@@ -630,7 +630,7 @@ class ItemTable:
             raise InvalidArgumentError(
                 "a stored section waits for the results of an item that it has not"
             )
-        if firsts or not are_plain:
+        if firsts or not are_plain or asking is not None:
             table._regroup(firsts, asking)
         return table
 

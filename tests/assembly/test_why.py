@@ -33,8 +33,10 @@ async def test_every_item_has_a_sentence_with_its_reason() -> None:
 
 async def test_a_ranked_item_is_told_with_the_score_that_it_lacks() -> None:
     """The sentence has the item's rank and score, and the difference to the lowest score in."""
-    _, context = await _rooms()
-    why = context.why("room 99 costs")
+    memory = SessionMemory.test_mode()
+    memory.add_many("documents", [*ROOMS, "Room 200 costs 200 euros with the noise of the bar."])
+    context = await memory.assemble_context("What does room 17 cost?", budget=60)
+    why = context.why("noise of the bar")
     decision = why.decision
     assert decision is not None
     assert decision.reason is Reason.OUTRANKED

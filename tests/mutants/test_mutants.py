@@ -1,6 +1,6 @@
 """Named faults of the package: tests of the default run catch each.
 
-`pytest -m mutants` tries them, for an hour.
+`pytest -m mutants` tries them, for about 11 minutes on two cores.
 """
 
 from __future__ import annotations

@@ -673,3 +673,14 @@ def test_a_section_agrees_with_the_plain_account_under_every_policy(policy: str)
     """Nothing is lost, budgets hold, refusals move nothing, restarts and replays change nothing."""
     machine = type(f"SectionMachine_{policy}", (SectionMachine,), {"policy": policy})
     run_state_machine_as_test(machine, settings=settings(max_examples=25, stateful_step_count=30))
+
+
+def test_a_call_that_became_text_is_waited_for_after_a_restart() -> None:
+    """A restart changes nothing, whatever became of the call."""
+    section = Section(SectionSpec("s"))
+    content = (ToolUseBlock("c", "find"),)
+    call = Item("a", "s", "assistant", content, tokens=0, created_at=NOW)
+    section.add(call)
+    section.update(replace(call, content="alpha", role="user"))
+    again = Section.restore(section.spec, section.state(), list(section.held.entries()))
+    assert again.state() == section.state()
