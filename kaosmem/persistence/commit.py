@@ -62,16 +62,19 @@ class LogChanges:
     is_settled: bool
 
 
-def append(head: Head, commit: Commit, identity: Identity | None = None) -> Steps[Head]:
+def append(
+    head: Head, commit: Commit, identity: Identity | None = None, *, snapshot: int
+) -> Steps[Head]:
     """Add a commit to the end of the log, and return where that is then.
 
     Raises ConflictError if the log no longer ends at `head`, CorruptionError if it ends in damage.
 
     Args:
         identity: The identity of the session, if it is to be stored before the commit.
+        snapshot: The newest that is known; a segment that begins before it is not gone on with.
     """
     yield Lock(create=head.seq == 0)
-    view, cuts = yield from look_at_end(head)
+    view, cuts = yield from look_at_end(head, snapshot=snapshot)
     if identity is not None:
         yield from write_identity(identity)
     yield from cuts
@@ -190,22 +193,30 @@ def settle(head: Head, unnamed: Identity | None) -> Steps[None]:
         yield from write_identity(unnamed)
 
 
-def look(head: Head) -> Steps[LogView]:
-    """Return the changes that another writer may have made."""
+def look(head: Head, *, snapshot: int | None = None) -> Steps[LogView]:
+    """Return the changes that another writer may have made.
+
+    Args:
+        snapshot: The newest that is known, if others do not matter as long as the log ends in the
+            segment of `head`.
+    """
     segments = segment_numbers((yield List(LOG)))
-    snapshots = numbers((yield List(SNAP)))
+    if snapshot is not None and segments and segments[-1] == head.segment:
+        snapshots = [snapshot]
+    else:
+        snapshots = numbers((yield List(SNAP)))
     tail = b""
     if head.segment in segments:
         tail = yield Read(log_file(head.segment), head.last)
     return LogView(segments, snapshots, tail)
 
 
-def look_at_end(head: Head) -> Steps[tuple[LogView, list[Step]]]:
+def look_at_end(head: Head, *, snapshot: int | None = None) -> Steps[tuple[LogView, list[Step]]]:
     """Return the view of a log that ends at `head`, and the steps that cut torn remains after that.
 
     Raises ConflictError if the log goes on after `head`, CorruptionError if it ends in damage.
     """
-    view = yield from look(head)
+    view = yield from look(head, snapshot=snapshot)
     check_unmoved(head, view)
     cuts = _cut_torn(head, view.tail[head.size - head.last :])
     if _is_followed(head, view):  # its writer may have been killed in its first commit

@@ -264,7 +264,8 @@ class SessionLog:
         if self._session_id and self.seq and not self._is_named:
             first = Identity(self._session_id, self._head.log_id, self._named)
         if self._storage.appends:
-            head = yield from append(self._head, commit, first)
+            snapshot = max(self._since_snapshot.sound, default=0)
+            head = yield from append(self._head, commit, first, snapshot=snapshot)
         else:
             look_first = self._clock() - self._seen_at > _TRUSTED_S
             head = yield from create(self._head, self._torn, commit, first, look_first=look_first)
