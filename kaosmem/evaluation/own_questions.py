@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise, product
@@ -16,6 +16,7 @@ from kaosmem.evaluation.report import Outcome, Report
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.session.context_call import ContextCall
 from kaosmem.session.memory import SessionMemory
+from kaosmem.session.roster import Roster
 from kaosmem.session.tracing import Replay
 from kaosmem.session.what_if import rehearse, rosters_by_ranker
 from kaosmem.units import Link
@@ -88,21 +89,14 @@ async def evaluate_session(
         )
     rosters = await rosters_by_ranker(memory._session, rankers)
     has_replies = any(each.reply for each in asked)
-    for roster in rosters.values():  # the first call makes the indexes, whose time is not counted
-        call = ContextCall(asked[0].query, budget=sizes[-1], overflow="cut")
-        await rehearse(memory._session, roster, call)
+    # The first call makes the indexes, whose time is not counted.
+    await _rehearsed(memory, rosters, sizes[-1:], asked[0].query)
     outcomes = []
     for number, each in enumerate(asked, 1):
-        contexts = {}
-        seconds = {}
-        for run in product(rosters, sizes):
-            call = ContextCall(each.query, budget=run[1], overflow="cut")
-            started = perf_counter()
-            contexts[run] = await rehearse(memory._session, rosters[run[0]], call)
-            seconds[run] = perf_counter() - started
-        largest = [contexts[ranker, sizes[-1]] for ranker in rosters]
+        runs = await _rehearsed(memory, rosters, sizes, each.query)
+        largest = [context for _, budget, context, _ in runs if budget == sizes[-1]]
         evidence = each.used(largest) if has_replies else _relevant(largest[0])
-        for (ranker, budget), context in contexts.items():
+        for ranker, budget, context, seconds in runs:
             shown = {item.text for item in context.items}
             outcome = Outcome(
                 corpus=name,
@@ -113,13 +107,26 @@ async def evaluate_session(
                 recall=len(evidence & shown) / len(evidence) if evidence else None,
                 used=context.used,
                 content=sum(item.tokens for item in context.items),
-                seconds=seconds[ranker, budget],
+                seconds=seconds,
             )
             outcomes.append(outcome)
         if progress:
             progress("measuring contexts", number, len(asked))
     items = {name: len(replay.known.by_id)}
     return Report(items, tuple(rosters), sizes, tuple(outcomes), {})
+
+
+async def _rehearsed(
+    memory: SessionMemory, rosters: Mapping[str, Roster], budgets: Iterable[int], query: str
+) -> list[tuple[str, int, Context, float]]:
+    """Return the ranker, the budget, the context and its seconds of each call for a query."""
+    runs = []
+    for ranker, budget in product(rosters, budgets):
+        call = ContextCall(query, budget=budget, overflow="cut")
+        started = perf_counter()
+        context = await rehearse(memory._session, rosters[ranker], call)
+        runs.append((ranker, budget, context, perf_counter() - started))
+    return runs
 
 
 def _asked(replay: Replay) -> list[_Asked]:

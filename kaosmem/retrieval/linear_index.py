@@ -14,10 +14,10 @@ import numpy as np
 from kaosmem.exact import exps, logs
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.candidate_terms import CandidateTerms
-from kaosmem.retrieval.feedback import ENOUGH_TEXTS, Feedback
 from kaosmem.retrieval.order import top
 from kaosmem.retrieval.query_terms import QueryTerms, is_test_name
 from kaosmem.retrieval.ranker import Ranking
+from kaosmem.retrieval.relevance_feedback import ENOUGH_TEXTS, RelevanceFeedback
 from kaosmem.retrieval.shares import (
     ONE,
     chances,
@@ -426,7 +426,7 @@ class LinearIndex(TextIndex):
         self, matches: Matches, chosen: Chosen, words: Int64s, clause: Int64s
     ) -> dict[str, Int64s]:
         """Return how near candidates are to those that match the query or its clause."""
-        feedback = Feedback(chosen.terms, matches.terms)
+        feedback = RelevanceFeedback(chosen.terms, matches.terms)
         meaning = feedback.similarities(words)
         of_clause = meaning
         if matches.in_clause is not matches.words:

@@ -27,9 +27,9 @@ from kaosmem.retrieval import linear_index
 from kaosmem.retrieval.candidate_terms import CandidateTerms
 from kaosmem.retrieval.columns import Ragged
 from kaosmem.retrieval.embedders import WordVectorEmbedder
-from kaosmem.retrieval.feedback import ENOUGH_TEXTS, Feedback
 from kaosmem.retrieval.linear_index import BY_HAND, LinearIndex
 from kaosmem.retrieval.rankers import Weights, default_weights
+from kaosmem.retrieval.relevance_feedback import ENOUGH_TEXTS, RelevanceFeedback
 from kaosmem.retrieval.shares import ONE
 from kaosmem.types.items import Item
 from tests.retrieval.changes import WORDS, change, changes, document, items, starts, words
@@ -307,7 +307,7 @@ def test_feedback_is_the_nearness_to_the_mean_of_the_other_matching_texts() -> N
     mean = matches @ vectors
     nearness = (vectors @ mean - matches) / np.linalg.norm(mean)
     terms = terms_of(np.concatenate(texts), list(map(len, texts)))
-    found = Feedback(terms, asked).similarities(np.rint(matches * ONE).astype(np.int64))
+    found = RelevanceFeedback(terms, asked).similarities(np.rint(matches * ONE).astype(np.int64))
     assert np.allclose(found / ONE, nearness, atol=5e-3)
 
 
@@ -316,7 +316,7 @@ def test_matches_without_any_term_have_a_ranking() -> None:
     index = LinearRanker().index()
     index.add([(0, text_item("")), (1, replace(text_item(""), role="tenant"))])
     index.rank("tenant", 5)
-    feedback = Feedback(terms_of(np.zeros(0, np.int64), [0, 0]))
+    feedback = RelevanceFeedback(terms_of(np.zeros(0, np.int64), [0, 0]))
     assert not feedback.similarities(np.full(2, ONE)).any()
 
 
@@ -324,7 +324,7 @@ def test_a_text_is_near_to_others_alone() -> None:
     """A text that alone matches gains nothing by it; the one that shares words with it gains most."""
     for size in range(3, 25):
         numbers = 1 + np.repeat(np.arange(size), 6) * 3 + np.tile([0, 1, 2, 3, 3, 3], size)
-        feedback = Feedback(terms_of(numbers, [6] * size))
+        feedback = RelevanceFeedback(terms_of(numbers, [6] * size))
         near = feedback.similarities(np.eye(size, dtype=np.int64)[0] * ONE)
         assert near[0] == 0
         assert 0 < near[1] == near.max() <= ONE * size // ENOUGH_TEXTS
@@ -339,7 +339,7 @@ def test_a_text_is_near_to_others_alone() -> None:
 def test_no_sum_of_feedback_overflows(texts: list[list[int]], matches: int) -> None:
     """The largest and most alike texts that a query can have keep their order."""
     terms = terms_of(np.array([n for text in texts for n in text], np.int64), list(map(len, texts)))
-    near = Feedback(terms).similarities(np.full(len(texts), matches))
+    near = RelevanceFeedback(terms).similarities(np.full(len(texts), matches))
     assert ((near >= 0) & (near <= ONE)).all()
 
 

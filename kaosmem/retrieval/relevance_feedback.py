@@ -22,7 +22,7 @@ _WEIGHT_UNITS = 1 << 6
 _LENGTH = 1 << 10
 
 
-class Feedback:
+class RelevanceFeedback:
     """The texts of candidates as vectors of tf-idf, all of one length.
 
     Source: Rocchio 1971, "Relevance feedback in information retrieval".
