@@ -164,6 +164,8 @@ class Share:
         units: Iterable[Candidate] = self.candidates
         if self.unrelated and not self.may_fit_whole():
             units = [unit for unit in units if unit.position not in self.unrelated]
+        if sum(map(_least_tokens, units)) >= self.cap:
+            return self.cap
         return min(self.cap, self.run_of(units).used)
 
     def may_fit_whole(self, room: float | None = None) -> bool:
@@ -190,6 +192,9 @@ class Share:
         """
         if unit.position in self.taken or unit.position in self.barred or self.is_duplicate(unit):
             return
+        most = min(room, self.cap - self.used)
+        if shown is not None and _least_tokens(unit) > most:
+            return
         units = [unit]
         if unit.is_replaced:
             needed = self._missing(unit, shown)
@@ -197,7 +202,7 @@ class Share:
                 return
             units = [*needed, unit]
         tokens, labels = self.cost(units)
-        if tokens > min(room, self.cap - self.used):
+        if tokens > most:
             return
         recalled = sum(each.tokens for each in units if each.recalled)
         if recalled > self.recall:
@@ -356,6 +361,16 @@ class Share:
         self.run = run
         self.notes = notes
         return True
+
+
+def _least_tokens(unit: Candidate) -> int:
+    """Return the tokens that a unit takes at least: those of a text, which is not measured for it.
+
+    A text with the controls of a terminal may take fewer, and other contents are shown in part.
+    """
+    content = unit.items[0].content
+    is_text = len(unit.items) == 1 and isinstance(content, str) and "\x1b" not in content
+    return unit.tokens if is_text else 0
 
 
 def _standing(unit: Candidate) -> tuple[int, ...]:

@@ -15,10 +15,11 @@ from itertools import chain
 from typing import Any
 
 from kaosmem.arguments import json_text
-from kaosmem.formats import Rendered
+from kaosmem.formats import Format, Rendered
 from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONValue
 from kaosmem.types.content import ThinkingBlock, ToolUseBlock, content_json
 from kaosmem.types.items import Item
@@ -261,6 +262,32 @@ def without_thinking(
                 candidates.append(unit if is_kept else _thoughtless(unit))
             left[spec.name] = replace(proposal, candidates=tuple(candidates))
     return left
+
+
+def without_unbound(
+    window: WindowState, format: Format, counter: TokenCounter
+) -> tuple[Rendered, int, int]:
+    """Return a window's request without the thinking that other instructions bound.
+
+    Returns:
+        The request, the tokens of the thinking, and the number of messages that had some.
+    """
+    rendered = window.rendered
+    strip = getattr(format, "without_thinking", None)
+    if not window.unbound or strip is None or rendered.messages is None:
+        return rendered, 0, 0
+    messages = []
+    before = []
+    after = []
+    for at, message in enumerate(rendered.messages):
+        kept = strip(message) if at < window.unbound else message
+        messages.append(kept)
+        if kept is not message:
+            before.append(message)
+            after.append(kept)
+    lost = format.count(Rendered(messages=before), counter)
+    lost -= format.count(Rendered(messages=after), counter)
+    return replace(rendered, messages=messages), lost, len(before)
 
 
 def bound(units: Sequence[Candidate], foreign: int | None) -> list[Candidate]:

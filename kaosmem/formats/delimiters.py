@@ -317,6 +317,9 @@ def _escaped(text: str, others: re.Pattern[str]) -> str:
     Args:
         others: The pattern of further imitations in this kind of text.
     """
+    if text.isascii() and text.isprintable() and not any(sign in text for sign in _SIGNS):
+        # Of a single line, the label of the text stands before all but its delimiters with a sign.
+        return text
     shown = without_hidden(text)
     in_history = others is _AT_THE_END
     may_anywhere = may_hold(shown, _SIGNS)

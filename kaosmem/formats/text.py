@@ -383,13 +383,22 @@ def _known_piece_tokens(
     """
     if counter.additive:
         first = _GAP.search(text, 0, _END_CHARS)
-        gaps = list(_GAP.finditer(text, max(0, len(text) - _END_CHARS)))
-        if first and gaps and first.start() < gaps[-1].start():
+        last = _last_gap(text)
+        if first and first.start() < last:
             head = text[: first.start()]
-            end = text[gaps[-1].start() :]
+            end = text[last:]
             rest = known - counter(head) + counter(end + "\n") - counter(end)
             return [rest + counter(label + head) for label in labels]
     return [counter(f"{label}{text}\n") for label in labels]
+
+
+def _last_gap(text: str) -> int:
+    """Return the place of the last gap near the end of a text, -1 if there is none."""
+    start = max(0, len(text) - _END_CHARS)
+    place = text.rfind(" ", start)
+    while place > 0 and not "!" <= text[place - 1] <= "~":
+        place = text.rfind(" ", start, place)
+    return place
 
 
 def _is_changed(item: Item, *, spoken: bool) -> bool:

@@ -20,6 +20,7 @@ from kaosmem.types.items import Item
 
 FORMED = "formed"
 """The tag of an item that was formed from a conversation."""
+_CHARS_AT_ONCE = 65_536
 _WORDS_AT_ONCE = 10_000
 
 
@@ -34,11 +35,30 @@ def statement(item: Item) -> bytes:
 def _statement(item: Item) -> bytes:
     if not _is_text(item):
         return b""
+    text = item.text
+    if len(text) <= _CHARS_AT_ONCE:
+        return blake2b(_joined(text.split()), digest_size=16).digest()
     digest = blake2b(digest_size=16)
-    words = iter(words_of(item.text))
+    words = iter(words_of(text))
     while some := list(islice(words, _WORDS_AT_ONCE)):
-        digest.update(" ".join(("", *some)).casefold().encode())
+        digest.update(_joined(some))
     return digest.digest()
+
+
+def _ends(item: Item) -> tuple[str, str]:
+    """Return the first and the last word, which duplicates share. They are cheap to find."""
+    return item.memo("ends", _find_ends)
+
+
+def _find_ends(item: Item) -> tuple[str, str]:
+    text = item.text
+    first = text.split(None, 1)[:1]
+    last = text.rsplit(None, 1)[-1:]
+    return "".join(first).casefold(), "".join(last).casefold()
+
+
+def _joined(words: Iterable[str]) -> bytes:
+    return " ".join(("", *words)).casefold().encode()
 
 
 def _is_text(item: Item) -> bool:
@@ -51,9 +71,14 @@ def _is_text(item: Item) -> bool:
 
 
 class Shown:
-    """The items that a window shows so far, by their texts."""
+    """The items that a window shows so far, by their texts.
+
+    Most texts have a first and a last word that no other one has. So a digest is made only of an
+    item that shares them with another one.
+    """
 
     def __init__(self, items: Iterable[Item]) -> None:
+        self._by_ends: dict[tuple[str, str], Item] = {}
         self._by_statement: dict[bytes, Item] = {}
         self._by_id: dict[str, Item] = {}
         for item in items:
@@ -88,12 +113,23 @@ class Shown:
             sources = [self._by_id.get(source) for source in item.sources]
             if None not in sources:
                 return sources[0]
+        alike = self._by_ends.get(_ends(item))
+        if alike is None:
+            return None
+        self._note_statement(alike)
         twin = self._by_statement.get(statement(item))
         return None if twin is None or _is_newer(item, twin) else twin
 
     def _note(self, item: Item) -> None:
         self._by_id[item.id] = item
-        if own := statement(item):
+        alike = self._by_ends.setdefault(_ends(item), item)
+        if alike is not item:
+            self._note_statement(alike)
+            self._note_statement(item)
+
+    def _note_statement(self, item: Item) -> None:
+        own = statement(item)
+        if own:
             twin = self._by_statement.setdefault(own, item)
             if _is_newer(item, twin):
                 self._by_statement[own] = item
@@ -107,16 +143,19 @@ class Told:
     """The items that were proposed so far, by their texts."""
 
     def __init__(self) -> None:
+        self._by_ends: dict[tuple[str, str], Item] = {}
         self._statements: set[bytes] = set()
 
     def knows(self, item: Item) -> bool:
         """Return whether an item is a duplicate of an earlier one; note it otherwise."""
+        alike = self._by_ends.setdefault(_ends(item), item)
+        if alike is item:
+            return False
+        self._statements.add(statement(alike))
         own = statement(item)
-        if own in self._statements:
-            return True
-        if own:
-            self._statements.add(own)
-        return False
+        is_known = own in self._statements and own != b""
+        self._statements.add(own)
+        return is_known
 
 
 class Unit(Protocol):
@@ -131,9 +170,10 @@ UnitT = TypeVar("UnitT", bound=Unit)
 
 def newest_first(units: Sequence[UnitT]) -> tuple[UnitT, ...]:
     """Return units in their order, with duplicates newest first in the places that they had."""
-    said = [tuple(map(statement, unit.items)) for unit in units]
-    if len(set(said)) == len(said):
+    ends = {tuple(map(_ends, unit.items)) for unit in units}
+    if len(ends) == len(units):
         return tuple(units)
+    said = [tuple(map(statement, unit.items)) for unit in units]
     places: defaultdict[tuple[bytes, ...], list[int]] = defaultdict(list)
     for place, statements in enumerate(said):
         if all(statements):  # a unit with an image is no duplicate

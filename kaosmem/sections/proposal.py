@@ -149,7 +149,8 @@ class Proposal:
             rank, or it is a history that has no more.
         signals: Returns the parts of the score of the candidate at a position, by name, or nothing
             if the ranker does not tell them.
-        unread: Evicted items whose texts must be read first. With any, the rest is not to be shown.
+        is_behind: The index of the section lacks changes, which must be indexed first.
+        unread: Evicted items whose texts must be read first.
         error: The name of the error's type, if the proposal is incomplete.
         unanswered: The reason why the filter lets no item through, if it cannot be compared with
             any of them.
@@ -168,6 +169,7 @@ class Proposal:
     signals: Callable[[int], Mapping[str, float]] = field(
         default=lambda _: {}, repr=False, compare=False
     )
+    is_behind: bool = False
     unread: tuple[EvictedItem, ...] = ()
     error: str = ""
     unanswered: str = ""
@@ -193,6 +195,11 @@ class Proposal:
             )
         )
         return cls(candidates, is_all=all(score is None for _, score in listed))
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Return whether something must be indexed or read first. Until then, nothing is shown."""
+        return self.is_behind or bool(self.unread)
 
     def filtered(self, keep: Callable[[Candidate], bool]) -> Proposal:
         """Return the proposal with the units alone that pass a test."""

@@ -178,10 +178,6 @@ class Proposer:
         """Return how many changes the index lacks, 0 in a section that is never ranked."""
         return self._index.behind if self.spec.recalls or self.spec.placement == "query" else 0
 
-    def lag(self, query: Query, *, cap: int, is_crowded: bool = True) -> int:
-        """Return how many changes the index lacks, 0 if such a proposal does not rank."""
-        return self._index.behind if self._ranks(query, cap, is_crowded=is_crowded) else 0
-
     def _ranks(self, query: Query, cap: int, *, is_crowded: bool) -> bool:
         """Return whether a proposal may ask the index; `is_crowded` as in `propose`."""
         spec = self.spec
@@ -323,17 +319,19 @@ class Proposer:
         """
         held = self.held
         is_history = self.spec.placement == "history"
+        is_ranked = self._ranks(query, cap, is_crowded=is_crowded)
+        if is_ranked and self._index.lag:
+            return Proposal((), is_behind=True)
         with self._index.asking:
             if wanted is not None and self.spec.placement != "static":
                 wanted = held.narrowed(wanted)
                 if wanted.passes_nothing and not is_history:
                     return Proposal((), unanswered=held.unanswered(wanted))
-            is_ranked = self._ranks(query, cap, is_crowded=is_crowded)
             passing = None if self.spec.placement == "static" else self._passing(wanted)
             scores = self._scores(query, cap, passing) if is_ranked else _UNRANKED
             selection = _Selection(self, query, cap, wanted, passing, scores)
             proposal = selection.propose(recalls=is_ranked)
-            if proposal.unread:
+            if proposal.is_incomplete:
                 return proposal
             return replace(
                 proposal,

@@ -33,6 +33,7 @@ from kaosmem.sections.operations import (
     evicted_by,
     remove,
 )
+from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.proposer import Proposer
 from kaosmem.sections.room import choose_leaving, choose_surplus
 from kaosmem.sections.spec import SectionSpec
@@ -506,6 +507,13 @@ class Section:
         if unread:
             self.held.keep_texts(())  # of the items read before: they are indexed
             await self.read_texts(unread)
+
+    async def supply(self, proposal: Proposal) -> None:
+        """Index and read what a proposal lacks, beside the event loop."""
+        while proposal.is_behind and self.index.lag:
+            await self.catch_up()
+        if proposal.unread:
+            await self.read_texts(proposal.unread)
 
     async def read_texts(self, evicted: Iterable[EvictedItem]) -> None:
         """Read texts of evicted items, beside the event loop, and take them in."""

@@ -146,15 +146,13 @@ class AttachedSection:
         self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
     ) -> Proposal:
         """Return the section's proposal, having indexed it beside the event loop."""
+        propose = partial(self.section.proposer.propose, query, cap=cap, wanted=wanted)
         while True:
-            while self.section.proposer.lag(query, cap=cap):
-                await self.section.catch_up()
-            propose = partial(self.section.proposer.propose, query, cap=cap, wanted=wanted)
             proposal = await asyncio.to_thread(propose) if self.section.frozen else propose()
-            if not proposal.unread:
+            if not proposal.is_incomplete:
                 self.section.proposer.keep_texts(proposal)
                 return proposal
-            await self.section.read_texts(proposal.unread)
+            await self.section.supply(proposal)
 
     async def get(self, item_id: str) -> Item | None:
         """Return a live item, or an archived version in memory under that id."""

@@ -193,35 +193,19 @@ class Inquiry:
         sections = {name: each for name, each in self.roster.sections.items() if name in self.specs}
         is_crowded = has_sources or _may_be_crowded(sections.values(), block)
         own: dict[str, Proposal] = {}
-        is_read = False
-        while not is_read:
-            await self._index(sections, caps, is_crowded=is_crowded)
+        lacking = [*sections]
+        while lacking:
             for name, section in sections.items():
                 own[name] = section.proposer.propose(
                     self.query, cap=caps[name], wanted=self.wanted, is_crowded=is_crowded
                 )
-            is_read = True
-            for name, section in sections.items():
-                if own[name].unread:
-                    is_read = False
-                    await section.read_texts(own[name].unread)
+            lacking = [name for name, proposal in own.items() if proposal.is_incomplete]
+            await asyncio.gather(*(sections[name].supply(own[name]) for name in lacking))
         for name, section in sections.items():
             section.proposer.keep_texts(own[name])
             if section.spec.last_verified and section.ledger.marks:
                 own[name] = self._with_old_facts(own[name], section)
         return own
-
-    async def _index(
-        self, sections: Mapping[str, Section], caps: Mapping[str, int], *, is_crowded: bool
-    ) -> None:
-        """Index the sections that are to be ranked, in other threads."""
-        lagging = [*sections]
-        while lagging:
-            lagging = []
-            for name, section in sections.items():
-                if section.proposer.lag(self.query, cap=caps[name], is_crowded=is_crowded):
-                    lagging.append(name)
-            await asyncio.gather(*(sections[name].catch_up() for name in lagging))
 
     def _with_old_facts(self, proposal: Proposal, section: Section) -> Proposal:
         """Return a proposal whose old facts say when they were last verified."""

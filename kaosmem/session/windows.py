@@ -8,8 +8,9 @@ from typing import Any
 
 from kaosmem.assembly import Offers
 from kaosmem.assembly.context import Context
+from kaosmem.assembly.growth import Request
 from kaosmem.assembly.instructions import NO_INSTRUCTIONS, Instructions
-from kaosmem.assembly.next_request import Request, is_changed, next_request
+from kaosmem.assembly.next_request import is_changed, next_request
 from kaosmem.assembly.packing import Limits, Packing
 from kaosmem.assembly.windows import (
     Rebased,

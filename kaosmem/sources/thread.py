@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from kaosmem.compaction.transcript import is_record
 from kaosmem.filters import MetadataFilter
@@ -191,10 +192,11 @@ class Mirror:
         Args:
             recalls: Whether `earlier` has the units that match the query.
         """
-        proposer = self.section.proposer
-        while recalls and proposer.lag(query, cap=cap):
-            await self.section.catch_up()
-        found = proposer.propose(query, cap=cap, wanted=wanted)
+        propose = partial(self.section.proposer.propose, query, cap=cap, wanted=wanted)
+        found = propose()
+        while found.is_incomplete:
+            await self.section.supply(found)
+            found = propose()
         units = sorted(map(self._shown, found.candidates), key=lambda unit: not unit.must)
         candidates = [unit._replace(rank=rank) for rank, unit in enumerate(units, 1)]
         proposal = replace(

@@ -1,0 +1,417 @@
+"""A turn that a window goes on with.
+
+It appends the new messages of the histories, then one block with the retrieved items that are not
+visible yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
+
+from kaosmem.arguments import json_text
+from kaosmem.assembly import Offers
+from kaosmem.assembly.allocation import Costs, entries_of, header_of, items_of
+from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
+from kaosmem.assembly.fitting import Share
+from kaosmem.assembly.packing import Packing, Part, part_of
+from kaosmem.assembly.windows import (
+    Rebased,
+    Visible,
+    WindowState,
+    bound,
+    digest,
+    is_asked,
+    stored_items,
+    text_digest,
+    without_unbound,
+)
+from kaosmem.formats import HistoryPart, Layout
+from kaosmem.formats.text import NEWER, header_piece
+from kaosmem.sections import Candidate
+from kaosmem.sections.section import Section
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.types import JSONValue
+from kaosmem.types.items import ChatMessage, Item
+
+_IN_FORCE = ", in force from here on as in the system message"
+"""Stands in the header over static items that came after the system message was sent."""
+_UNBOUND = (
+    "thinking in {} messages is left out: it was made under other instructions or tools, and the "
+    "provider would refuse it"
+)
+
+Turn: TypeAlias = dict[str, JSONValue]
+"""The record of a turn, which takes a window to the next one."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call that continues a window.
+
+    Args:
+        offers: All that may be shown.
+        own: The session's own sections.
+        attached: The attached sections of other sessions.
+        model: The model of the call.
+        context: The context that a call without the window would give.
+        packing: The packing of that context.
+        call: A digest of the call's own instructions and tools.
+        is_bound: Thinking is valid only after the same instructions and tools.
+    """
+
+    offers: Offers
+    own: Mapping[str, Section]
+    attached: Mapping[str, Section]
+    model: str | None
+    context: Context
+    packing: Packing
+    call: str = ""
+    is_bound: bool = False
+
+    def settings(self) -> dict[str, JSONValue]:
+        """Return the settings whose change ends an epoch, by reason, in their order."""
+        static: list[JSONValue] = [
+            [spec.name, spec.title, str(spec.labels)] for spec in self.specs("static")
+        ]
+        histories: list[JSONValue] = [spec.name for spec in self.specs("history")]
+        wanted = self.offers.wanted
+        filtered = "" if wanted is None else wanted.text
+        return {
+            Rebased.FORMAT.value: self.offers.format.name,
+            Rebased.COUNTER.value: self.offers.counter.name,
+            Rebased.BUDGET.value: self.offers.budget,
+            Rebased.MODEL.value: self.model,
+            Rebased.FILTER.value: text_digest(filtered) if filtered else None,
+            Rebased.STATIC.value: text_digest(json_text([static, histories])),
+        }
+
+    def specs(self, placement: str) -> list[SectionSpec]:
+        """Return the specs with a placement."""
+        return [spec for spec in self.offers.specs if spec.placement == placement]
+
+
+class Growth:
+    """The messages and the block that one turn appends to a window.
+
+    Args:
+        new: The units that each history gained.
+        corrections: Live items that supersede visible ones, and visible items that changed in
+            place.
+
+    Attributes:
+        is_asked: The turn asks something: the user speaks, or the query differs from the last one.
+            If not, the turn is part of a loop of tools, and its block holds required items alone.
+        rendered: The appended messages or text.
+        used: Tokens of the whole request.
+    """
+
+    def __init__(
+        self,
+        window: WindowState,
+        request: Request,
+        new: Mapping[str, Sequence[Candidate]],
+        corrections: Sequence[Item],
+    ) -> None:
+        self._window = window
+        self._request = request
+        foreign = window.foreign or {}
+        self._new: dict[str, list[Candidate]] = {}
+        self.is_asked = text_digest(request.context.query) != window.question
+        for name, units in new.items():
+            self._new[name] = bound(units, foreign.get(name))
+            self.is_asked = self.is_asked or any(map(is_asked, units))
+        self._corrected = corrections if self.is_asked else ()
+        self._keys = {(each.section, each.key) for each in window.shown.values()}
+        self._block = [*self._static_parts(), *self._parts()]
+        format_ = request.offers.format
+        self.rendered = format_.render(self._layout(), after=window.rendered.messages or ())
+        self.used = window.used + self._appended()
+
+    @property
+    def fits(self) -> bool:
+        """Return whether the window takes the turn and a loop of tools as long as the last one."""
+        budget = self._request.context.budget
+        room = self._window.loop if self.is_asked else 0
+        if self._request.context.used + room > budget:
+            room = 0
+        return self.used + room <= budget
+
+    def _layout(self) -> Layout:
+        history = []
+        last = None
+        for spec in self._request.specs("history"):
+            entries = tuple(entries_of(self._new.get(spec.name, ())))
+            if entries:
+                history.append(HistoryPart(spec.title, entries))
+                last = entries[-1]
+        pieces: list[str] = []
+        for part in self._block:
+            pieces += part.pieces
+        offers = self._request.offers
+        place = Costs(offers.format, offers.counter).block_place(last) if pieces else None
+        return Layout((), tuple(history), tuple(pieces), place)
+
+    def _appended(self) -> int:
+        """Return the tokens that the turn appends."""
+        rendered = self.rendered
+        counter = self._request.offers.counter
+        format_ = self._request.offers.format
+        if not (rendered.messages or rendered.text):
+            return 0
+        if rendered.text is not None and not counter.additive:
+            return counter((self._window.text or "") + rendered.text) - self._window.used
+        frame = format_.frame_tokens(
+            static=False, first=ChatMessage("user", ""), block=None, counter=counter
+        )
+        return format_.count(rendered, counter) - (frame if self._window.used else 0)
+
+    # The block.
+
+    def _static_parts(self) -> Iterator[Part]:
+        """Yield the items that came into static sections since the system message was sent."""
+        for share in self._request.packing.static_shares:
+            kept = items_of(share.kept())
+            items = [item for item in kept if item.id not in self._window.shown]
+            if items:
+                header = header_piece(f"{share.spec.title}{_IN_FORCE}")
+                # Verbatim texts have no label. Between others they need one, which no text can
+                # forge.
+                style = replace(share.spec.labels, verbatim=False)
+                yield part_of(share.spec, header, items, self._newer(items), style)
+
+    def _parts(self) -> Iterator[Part]:
+        """Yield the other parts of the block.
+
+        These are corrections, and the items of the block of a call without the window that are not
+        visible yet.
+        """
+        shares = {share.spec.name: share for share in self._request.packing.block_shares}
+        for spec in self._request.offers.specs:
+            share = shares.get(spec.name)
+            notes: dict[str, str] = {}
+            items = self._lost_from_tail(spec.name)
+            if share is not None:
+                notes |= share.notes
+                items += self._unseen(share)
+            notes |= self._newer(items)
+            chosen = {item.id for item in items}
+            for item in self._corrected:
+                if item.section == spec.name:
+                    notes[item.id] = NEWER
+                    if item.id not in chosen:
+                        items.append(item)
+            if items:
+                yield part_of(spec, header_of(spec), items, notes)
+
+    def _newer(self, items: Iterable[Item]) -> dict[str, str]:
+        """Return the notes of items of which an earlier version is visible."""
+        notes = {}
+        for item in items:
+            has_key = item.key is not None and (item.section, item.key) in self._keys
+            if has_key or item.id in self._window.shown:
+                notes[item.id] = NEWER
+        return notes
+
+    def _unseen(self, share: Share) -> list[Item]:
+        """Return the items of a share whose units are not visible, or correct such a unit."""
+        found: set[int] = set()
+        asked = [unit for unit in share.taken.values() if self.is_asked or unit.must]
+        left = [unit for unit in asked if not self._is_visible(unit)]
+        while left:
+            unit = left.pop()
+            if unit.position not in found:
+                found.add(unit.position)
+                left += share.corrections_of(unit)
+        return items_of(unit for unit in share.kept() if unit.position in found)
+
+    def _lost_from_tail(self, name: str) -> list[Item]:
+        """Return messages in the tail of a call without a window that this one does not show."""
+        tail = self._request.packing.tails.get(name)
+        if tail is None or not self.is_asked:
+            return []
+        new = {unit.position for unit in self._new.get(name, ())}
+        lost = []
+        for unit in tail.shown:
+            # A message that was shortened or masked since it was sent stays as it was sent.
+            is_sent = all(item.id in self._window.shown for item in unit.items)
+            if unit.position not in new and not is_sent:
+                lost.append(unit)
+        return items_of(lost)
+
+    def _is_visible(self, unit: Candidate) -> bool:
+        shown = self._window.shown
+        own = self._request.own
+        return all(
+            item.id in shown and (item.section in own or shown[item.id].digest == digest(item))
+            for item in unit.items
+        )
+
+    # The result.
+
+    def items(self) -> list[Item]:
+        """Return the items that the turn appends, in order."""
+        items: list[Item] = []
+        for units in self._new.values():
+            items += items_of(units)
+        for part in self._block:
+            items += part.items
+        return items
+
+    def turn(self) -> Turn:
+        """Return the record of the turn."""
+        window = self._window
+        request = self._request
+        turn = record_of(window, request, self.items(), self.by_section()) | {
+            "text": self.rendered.text,
+            "messages": list(map(json_text, self.rendered.messages or ())),
+            "used": self.used,
+            "loop": 0 if self.is_asked else window.loop + self.used - window.used,
+        }
+        if request.is_bound and request.call != window.call:
+            # The new replies answer a request with the former instructions.
+            turn["unbound"] = len(window.messages) + len(self.rendered.messages or ())
+        return turn
+
+    def by_section(self) -> dict[str, SectionUse]:
+        """Return the tokens and items of each section, in order of declaration."""
+        offers = self._request.offers
+        costs = Costs(offers.format, offers.counter)
+        added = []
+        for spec in self._request.specs("history"):
+            units = self._new.get(spec.name)
+            if units:
+                header = offers.format.history_header_tokens(spec.title, offers.counter)
+                used = header + sum(map(costs.entries, units))
+                added.append((spec.name, used, len(items_of(units))))
+        for part in self._block:
+            used = sum(map(offers.counter, part.pieces))
+            added.append((part.spec.name, used, len(part.items)))
+        uses = {name: SectionUse(*use) for name, use in self._window.uses.items()}
+        for name, used, items in added:
+            before = uses.get(name, SectionUse(0, 0))
+            uses[name] = SectionUse(before.used + used, before.items + items)
+        order = dict.fromkeys((*(spec.name for spec in offers.specs), *uses))
+        return {name: uses[name] for name in order if name in uses}
+
+    def context(self, grown: WindowState) -> Context:
+        """Return the context of the turn, after which the window is `grown`."""
+        window = self._window
+        anew = self._request.context
+        uses = self.by_section()
+        appended = {item.id: item for item in self.items()}
+        shown = {item.id: item for item in _live(window, self._request.own)} | appended
+        decided = partial(_decided, window=window, appended=appended)
+        offers = self._request.offers
+        rendered, lost, thoughtless = without_unbound(grown, offers.format, offers.counter)
+        notices = anew.notices
+        if thoughtless:
+            uses = _less(uses, lost, self._request.specs("history"))
+            notices = (*notices, _UNBOUND.format(thoughtless))
+        is_same = grown.call == window.call
+        return replace(
+            anew,
+            used=grown.used - lost,
+            frame=grown.used - lost - sum(use.used for use in uses.values()),
+            items=tuple(shown.values()),
+            by_section=uses,
+            rendered=rendered,
+            window=window.name,
+            epoch=grown.epoch,
+            appended=grown.used - window.used,
+            prefix_tokens=max(0, window.used - lost) if is_same else 0,
+            cache_breakpoints=grown.breakpoints,
+            notices=notices,
+            _proposed=lambda: tuple(map(decided, anew._proposed())),
+            _others=lambda item_id: decided(anew._others(item_id)),
+        )
+
+
+def _live(window: WindowState, sections: Mapping[str, Section]) -> list[Item]:
+    """Return the visible items that the session holds live, in the order of the window."""
+    items = []
+    for item_id, visible in window.shown.items():
+        section = sections.get(visible.section)
+        if section is not None and item_id in section:
+            items.append(section.peek(item_id))
+    return items
+
+
+def _less(
+    uses: Mapping[str, SectionUse], lost: int, histories: Iterable[SectionSpec]
+) -> dict[str, SectionUse]:
+    """Return the tokens of sections without those of lost thinking, which histories had."""
+    left = dict(uses)
+    for spec in histories:
+        use = left.get(spec.name, SectionUse(0, 0))
+        taken = min(lost, use.used)
+        left[spec.name] = replace(use, used=use.used - taken)
+        lost -= taken
+    return left
+
+
+def _decided(decision: Decision, *, window: WindowState, appended: Mapping[str, Item]) -> Decision:
+    """Return a decision of a call without a window as it is in a window."""
+    was_shown = decision.item_id in window.shown
+    if decision.item_id in appended:
+        reason = decision.reason
+        if was_shown or not decision.included:
+            is_message = reason is Reason.BEFORE_TAIL and not was_shown
+            reason = Reason.TAIL if is_message else Reason.NEWER
+        return replace(decision, included=True, reason=reason)
+    if was_shown:
+        return replace(decision, included=True, reason=Reason.VISIBLE, same_as=None)
+    return replace(decision, included=False, reason=Reason.LATER) if decision.included else decision
+
+
+# The record of a turn.
+
+
+def record_of(
+    window: WindowState,
+    request: Request,
+    items: Iterable[Item],
+    uses: Mapping[str, SectionUse],
+) -> Turn:
+    """Return the part of a turn's record that a turn and a rebase share.
+
+    Args:
+        items: The items that the turn shows.
+        uses: The tokens and items of each section.
+    """
+    return {
+        "window": window.name,
+        "epoch": window.epoch,
+        "items": stored_items(_visible(items, request)),
+        "marks": _marks(window, request),
+        "question": text_digest(request.context.query),
+        "call": request.call,
+        "uses": {name: [use.used, use.items] for name, use in uses.items()},
+        "loop": 0,
+    }
+
+
+def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
+    """Return items as they are stored, also if shown shortened, with the names of their sources."""
+    proposed: dict[str, tuple[str, Item]] = {}
+    for name, proposal in request.offers.proposals.items():
+        for item in items_of((*proposal.candidates, *proposal.earlier)):
+            proposed[item.id] = name, item
+    visible = {}
+    for item in items:
+        name, stored = proposed.get(item.id, (item.section, item))
+        visible[stored.id] = Visible(name, digest(stored), stored.key)
+    return visible
+
+
+def _marks(window: WindowState, request: Request) -> dict[str, JSONValue]:
+    """Return how many messages each history has had, and the id of its last proposed one."""
+    marks: dict[str, JSONValue] = {name: [*mark] for name, mark in window.marks.items()}
+    for spec in request.specs("history"):
+        proposal = request.offers.proposals.get(spec.name)
+        if proposal is not None:
+            newest = max(proposal.candidates, key=lambda unit: unit.position, default=None)
+            marks[spec.name] = [proposal.taken, newest.items[-1].id if newest else ""]
+    return marks
