@@ -28,11 +28,10 @@ def decide(packing: Packing) -> tuple[Decision, ...]:
     for spec in packing.packer.specs:
         name = spec.name
         proposal = packing.packer.proposals[name]
+        share = packing.shares[name]
         if name in packing.tails:
-            share = packing.recalled.get(name)
             outcomes = _outcomes_in_history(packing, spec)
         else:
-            share = packing.shares[name]
             outcomes = _outcomes_in_share(share, _left_to_block(packing))
         for unit, reason, lacking in outcomes:
             for item in unit.items:
@@ -44,7 +43,7 @@ def decide(packing: Packing) -> tuple[Decision, ...]:
                     unit.rank,
                     unit.score,
                     item.tokens,
-                    share.twins.get(item.id) if share else None,
+                    share.twins.get(item.id),
                     {} if unit.score is None else proposal.signals(unit.position),
                     item,
                     lacking=lacking if reason in _SHORT_OF_ROOM else None,
@@ -81,7 +80,7 @@ def _including(unit: Candidate, needed: set[int]) -> Reason:
 def _outcomes_in_history(packing: Packing, spec: SectionSpec) -> Outcomes:
     """Yield why each unit of a history is shown, or is not."""
     name = spec.name
-    share = packing.recalled.get(name)
+    share = packing.shares[name]
     proposal = packing.packer.proposals[name]
     in_tail = {unit.position for unit in packing.tails[name].shown}
     ranked = {unit.position: unit for unit in proposal.earlier}
@@ -97,9 +96,9 @@ def _outcomes_in_history(packing: Packing, spec: SectionSpec) -> Outcomes:
             reason = Reason.ORPHAN
         elif position in in_tail:
             reason = Reason.MUST if unit.must else Reason.TAIL
-        elif share is not None and position in share.taken:
+        elif position in share.taken:
             reason = Reason.RECALLED
-        elif share is not None and position in ranked:
+        elif position in ranked:
             reason = _left_out_reason(share, unit)
             lacking = _lacking(share, unit, _left_to_block(packing))
         else:

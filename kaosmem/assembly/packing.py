@@ -12,8 +12,6 @@ from typing import NamedTuple, TypeAlias
 from kaosmem.assembly.allocation import (
     FRAME,
     Costs,
-    HistoryTail,
-    TailCutter,
     TokenNeed,
     allocate,
     best_match,
@@ -28,7 +26,15 @@ from kaosmem.assembly.allocation import (
 )
 from kaosmem.assembly.context import SectionUse
 from kaosmem.assembly.fitting import Run, Share, fill
-from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout, Mark
+from kaosmem.assembly.tail import (
+    HistoryTail,
+    TailCutter,
+    best_alone,
+    cut_beside,
+    not_in,
+    tail_entries,
+)
+from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout
 from kaosmem.formats.text import LabelStyle, grouped, item_pieces
 from kaosmem.language.duplicates import Shown
 from kaosmem.sections import Candidate
@@ -72,31 +78,22 @@ class Packer:
 
     def pack(self) -> Packing:
         """Return the packing. Raises WindowTooSmallError, with the sums."""
-        shares, cutters = self._require()
+        shares = {spec.name: self._share(spec) for spec in self.specs}
+        cutters = {spec.name: self._cutter(spec) for spec in self.specs if spec.is_history}
         needs = self._needs(shares, cutters)
         self._check_required(needs, cutters)
         grants = self._grant(needs)
         needs |= self._fill_static(shares, grants)
-        tails, recalled = self._cut_tails(cutters, grants)
-        for name, share in recalled.items():
-            needs[name] = TokenNeed(tails[name].used + share.cap, tails[name].used + share.cap)
-        recalled = {name: share for name, share in recalled.items() if share.candidates}
-        packing = Packing(self, shares, tails, recalled)
+        tails = {}
+        for name, cutter in cutters.items():
+            tails[name] = self._cut_tail(shares[name], cutter, grants[name])
+            settled = tails[name].used + shares[name].cap
+            needs[name] = TokenNeed(settled, settled)
+        packing = Packing(self, shares, tails)
         self._fill_block(packing, needs)
         return packing
 
     # Require.
-
-    def _require(self) -> tuple[Shares, Cutters]:
-        """Return shares with the required units of their sections, and the cutters of histories."""
-        shares = {}
-        cutters = {}
-        for spec in self.specs:
-            if spec.placement == "history":
-                cutters[spec.name] = self._cutter(spec)
-            else:
-                shares[spec.name] = self._share(spec)
-        return shares, cutters
 
     def _cutter(self, spec: SectionSpec) -> TailCutter:
         proposal = self.proposals[spec.name]
@@ -113,11 +110,23 @@ class Packer:
         )
 
     def _share(self, spec: SectionSpec) -> Share:
-        """Return the share of a section that is no history, with its required units."""
+        """Return a section's share with its required units, or that of a history's earlier ones."""
         proposal = self.proposals[spec.name]
         candidates = proposal.candidates
+        if spec.is_history:
+            candidates = tuple(unit for unit in proposal.earlier if not unit.orphan)
+        counter = self.costs.counter
         cap = cap_of(spec, self.window)
-        share = self._empty_share(spec, candidates, cap)
+        share = Share(
+            spec,
+            candidates,
+            Run(header_tokens(spec, counter)),
+            line_measure(spec.labels, counter),
+            cap,
+            barred=self.barred.get(spec.name, frozenset()),
+        )
+        if spec.is_history:
+            return share
         share.unrelated = proposal.unrelated | _low_scored(spec, candidates)
         share.is_offered_whole = proposal.offers_all and not spec.min_score
         if spec.recalls:
@@ -126,27 +135,16 @@ class Packer:
         share.require(unit for unit in candidates if unit.must)
         return share
 
-    def _empty_share(self, spec: SectionSpec, candidates: Iterable[Candidate], cap: int) -> Share:
-        counter = self.costs.counter
-        return Share(
-            spec,
-            tuple(candidates),
-            Run(header_tokens(spec, counter)),
-            line_measure(spec.labels, counter),
-            cap,
-            barred=self.barred.get(spec.name, frozenset()),
-        )
-
     def _needs(self, shares: Shares, cutters: Cutters) -> Needs:
         needs = {}
         for name, share in shares.items():
-            needs[name] = TokenNeed(share.used, max(share.used, share.want()))
-        for spec in self.specs:
-            cutter = cutters.get(spec.name)
-            if cutter is not None:
-                is_emptied = self.proposals[spec.name].evicted > 0
-                recall = int(spec.recall * cap_of(spec, self.window)) if is_emptied else 0
-                needs[spec.name] = TokenNeed(cutter.must, max(cutter.must, cutter.want + recall))
+            if name not in cutters:
+                needs[name] = TokenNeed(share.used, max(share.used, share.want()))
+                continue
+            cutter = cutters[name]
+            is_emptied = self.proposals[name].evicted > 0
+            recall = int(share.spec.recall * share.cap) if is_emptied else 0
+            needs[name] = TokenNeed(cutter.must, max(cutter.must, cutter.want + recall))
         return needs
 
     def _check_required(self, needs: Needs, cutters: Cutters) -> None:
@@ -192,7 +190,7 @@ class Packer:
         placements = {spec.placement for spec in self.specs}
         has_block = "query" in placements
         for spec in self.specs:
-            has_block = has_block or (spec.placement == "history" and spec.recall > 0)
+            has_block = has_block or (spec.is_history and spec.recall > 0)
         return self.costs.frame(
             static="static" in placements,
             first=ChatMessage("assistant", "") if "history" in placements else None,
@@ -214,27 +212,17 @@ class Packer:
 
     # Cut tails.
 
-    def _cut_tails(
-        self, cutters: Cutters, grants: Mapping[str, int]
-    ) -> tuple[dict[str, HistoryTail], Shares]:
-        """Return the tails of the histories, and the shares of their earlier messages."""
-        tails = {}
-        recalled = {}
-        for spec in self.specs:
-            if spec.name in cutters:
-                cap = grants[spec.name]
-                earlier = [unit for unit in self.proposals[spec.name].earlier if not unit.orphan]
-                share = self._empty_share(spec, earlier, cap)
-                tail = self._tail(share, cutters[spec.name], cap)
-                share.elsewhere = {unit.position for unit in tail.shown}
-                share.candidates = tuple(_not_in(tail, share.candidates))
-                share.cap = self._recall(share, tail, cap)
-                tails[spec.name] = tail
-                recalled[spec.name] = share
-        return tails, recalled
+    def _cut_tail(self, share: Share, cutter: TailCutter, cap: int) -> HistoryTail:
+        """Return the tail of a history. The share of its earlier messages gets its cap."""
+        share.cap = cap
+        tail = self._longest_tail(share, cutter, cap)
+        share.elsewhere = {unit.position for unit in tail.shown}
+        share.candidates = tuple(not_in(tail, share.candidates))
+        share.cap = self._recall(share, tail, cap)
+        return tail
 
-    def _tail(self, share: Share, cutter: TailCutter, cap: int) -> HistoryTail:
-        """Return the tail of a history.
+    def _longest_tail(self, share: Share, cutter: TailCutter, cap: int) -> HistoryTail:
+        """Return the longest tail beside the share for recall.
 
         If messages are cut off or were evicted, the share for recall is reserved. The tail takes
         the part of it that the earlier messages do not need. If a summary stands for messages that
@@ -245,7 +233,7 @@ class Packer:
         tail = cutter.cut(cap)
         is_cut = tail.used < cutter.want
         if self._has_earlier(share.spec, tail) and (is_cut or share.spec.compaction is None):
-            return _cut_beside(share, cutter, cap)
+            return cut_beside(share, cutter, cap)
         return tail
 
     def _has_earlier(self, spec: SectionSpec, tail: HistoryTail) -> bool:
@@ -257,7 +245,7 @@ class Packer:
         if not recall or not self._has_earlier(share.spec, tail):
             return 0
         # The best match may take more, however small the share is.
-        recall = max(recall, _best_alone(share, share.candidates))
+        recall = max(recall, best_alone(share, share.candidates))
         recall = min(recall, cap - tail.used)
         return recall if self.limits is None else min(recall, self.limits.block)
 
@@ -285,15 +273,15 @@ class Packer:
         """Return the grants of the block's shares: of the window, or of the block's own limit."""
         if self.limits is None:
             grants = self._grant(needs)
-            for name in packing.recalled:
-                grants[name] -= packing.tails[name].used
+            for name, tail in packing.tails.items():
+                grants[name] -= tail.used
             return grants
         of_block = {}
         required = 0
         for share in packing.block_shares:
             name = share.spec.name
             of_block[name] = needs[name]
-            if name in packing.recalled:
+            if share.spec.is_history:
                 # Earlier messages are mostly visible in a window: they get no more of its block
                 # than their share.
                 most = min(share.cap, int(share.spec.recall * self.limits.block))
@@ -336,15 +324,13 @@ class Packing:
     """A packed window: the units that are taken, the layout and the sums.
 
     Args:
-        shares: The shares of the sections that are no histories, by name.
+        shares: The shares by section. Those of histories are for earlier messages in the block.
         tails: The tails of the histories.
-        recalled: The shares of the histories' earlier messages in the block.
     """
 
     packer: Packer
     shares: Mapping[str, Share]
     tails: Mapping[str, HistoryTail]
-    recalled: Mapping[str, Share]
 
     @cached_property
     def static_shares(self) -> list[Share]:
@@ -354,9 +340,10 @@ class Packing:
 
     @cached_property
     def block_shares(self) -> list[Share]:
-        """The shares that the block shows, in order."""
-        queried = [share for share in self.shares.values() if share.spec.placement == "query"]
-        return [*queried, *self.recalled.values()]
+        """The shares that the block shows, those of histories last."""
+        offering = [share for share in self.shares.values() if share.candidates]
+        block = [share for share in offering if share.spec.placement != "static"]
+        return sorted(block, key=attrgetter("spec.is_history"))
 
     def taken_items(self) -> list[Item]:
         """Return the items taken so far: of static sections, of tails, then of the block."""
@@ -466,18 +453,13 @@ class Packing:
     def by_section(self) -> dict[str, SectionUse]:
         """The tokens of each section, in order of declaration."""
         uses = {}
-        for spec in self.packer.specs:
-            used = 0
-            units: list[Candidate] = []
-            for share in (self.shares.get(spec.name), self.recalled.get(spec.name)):
-                if share is not None:
-                    used += share.used
-                    units += share.taken.values()
-            tail = self.tails.get(spec.name)
-            if tail is not None:
-                used += tail.used
-                units += tail.shown
-            uses[spec.name] = SectionUse(used, len(items_of(units)))
+        for name, share in self.shares.items():
+            used = share.used
+            units = [*share.taken.values()]
+            if name in self.tails:
+                used += self.tails[name].used
+                units += self.tails[name].shown
+            uses[name] = SectionUse(used, len(items_of(units)))
         return uses
 
 
@@ -486,51 +468,6 @@ def _pieces(parts: Iterable[Part]) -> tuple[str, ...]:
     for part in parts:
         pieces += part.pieces
     return tuple(pieces)
-
-
-def tail_entries(tail: HistoryTail) -> list[HistoryEntry]:
-    """Return the messages of a tail, and its mark."""
-    entries: list[HistoryEntry] = [*entries_of(tail.before)]
-    if tail.left_out is not None:
-        entries.append(Mark(tail.left_out))
-    entries += entries_of(tail.units)
-    return entries
-
-
-def _best_alone(share: Share, units: Iterable[Candidate]) -> int:
-    """Return the tokens of the best match among a history's earlier units alone, 0 for none."""
-    best = best_match(units)
-    return 0 if best is None else share.run_of([best]).used
-
-
-def _cut_beside(share: Share, cutter: TailCutter, cap: int) -> HistoryTail:
-    """Return the longest tail beside the earlier messages, which get up to the share for recall.
-
-    The best match may take more than that share. Without any match, the tail takes all the room.
-
-    As the cap grows, the tail takes in earlier messages and they need less. So the tail never
-    becomes shorter. Messages that are left out for low confidence count too, so that the tail does
-    not depend on them.
-    """
-    shortest = cutter.cut(cutter.must)
-    best = _best_alone(share, _not_in(shortest, share.candidates))
-    if not best:
-        return cutter.cut(cap)
-    recall = min(cap - cutter.must, max(int(share.spec.recall * cap), best))
-    share.cap = recall
-    reserved = recall
-    while True:
-        tail = cutter.cut(cap - reserved)
-        needed = share.run_of(_not_in(tail, share.candidates)).used
-        if needed >= reserved:
-            return tail
-        reserved = needed
-
-
-def _not_in(tail: HistoryTail, units: Iterable[Candidate]) -> list[Candidate]:
-    """Return the units that a tail does not show."""
-    visible = {unit.position for unit in tail.shown}
-    return [unit for unit in units if unit.position not in visible]
 
 
 def _low_scored(spec: SectionSpec, candidates: Sequence[Candidate]) -> frozenset[int]:

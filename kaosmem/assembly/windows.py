@@ -251,7 +251,7 @@ def without_thinking(
     """
     left = dict(proposals)
     for spec in specs:
-        if spec.placement == "history" and spec.name in left:
+        if spec.is_history and spec.name in left:
             proposal = left[spec.name]
             newest = max(
                 (unit.position for unit in proposal.candidates if not unit.orphan), default=-1

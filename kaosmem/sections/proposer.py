@@ -162,7 +162,7 @@ class Proposer:
         held = self.held
         units = held.units
         must = set(units.firsts(held.needed))
-        if self.spec.placement == "history":
+        if self.spec.is_history:
             if held.newest_question is not None:
                 must.add(units.first(held.newest_question))
             for first in held.newest_first():
@@ -185,7 +185,7 @@ class Proposer:
         evicted = len(held.evicted)
         if not held and not evicted:
             return False
-        if spec.placement == "history":
+        if spec.is_history:
             is_crowded = is_crowded or held.used + LABEL_TOKENS * (len(held) + 1) > cap
             return spec.recall > 0 and (evicted > 0 or is_crowded)
         if spec.placement == "static":
@@ -302,6 +302,7 @@ class Proposer:
         cap: int,
         wanted: MetadataFilter | None = None,
         is_crowded: bool = True,
+        may_index: bool = True,
     ) -> Proposal:
         """Return units in order of want until they hold twice `cap` tokens.
 
@@ -316,16 +317,17 @@ class Proposer:
                 need not pass.
             is_crowded: Whether something may be left out of the window, so that the order of the
                 units matters.
+            may_index: Many changes are indexed here, if the index lacks them. Otherwise the
+                proposal says that it is behind.
         """
         held = self.held
-        is_history = self.spec.placement == "history"
         is_ranked = self._ranks(query, cap, is_crowded=is_crowded)
-        if is_ranked and self._index.lag:
+        if is_ranked and not may_index and self._index.lag:
             return Proposal((), is_behind=True)
         with self._index.asking:
             if wanted is not None and self.spec.placement != "static":
                 wanted = held.narrowed(wanted)
-                if wanted.passes_nothing and not is_history:
+                if wanted.passes_nothing and not self.spec.is_history:
                     return Proposal((), unanswered=held.unanswered(wanted))
             passing = None if self.spec.placement == "static" else self._passing(wanted)
             scores = self._scores(query, cap, passing) if is_ranked else _UNRANKED
@@ -406,7 +408,7 @@ class _Selection:
         Args:
             recalls: Earlier units of a history may be recalled.
         """
-        if self.spec.placement == "history":
+        if self.spec.is_history:
             return self._propose_history(recalls=recalls)
         return self._propose_best()
 

@@ -212,6 +212,11 @@ class SectionSpec:
         """Return whether evicted items of the section may be shown again."""
         return self.placement != "static" and self.recall > 0
 
+    @property
+    def is_history(self) -> bool:
+        """Return whether the section is a history: its newest messages are shown as they came."""
+        return self.placement == "history"
+
     @cached_property
     def is_verbatim(self) -> bool:
         """Return whether the application's own texts are shown as they are."""

@@ -146,7 +146,9 @@ class AttachedSection:
         self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
     ) -> Proposal:
         """Return the section's proposal, having indexed it beside the event loop."""
-        propose = partial(self.section.proposer.propose, query, cap=cap, wanted=wanted)
+        propose = partial(
+            self.section.proposer.propose, query, cap=cap, wanted=wanted, may_index=False
+        )
         while True:
             proposal = await asyncio.to_thread(propose) if self.section.frozen else propose()
             if not proposal.is_incomplete:

@@ -197,7 +197,11 @@ class Inquiry:
         while lacking:
             for name, section in sections.items():
                 own[name] = section.proposer.propose(
-                    self.query, cap=caps[name], wanted=self.wanted, is_crowded=is_crowded
+                    self.query,
+                    cap=caps[name],
+                    wanted=self.wanted,
+                    is_crowded=is_crowded,
+                    may_index=False,
                 )
             lacking = [name for name, proposal in own.items() if proposal.is_incomplete]
             await asyncio.gather(*(sections[name].supply(own[name]) for name in lacking))
@@ -241,7 +245,7 @@ class Inquiry:
         if wanted is None or spec.placement == "static":
             return proposal
         passed = proposal.filtered(lambda unit: any(wanted(item.metadata) for item in unit.items))
-        if spec.placement == "history":
+        if spec.is_history:
             return replace(passed, candidates=proposal.candidates)
         return passed
 

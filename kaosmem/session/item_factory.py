@@ -115,7 +115,7 @@ class ItemFactory:
 
     def shortened(self, spec: SectionSpec, item: Item) -> Iterator[Item]:
         """Yield ever shorter copies of a result that its section has no room for, with a note."""
-        if spec.placement != "history" or spec.budget is None or not Link.of(item).is_results:
+        if not spec.is_history or spec.budget is None or not Link.of(item).is_results:
             return
         for share in _SHOWN_SHARES:
             copy = shortened(item, spec.budget // share, counter=self._counter)
@@ -199,7 +199,7 @@ def _usual_role(spec: SectionSpec) -> str:
     """Return the role of an item that is added without one."""
     if spec.name == "role":
         return "system"
-    return "user" if spec.placement == "history" else ""
+    return "user" if spec.is_history else ""
 
 
 def _check_numbers(priority: object, pinned: object) -> None:

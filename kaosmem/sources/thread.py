@@ -192,7 +192,9 @@ class Mirror:
         Args:
             recalls: Whether `earlier` has the units that match the query.
         """
-        propose = partial(self.section.proposer.propose, query, cap=cap, wanted=wanted)
+        propose = partial(
+            self.section.proposer.propose, query, cap=cap, wanted=wanted, may_index=False
+        )
         found = propose()
         while found.is_incomplete:
             await self.section.supply(found)

@@ -20,7 +20,7 @@ from kaosmem import (
     ThinkingBlock,
     WindowTooSmallError,
 )
-from kaosmem.assembly.allocation import TailCutter
+from kaosmem.assembly.tail import TailCutter
 from kaosmem.formats import get_format
 from kaosmem.sections import Candidate
 from kaosmem.sources import HistorySource
