@@ -76,19 +76,6 @@ class Exchanges:
         return question, self.replies[answer]
 
     @property
-    def last_answered(self) -> tuple[int, ...]:
-        """The first question and the answer of the newest exchange that has an answer."""
-        if not self.replies:
-            return ()
-        answer = self.replies[-1]
-        following = bisect_left(self.questions, answer)
-        if not following:
-            return (answer,)
-        earlier = bisect_left(self.replies, self.questions[following - 1])
-        before = self.replies[earlier - 1] if earlier else -1
-        return self.questions[bisect_right(self.questions, before)], answer
-
-    @property
     def unanswered(self) -> Sequence[int]:
         """The questions after the newest reply."""
         newest = self.replies[-1] if self.replies else -1

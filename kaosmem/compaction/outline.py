@@ -1,32 +1,28 @@
-"""The units of a history, the protected ones among them, and the size of each message."""
+"""The outline of a history: its units, the messages that stay, and the size of each message."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
 
 from kaosmem.compaction.exchanges import Exchanges
+from kaosmem.compaction.protection import (
+    AWAITED,
+    GIVING_WAY,
+    NEWEST_MESSAGES,
+    PINNED,
+    SYSTEM_MESSAGES,
+    Protection,
+    places_in,
+    reasons_to_stay,
+)
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.formats import Format, get_format
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types.items import ChatMessage
 from kaosmem.units import Link, Units, repair, repaired
-
-SYSTEM_MESSAGES = "system messages"
-NEWEST_QUESTION = "the newest user message"
-UNANSWERED = "user messages without an answer"
-FIRST_EXCHANGE = "the first user message and its answer"
-
-GIVING_WAY = (UNANSWERED, FIRST_EXCHANGE)
-"""Reasons for which a message is kept only if a limit has room. The last gives way first."""
-
-
-def places_in(units: Iterable[Iterable[int]]) -> list[int]:
-    """Return the positions of units, ascending."""
-    return sorted(chain.from_iterable(units))
 
 
 class MessageSizes:
@@ -75,156 +71,66 @@ class MessageSizes:
         return frame + self._format.history_header_tokens("messages", self._counter)
 
 
-class Outline:
+class Outline(Protection):
     """A history's units, its protected positions and the tokens of each message.
 
     They are found once, in linear time.
 
     Attributes:
         messages, links: By position, from 0.
-        units: The positions of each unit, ascending, in the order of their first.
+        orphans: The positions of results whose calls are missing or already answered.
+        exchanges: The questions of users, without tool results under a user's name, with the
+            replies to them: the assistant's messages that have words and no calls.
     """
 
     def __init__(
-        self,
-        history: Iterable[ChatMessage],
-        *,
-        links: Iterable[Link] = (),
-        sizes: MessageSizes | None = None,
+        self, history: Iterable[ChatMessage], *, sizes: MessageSizes | None = None
     ) -> None:
         self.messages = tuple(history)
-        self.links = tuple(links) or tuple(map(Link.of, self.messages))
+        self.links = tuple(map(Link.of, self.messages))
         self._sizes = sizes or MessageSizes()
         self._held = Units()
-        for position, link in enumerate(self.links):
-            self._held.add(position, link)
+        for place, link in enumerate(self.links):
+            self._held.add(place, link)
         members: dict[int, list[int]] = {}
-        for position, first in enumerate(self._held.firsts(range(len(self.messages)))):
-            members.setdefault(first, []).append(position)
-        self.units = tuple(map(tuple, members.values()))
+        for place, first in enumerate(self._held.firsts(range(len(self.messages)))):
+            members.setdefault(first, []).append(place)
+        orphans = (unit for first, unit in members.items() if self._held.is_orphan(first))
+        self.orphans = frozenset(places_in(orphans))
+        users = self._places_of("user")
+        questions = [place for place in users if not self.links[place].is_results]
+        self.exchanges = Exchanges(questions, self._replies())
+        newest = self._newest()
+        super().__init__(map(tuple, members.values()), self._reasons_to_stay(newest), newest)
 
-    @cached_property
-    def protected(self) -> Mapping[int, str]:
-        """The positions that no strategy may leave out, in whole units, each with the reason.
+    def _places_of(self, role: str) -> list[int]:
+        return [place for place, message in enumerate(self.messages) if message.role == role]
 
-        They are system and pinned messages, the first user message with its answer, the newest user
-        message, earlier ones that are not answered yet, and the newest unit. Calls without a result
-        are protected until another message than a result follows; after that they are abandoned.
-        Where a limit has no room, the messages of `GIVING_WAY` may go.
-        """
-        reasons = {}
-        for place, message in enumerate(self.messages):
-            if message.role == "system":
-                reasons[place] = SYSTEM_MESSAGES
-            elif message.pinned:
-                reasons[place] = "pinned messages"
-        for place in self.questions[-1:]:
-            reasons.setdefault(place, NEWEST_QUESTION)
-        for place in self.exchanges.unanswered:
-            reasons.setdefault(place, UNANSWERED)
-        for place in self.exchanges.first:
-            reasons.setdefault(place, FIRST_EXCHANGE)
-        for unit in self.units:
-            reason = self._reason(unit, reasons)
-            if reason:
-                for place in unit:
-                    reasons.setdefault(place, reason)
-        return dict(sorted(reasons.items()))
+    def _replies(self) -> list[int]:
+        answers = [place for place in self._places_of("assistant") if not self.links[place].calls]
+        return [place for place in answers if self.messages[place].text.strip()]
 
-    def _reason(self, unit: Sequence[int], reasons: Mapping[int, str]) -> str | None:
-        """Return why a unit stays, None if it may be left out."""
-        for place in unit:
-            if place in reasons:
-                return reasons[place]
-        if self._held.is_waiting(unit[0]):
-            return "calls without a result"
-        return "the newest messages" if self.newest in unit else None
-
-    def kept_within(
-        self, weights: Sequence[int], room: int, *, gives_way: Sequence[str] = GIVING_WAY
-    ) -> dict[int, str]:
-        """Return the protected positions. Those that give way are in only if they have room.
-
-        Users' messages without an answer get at most half of the room, and so does the first
-        exchange. Once a message has no room, the less important ones give way too.
-
-        Args:
-            weights: The weight of each position.
-            room: The most that all may weigh. Positions that never give way may weigh more.
-            gives_way: Reasons that give way, the first of them last. The newest unit never does.
-        """
-        kept: dict[int, str] = {}
-        yielding: dict[str, list[tuple[int, ...]]] = {reason: [] for reason in gives_way}
-        for unit in self.units:
-            if unit[0] not in self.protected:
-                continue
-            reason = self._yielded(unit, gives_way)
-            if reason:
-                yielding[reason].append(unit)
-            else:
-                kept |= {place: self.protected[place] for place in unit}
-        left = room - sum(weights[place] for place in kept)
-        for reason, units in yielding.items():
-            share = room // 2 if reason in GIVING_WAY else room
-            for group in _groups(reason, units):
-                weight = sum(weights[place] for place in group)
-                left -= weight
-                share -= weight
-                if min(left, share) < 0:
-                    return dict(sorted(kept.items()))
-                kept |= dict.fromkeys(group, reason)
-        return dict(sorted(kept.items()))
-
-    def _yielded(self, unit: Sequence[int], gives_way: Sequence[str]) -> str | None:
-        """Return the reason of these for which a protected unit stays, None for another reason."""
-        reasons = {self.protected[place] for place in unit}
-        if self.newest in unit or not reasons.issubset(gives_way):
-            return None
-        return min(reasons, key=gives_way.index)
-
-    @cached_property
-    def exchanges(self) -> Exchanges:
-        """The questions of users with the replies to them."""
-        return Exchanges(self.questions, self.replies)
-
-    @cached_property
-    def replies(self) -> tuple[int, ...]:
-        """The positions of the assistant's messages that have words and no calls, ascending."""
-        return tuple(
-            place
-            for place, message in enumerate(self.messages)
-            if message.role == "assistant" and not self.links[place].calls and message.text.strip()
-        )
-
-    @cached_property
-    def newest(self) -> int | None:
-        """The position of the newest message.
+    def _newest(self) -> list[int]:
+        """Return the position of the newest message, [] if there is none.
 
         Orphans, and system messages after another message, are passed over.
         """
         places = [place for place in range(len(self.messages)) if place not in self.orphans]
-        said = (place for place in reversed(places) if self.links[place].role != "system")
-        return next(said, places[-1] if places else None)
+        said = [place for place in places if self.links[place].role != "system"]
+        return (said or places)[-1:]
 
-    @property
-    def newest_unit(self) -> tuple[int, ...]:
-        """The positions of the unit of the newest message."""
-        return () if self.newest is None else self.unit_of[self.newest]
-
-    @cached_property
-    def questions(self) -> tuple[int, ...]:
-        """The positions of users' messages, ascending, without tool results under a user's name."""
-        return tuple(
-            place
-            for place, message in enumerate(self.messages)
-            if message.role == "user" and not self.links[place].is_results
-        )
-
-    @cached_property
-    def orphans(self) -> frozenset[int]:
-        """The positions of results whose calls are missing or already answered."""
-        units = (unit for unit in self.units if self._held.is_orphan(unit[0]))
-        return frozenset(places_in(units))
+    def _reasons_to_stay(self, newest: Iterable[int]) -> dict[int, str]:
+        asking = self._held.asking
+        awaited = []
+        if asking is not None and self._held.is_open(asking):
+            awaited.append(asking)
+        others = {
+            NEWEST_MESSAGES: newest,
+            AWAITED: awaited,
+            PINNED: [place for place, message in enumerate(self.messages) if message.pinned],
+            SYSTEM_MESSAGES: self._places_of("system"),
+        }
+        return reasons_to_stay(self.exchanges, others)
 
     def cuts_beside(self, shown: Container[int]) -> tuple[int, ...]:
         """Return the positions, 0 to n, where no unit is cut in two.
@@ -324,14 +230,6 @@ class Outline:
         unit = self.unit_of[question]
         return unit if unit[-1] < start else ()
 
-    @cached_property
-    def unit_of(self) -> dict[int, tuple[int, ...]]:
-        """The unit of each position."""
-        units: dict[int, tuple[int, ...]] = {}
-        for unit in self.units:
-            units |= dict.fromkeys(unit, unit)
-        return units
-
     def shown_from(self, start: int, kept: Container[int]) -> list[int]:
         """Return the positions of kept messages, and of all others from `start` on but orphans.
 
@@ -350,10 +248,3 @@ class Outline:
     def at(self, positions: Iterable[int]) -> list[ChatMessage]:
         """Return the messages at positions."""
         return [self.messages[place] for place in positions]
-
-
-def _groups(reason: str, units: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Return the positions that stay or go together for a reason, the most important first."""
-    if reason == FIRST_EXCHANGE:
-        return [tuple(places_in(units))] if units else []
-    return list(units) if reason == SYSTEM_MESSAGES else list(reversed(units))

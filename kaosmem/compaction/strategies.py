@@ -11,14 +11,13 @@ from typing import Protocol, runtime_checkable
 from kaosmem.arguments import check_count, check_listed
 from kaosmem.clients import LLMClient
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE
-from kaosmem.compaction.outline import (
+from kaosmem.compaction.outline import MessageSizes, Outline
+from kaosmem.compaction.protection import (
     FIRST_EXCHANGE,
     GIVING_WAY,
     NEWEST_QUESTION,
     SYSTEM_MESSAGES,
     UNANSWERED,
-    MessageSizes,
-    Outline,
     places_in,
 )
 from kaosmem.compaction.shortening import with_cut_results, within_limit
@@ -482,7 +481,7 @@ class SummarizationCompaction:
         kept = self._kept(outline)
         beyond = sum(outline.sizes) - self.recent_token_budget
         before = [0, *accumulate(outline.sizes)]
-        newest = next((unit[0] for unit in outline.units if outline.newest in unit), 0)
+        newest = min(outline.newest_unit, default=0)
         cuts = [cut for cut in outline.cuts_beside(kept) if cut <= newest]
         start = next((cut for cut in cuts if before[cut] >= beyond), cuts[-1])
         kept |= dict.fromkeys(outline.questions_before(start, kept), UNANSWERED)
@@ -506,11 +505,8 @@ class SummarizationCompaction:
             if unanswered < 0:
                 break
             kept |= dict.fromkeys(unit, UNANSWERED)
-        for place in outline.exchanges.first:
-            unit = outline.unit_of[place]
-            tokens = sum(
-                outline.sizes[each] for each in (*outline.unit_of[outline.questions[0]], *unit)
-            )
-            if place == outline.questions[0] or tokens <= max(most // 2, _LEAST_KEPT_TOKENS):
-                kept |= dict.fromkeys(unit, FIRST_EXCHANGE)
-        return kept
+        first = outline.exchanges.first
+        places = places_in(outline.unit_of[place] for place in first)
+        if sum(outline.sizes[place] for place in places) > max(most // 2, _LEAST_KEPT_TOKENS):
+            places = places_in(outline.unit_of[place] for place in first[:1])
+        return kept | dict.fromkeys(places, FIRST_EXCHANGE)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy
-from kaosmem.compaction.outline import places_in
+from kaosmem.compaction.protection import GIVING_WAY, NEWEST_MESSAGES
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.events import UNLOGGED, ConversationEvent, ObservationEvent
 from kaosmem.conversation.log import EventLog, view_of
@@ -128,10 +128,10 @@ class StrategyCondenser(Condenser):
             raise InvalidArgumentError(
                 "a strategy can't name events that no log has taken; append them to an EventLog"
             )
-        # The strategy keeps those that give way itself where it has room.
-        kept = outline.kept.difference(places_in(outline.giving_way))
+        # The strategy keeps the newest itself, and where it has room those that give way.
+        left_to_it = (None, NEWEST_MESSAGES, *GIVING_WAY)
         given = [
-            replace(event.message, pinned=place in kept)
+            replace(event.message, pinned=outline.protected.get(place) not in left_to_it)
             for place, event in enumerate(outline.events)
         ]
         places = {message.id: place for place, message in enumerate(given)}

@@ -7,10 +7,7 @@ from dataclasses import replace
 from itertools import chain
 
 from kaosmem.arguments import check_text
-from kaosmem.conversation.events import (
-    ActionEvent,
-    ConversationEvent,
-)
+from kaosmem.conversation.events import ActionEvent, ConversationEvent, ObservationEvent
 from kaosmem.conversation.log import view_of
 from kaosmem.conversation.view import ConversationView
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
@@ -30,13 +27,15 @@ def _answer(view: ConversationView, unit: Sequence[int]) -> Iterator[ChatMessage
     A result that never came is stated.
     """
     calls: dict[int, ChatMessage] = {}
-    results: dict[int | None, ChatMessage] = {}
+    results: dict[int, ChatMessage] = {}
+    waiting: dict[str, list[int]] = {}
     for place in unit:
         event = view[place]
-        if isinstance(event, ActionEvent):
+        if isinstance(event, ActionEvent) and event.call is not None:
             calls[place] = event.message
-        else:
-            results[view.caller(place)] = event.message
+            waiting.setdefault(event.call.id, []).append(place)
+        elif isinstance(event, ObservationEvent):
+            results[waiting[event.call_id].pop()] = event.message
     answer = with_distinct_calls(_together(list(calls.values())))
     yield answer
     ids = [block.id for block in answer.blocks if isinstance(block, ToolUseBlock)]

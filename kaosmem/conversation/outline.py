@@ -8,14 +8,11 @@ from functools import cached_property
 from typing import TypeAlias
 
 from kaosmem.compaction.exchanges import Exchanges
-from kaosmem.compaction.outline import MessageSizes, places_in
+from kaosmem.compaction.outline import MessageSizes
+from kaosmem.compaction.protection import Protection, places_in
 from kaosmem.conversation.condensation import SummaryEvent
-from kaosmem.conversation.events import (
-    ActionEvent,
-    ConversationEvent,
-    EventSource,
-)
-from kaosmem.conversation.view import ConversationView
+from kaosmem.conversation.entries import Entries
+from kaosmem.conversation.events import ActionEvent, ConversationEvent, EventSource
 from kaosmem.formats import Format, get_format
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import TokenCounter
@@ -25,38 +22,31 @@ Unit: TypeAlias = tuple[int, ...]
 """The positions of entries that stay together, ascending."""
 
 
-class ViewOutline:
+class ViewOutline(Protection):
     """The units of a view as it is now, the entries that it keeps, and the tokens of each entry.
 
     Attributes:
         events: The entries.
-        units: The positions of each unit, in the order of their first.
         exchanges: The positions of questions and replies.
         counter, format: Of the tokens.
     """
 
     def __init__(
         self,
-        view: ConversationView,
+        view: Entries,
         *,
         counter: TokenCounter | None = None,
         format: str | Format = "openai",
     ) -> None:
         self.events = tuple(view)
-        self.unit_of = [tuple(view.unit(place)) for place in range(len(view))]
-        self.units = list(dict.fromkeys(self.unit_of))
+        places = range(len(self.events))
+        units = dict.fromkeys(tuple(view.unit(place)) for place in places)
+        super().__init__(units, view.reasons, places[-1:])
         exchanges = view.exchanges
         self.exchanges = Exchanges(tuple(exchanges.questions), tuple(exchanges.replies))
         self._counter = get_counter(counter)
         self._format = get_format(format)
-        self._kept = frozenset(view.kept)
-        self._gives_way = frozenset(view.giving_way)
         self._cuts = view.cut_points
-
-    @cached_property
-    def kept(self) -> frozenset[int]:
-        """The positions that no condenser forgets: units with an entry that the view keeps."""
-        return frozenset(places_in(self.unit_of[place] for place in self._kept))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -72,31 +62,6 @@ class ViewOutline:
     def tokens_of(self, unit: Unit) -> int:
         """Return a unit's tokens."""
         return sum(self.sizes[place] for place in unit)
-
-    @cached_property
-    def giving_way(self) -> list[Unit]:
-        """The kept units that may go where a limit is too small, in the order in which they go.
-
-        The newest entry is in none. The first user message goes with its answer, then so does the
-        newest that is answered, then
-        users' messages without an answer go, the oldest first. The newest stays.
-        """
-        first: list[int] = []
-        last_answered: list[int] = []
-        others: list[Unit] = []
-        newest = len(self.events) - 1
-        for unit in self.units:
-            reasons = self._kept.intersection(unit)
-            if not reasons or not reasons <= self._gives_way or unit[-1] == newest:
-                continue
-            if not reasons.isdisjoint(self.exchanges.first):
-                first += unit
-            elif not reasons.isdisjoint(self.exchanges.last_answered):
-                last_answered += unit
-            else:
-                others.append(unit)
-        pairs = [tuple(pair) for pair in (first, last_answered) if pair]
-        return [*pairs, *others]
 
     @cached_property
     def steps(self) -> list[Unit]:
@@ -144,9 +109,8 @@ class ViewOutline:
 
     @cached_property
     def _forgettable(self) -> list[Unit]:
-        """The units that may go, without that of the newest entry."""
-        newest = len(self.events) - 1
-        return [unit for unit in self.units if unit[-1] != newest and unit[0] not in self.kept]
+        """The units that may go."""
+        return [unit for unit in self.units if unit[0] not in self.protected]
 
     def _is_users(self, unit: Unit) -> bool:
         return any(_is_of_user(self.events[place]) for place in unit)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from kaosmem.arguments import check_count
-from kaosmem.compaction.outline import places_in
+from kaosmem.compaction.protection import places_in
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers import Condenser
 from kaosmem.conversation.events import UNLOGGED
@@ -147,7 +147,7 @@ class RollingCondenser(Condenser):
         for units, goal in (
             (outline.steps, half),
             (outline.users, half),
-            (outline.giving_way, within),
+            ([unit for _, unit in outline.giving_way()], within),
         ):
             if left.fits(within) and self._is_enough(whole, left, limits, replaced):
                 break
@@ -230,8 +230,7 @@ class RollingCondenser(Condenser):
         return freed * _LEAST_PROGRESS >= whole.tokens * (1 + replaced)
 
     def _check_protected(self, outline: ViewOutline, most: float) -> None:
-        kept = outline.kept.difference(places_in(outline.giving_way))
-        needed = sum(outline.sizes[place] for place in kept)
+        needed = sum(outline.sizes[place] for place in outline.kept_within(outline.sizes, 0))
         if needed > most:
             raise NoCondensationError(
                 f"the protected entries take {needed} of {most} tokens; raise the "

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kaosmem.clients import LLMClient
 from kaosmem.compaction import Summarizer
 from kaosmem.compaction.fallback import fallback_reason
-from kaosmem.compaction.outline import places_in
+from kaosmem.compaction.protection import places_in
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.outline import ViewOutline
 from kaosmem.conversation.rolling import RollingCondenser

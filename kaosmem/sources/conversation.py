@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from kaosmem.arguments import check_instance
 from kaosmem.compaction.fallback import failed_model
+from kaosmem.compaction.protection import GIVING_WAY
 from kaosmem.conversation import (
     Condensation,
     Condenser,
@@ -16,7 +17,7 @@ from kaosmem.conversation import (
     EventLog,
     SummaryEvent,
 )
-from kaosmem.conversation.fold import Fold
+from kaosmem.conversation.entries import Entries
 from kaosmem.conversation.outline import is_question
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import MetadataFilter
@@ -81,14 +82,14 @@ class ConversationSource(StoreSource):
         )
         self._counter = get_counter(counter)
         self._shown: dict[int, tuple[ConversationEvent, Item]] = {}
-        self._uncondensed = Fold()  # of all events but condensations
+        self._uncondensed = Entries()  # of all events but condensations
         self._read = 0  # events of the log that it has
 
     def named(self, name: str) -> ConversationSource:
         """Return the source under another name, over the same log."""
         other = super().named(name)
         other._shown = {}
-        other._uncondensed = Fold()
+        other._uncondensed = Entries()
         other._read = 0
         return other
 
@@ -134,22 +135,21 @@ class ConversationSource(StoreSource):
 
     @staticmethod
     def _required(view: ConversationView, item: Callable[[int], Item], room: int) -> list[int]:
-        """Return the positions of the newest entry and of the entries that must be shown.
+        """Return the positions of the entries that must be shown.
 
         Args:
             item: Returns the item of a position.
             room: Tokens for the entries that give way.
         """
-        gives_way = view.giving_way
-        first = len(gives_way)
-        while first:
-            room -= item(gives_way[first - 1]).tokens
+        reasons = view.reasons
+        gives_way = [place for place in reasons if reasons[place] in GIVING_WAY]
+        required = [place for place in reasons if reasons[place] not in GIVING_WAY]
+        for place in reversed(gives_way):
+            room -= item(place).tokens
             if room < 0:
                 break
-            first -= 1
-        without_room = gives_way[:first]
-        required = [place for place in view.kept if place not in without_room]
-        return [*required, len(view) - 1] if view else []
+            required.append(place)
+        return required
 
     async def get(self, item_id: str) -> Item | None:
         """Return any event of the log in full, or a summary; None for events that no model sees."""
@@ -197,7 +197,7 @@ class ConversationSource(StoreSource):
         positions: dict[int, int] = {}
         after = self._taken(view)
         for place in sorted(set(places), reverse=True):
-            position = self._uncondensed.places.get(view[place].id)
+            position = self._uncondensed.place_of(view[place].id)
             # Where a summary is put in without a gap, the entries before it make room.
             after = after - 1 if position is None else min(position, after - 1)
             positions[place] = after
@@ -205,8 +205,8 @@ class ConversationSource(StoreSource):
 
     def _taken(self, view: ConversationView) -> int:
         """Return how many entries there are up to the newest of a view, without condensations."""
-        newest = self._uncondensed.places.get(view[-1].id) if view else None
-        return len(self._uncondensed.entries) if newest is None else newest + 1
+        newest = self._uncondensed.place_of(view[-1].id) if view else None
+        return len(self._uncondensed) if newest is None else newest + 1
 
     def _shown_item(
         self, event: ConversationEvent, known: Mapping[int, tuple[ConversationEvent, Item]]

@@ -55,8 +55,8 @@ async def shown_of(condenser: Condenser, log: EventLog) -> ConversationView:
 def protected(view: ConversationView) -> set[int]:
     """Return the ids of the entries that stay whatever the limits of a condenser are."""
     outline = ViewOutline(view)
-    gives_way = {place for unit in outline.giving_way for place in unit}
-    return {view[place].id for place in outline.kept - gives_way}
+    gives_way = {place for _, unit in outline.giving_way() for place in unit}
+    return {view[place].id for place in outline.protected.keys() - gives_way}
 
 
 @settings(max_examples=settings().max_examples * 2 // 5)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kaosmem.compaction.outline import Outline
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
@@ -136,26 +135,22 @@ class PlainView:
             self.entries.insert(place, replace(summary, **given))
 
 
-def kept_of(events: Sequence[ConversationEvent], waiting: Collection[int]) -> set[int]:
+def kept_of(plain: PlainView) -> set[int]:
     """Return the positions of what no condenser forgets, by a look at all events."""
-    units = Outline((e.message for e in events), links=(e.link for e in events)).units
+    events = plain.shown()
+    waiting = plain.waiting()
     kept = {place for place, event in enumerate(events) if event.pinned or is_system(event)}
     asked = [place for place, event in enumerate(events) if is_asked(event)]
     spoken = [place for place, event in enumerate(events) if is_spoken(event)]
     unanswered = [place for place in asked if not spoken or place > spoken[-1]]
-    kept |= {*asked[:1], *asked[-1:], *unanswered, *waiting}
-    if unanswered and spoken:
-        earlier = [place for place in asked if place < spoken[-1]]
-        kept.add(spoken[-1])
-        if earlier:  # the first question since a reply before the newest of them
-            replied = [place for place in spoken if place < earlier[-1]]
-            kept.add(min(place for place in earlier if not replied or place > replied[-1]))
+    kept |= {*asked[:1], *asked[-1:], *unanswered, *waiting, *range(len(events))[-1:]}
     answers = [place for place in spoken if asked and place > asked[0]]
     following = [place for place in asked if answers and place > answers[0]]
     kept.update([place for place in answers if not following or place < following[0]][-1:])
     for name in LISTS:
         kept.update([place for place, event in enumerate(events) if name in names_of(event)][-1:])
-    return {place for unit in units if kept.intersection(unit) for place in unit}
+    groups = plain.groups()
+    return {place for each in kept for place in groups.group_of(each)}
 
 
 def is_system(event: ConversationEvent) -> bool:
@@ -223,11 +218,7 @@ class ViewMachine(RuleBasedStateMachine):
         assert list(self.view) == list(again) == self.plain.shown()
         assert self.view.cut_points == cut_points([event.link for event in self.plain.shown()])
         assert [self.view[place] for place in range(len(self.view))] == self.view[:]
-        assert (
-            ViewOutline(self.view).kept
-            == self.view.protected
-            == kept_of(self.plain.shown(), self.plain.waiting())
-        )
+        assert {*ViewOutline(self.view).protected} == kept_of(self.plain)
 
     @invariant()
     def parts_are_whole(self) -> None:

@@ -21,6 +21,7 @@ from kaosmem import (
     get_counter,
 )
 from kaosmem.compaction import Summarizer, ToolResultCompaction
+from kaosmem.compaction.protection import GIVING_WAY
 from kaosmem.conversation import (
     Condensation,
     Condenser,
@@ -121,13 +122,13 @@ def proposed_slowly(
     outline = ViewOutline(view)
     sizes = [count_content(event.message.content, get_counter()) for event in view]
     newest = next((unit for unit in outline.units if unit[-1] == len(sizes) - 1), ())
-    gives_way = view.giving_way
+    gives_way = [place for place, reason in view.reasons.items() if reason in GIVING_WAY]
     without_room = [
         place
         for rank, place in enumerate(gives_way)
         if sum(sizes[each] for each in gives_way[rank:]) > cap // 2
     ]
-    kept = set(view.kept).difference(without_room)
+    kept = set(view.reasons).difference(without_room)
     must = {place for unit in outline.units if kept.intersection(unit) for place in unit}
     must.update(newest)
     rows: list[tuple[object, ...]] = []

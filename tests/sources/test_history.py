@@ -139,7 +139,7 @@ def test_the_newest_unit_and_question_are_in_and_units_are_whole(messages, budge
     assert shown.issuperset(
         {*range(min(tail, default=len(messages)), len(messages))} - outline.orphans
     )
-    assert shown.issuperset(outline.questions[-1:])
+    assert shown.issuperset(outline.exchanges.questions[-1:])
     newest = max(
         (unit[-1] for unit in outline.units if unit[0] not in outline.orphans), default=None
     )

@@ -1,0 +1,136 @@
+"""The units of a history that stay, whatever else is left out of it, and those that give way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+
+from kaosmem.compaction.exchanges import Exchanges
+
+SYSTEM_MESSAGES = "system messages"
+PINNED = "pinned messages"
+NEWEST_QUESTION = "the newest user message"
+AWAITED = "calls without a result"
+NEWEST_MESSAGES = "the newest messages"
+UNANSWERED = "user messages without an answer"
+FIRST_EXCHANGE = "the first user message and its answer"
+
+GIVING_WAY = (UNANSWERED, FIRST_EXCHANGE)
+"""Reasons for which a message is kept only if a limit has room. The last gives way first."""
+
+
+def places_in(units: Iterable[Iterable[int]]) -> list[int]:
+    """Return the positions of units, ascending."""
+    return sorted(chain.from_iterable(units))
+
+
+def reasons_to_stay(exchanges: Exchanges, others: Mapping[str, Iterable[int]]) -> dict[int, str]:
+    """Return the positions of messages that stay, ascending, each with the reason.
+
+    Args:
+        others: Positions by further reasons. Of two reasons, a later one counts.
+    """
+    places: dict[str, Iterable[int]] = {
+        FIRST_EXCHANGE: exchanges.first,
+        UNANSWERED: exchanges.unanswered,
+        NEWEST_MESSAGES: (),
+        NEWEST_QUESTION: exchanges.questions[-1:],
+    }
+    reasons: dict[int, str] = {}
+    for reason, found in {**places, **others}.items():
+        reasons |= dict.fromkeys(found, reason)
+    return dict(sorted(reasons.items()))
+
+
+class Protection:
+    """The units of a history, and the positions in it that stay.
+
+    Attributes:
+        units: The positions of each unit, ascending, in the order of their first.
+        unit_of: The unit of each position.
+        newest_unit: The unit of the newest message.
+        reasons: Positions that stay, without the rest of their units, each with the reason.
+
+    Args:
+        newest: The position of the newest message; empty if there is none.
+    """
+
+    def __init__(
+        self, units: Iterable[tuple[int, ...]], reasons: Mapping[int, str], newest: Iterable[int]
+    ) -> None:
+        self.units = tuple(units)
+        self.unit_of: dict[int, tuple[int, ...]] = {}
+        for unit in self.units:
+            self.unit_of |= dict.fromkeys(unit, unit)
+        self.reasons = reasons
+        self.newest_unit = tuple(places_in(self.unit_of[place] for place in newest))
+
+    @cached_property
+    def protected(self) -> Mapping[int, str]:
+        """The positions that may not be left out, in whole units, each with the reason.
+
+        They are system and pinned messages, the first user message with its answer, the newest user
+        message, earlier ones that are not answered yet, and the newest unit. Calls without a result
+        are protected until another message than a result follows; after that they are abandoned.
+        Where a limit has no room, the messages of `GIVING_WAY` may go.
+        """
+        protected = dict(self.reasons)
+        for place, reason in self.reasons.items():
+            for other in self.unit_of[place]:
+                protected.setdefault(other, reason)
+        return dict(sorted(protected.items()))
+
+    def giving_way(
+        self, gives_way: Sequence[str] = GIVING_WAY
+    ) -> list[tuple[str, tuple[int, ...]]]:
+        """Return the protected positions that may go where a limit has no room, with the reason.
+
+        They come in the order in which they go, in groups of one or more units that go together:
+        the first exchange, then messages without an answer, the oldest first.
+
+        Args:
+            gives_way: Reasons that give way, the first of them last. The newest unit never does.
+        """
+        yielding: dict[str, list[tuple[int, ...]]] = {reason: [] for reason in reversed(gives_way)}
+        for unit in self.units:
+            reasons = {self.protected[place] for place in unit if place in self.protected}
+            if reasons and unit != self.newest_unit and reasons.issubset(gives_way):
+                yielding[min(reasons, key=gives_way.index)].append(unit)
+        groups = []
+        for reason, units in yielding.items():
+            if reason == FIRST_EXCHANGE and units:
+                units = [tuple(places_in(units))]
+            elif reason == SYSTEM_MESSAGES:
+                units.reverse()
+            groups += [(reason, unit) for unit in units]
+        return groups
+
+    def kept_within(
+        self, weights: Sequence[int], room: int, *, gives_way: Sequence[str] = GIVING_WAY
+    ) -> dict[int, str]:
+        """Return the protected positions. Those that give way are in only if they have room.
+
+        Users' messages without an answer get at most half of the room, and so does the first
+        exchange. Once a message has no room, the less important ones give way too.
+
+        Args:
+            weights: The weight of each position.
+            room: The most that all may weigh. Positions that never give way may weigh more.
+            gives_way: As in `giving_way`.
+        """
+        groups = self.giving_way(gives_way)
+        kept = dict(self.protected)
+        for _, group in groups:
+            for place in group:
+                del kept[place]
+        left = room - sum(weights[place] for place in kept)
+        shares = dict.fromkeys(gives_way, room) | dict.fromkeys(GIVING_WAY, room // 2)
+        for reason, group in reversed(groups):
+            weight = sum(weights[place] for place in group)
+            left -= weight
+            shares[reason] -= weight
+            if min(left, shares[reason]) < 0:
+                break
+            kept |= dict.fromkeys(group, reason)
+        return dict(sorted(kept.items()))
