@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -15,46 +15,14 @@ import typer
 import kaosmem
 from kaosmem.arguments import check_share, check_text
 from kaosmem.assembly import check_budget
-from kaosmem.cli.corpora import ingest
-from kaosmem.cli.report import (
-    context_json,
-    ingest_summary,
-    item_json,
-    print_context,
-    print_item,
-    print_session,
-    print_stats,
-    session_json,
-    stats_json,
-    why_json,
-)
-from kaosmem.cli.sessions import (
-    Listed,
-    answered,
-    check_stored,
-    erased,
-    listed_sessions,
-    opened,
-    opened_or_new,
-    print_receipt,
-    print_repair,
-    print_sessions,
-    repair_json,
-    sessions_json,
-    split_url,
-    verified,
-)
-from kaosmem.cli.terminal import Phases, write, write_json
-from kaosmem.display import visible
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import FORMATS
 from kaosmem.names import shown
 from kaosmem.retrieval.rankers import RANKERS
-from kaosmem.session import RepairReport
 from kaosmem.session.memory import SessionMemory
-from kaosmem.session.saving.repair import repair_session
 from kaosmem.types.items import Item
 
+# A command imports the modules that it needs itself, so that `kaosmem --help` is quick.
 if TYPE_CHECKING:
     from kaosmem.evaluation.report import Report
 
@@ -89,6 +57,27 @@ TurnNumber = Annotated[
     int,
     typer.Option(metavar="N", help="The turn, from 1. Negative numbers count from the end."),
 ]
+Format = Annotated[FormatName, typer.Option(help="The format of contexts.")]
+Include = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATTERN",
+        help="Read only files like this, such as '*.md' or docs/. Repeatable.",
+        show_default=False,
+    ),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATTERN",
+        help="Leave out files and folders like this. Repeatable.",
+        show_default=False,
+    ),
+]
+Gitignore = Annotated[bool, typer.Option(help="Leave out what .gitignore files name.")]
+AllSkipped = Annotated[
+    bool, typer.Option("--skipped", help="List every skipped file with its reason.")
+]
 Budgets = Annotated[
     str, typer.Option("--budgets", "-b", metavar="TOKENS,...", help="The budgets to measure.")
 ]
@@ -100,8 +89,6 @@ Plot = Annotated[
         show_default=False,
     ),
 ]
-
-app.command(short_help="Read files into a corpus that sessions share.")(ingest)
 
 
 def _version(wanted: bool) -> None:
@@ -150,7 +137,7 @@ def assemble(
         ),
     ] = None,
     namespace: Namespace = "default",
-    format: Annotated[FormatName, typer.Option(help="The format of contexts.")] = _TEXT,
+    format: Format = _TEXT,
     counter: Counter = "o200k_base",
     ranker: Annotated[
         RankerName,
@@ -162,29 +149,13 @@ def assemble(
             metavar="SHARE", help="Show no passage if the confidence is lower than this, 0 to 1."
         ),
     ] = 0.0,
-    include: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="Read only files like this, such as '*.md' or docs/. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="Leave out files and folders like this. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    gitignore: Annotated[bool, typer.Option(help="Leave out what .gitignore files name.")] = True,
+    include: Include = None,
+    exclude: Exclude = None,
+    gitignore: Gitignore = True,
     full: Annotated[
         bool, typer.Option("--full", help="Print whole passages on a terminal.")
     ] = False,
-    all_skipped: Annotated[
-        bool, typer.Option("--skipped", help="List every skipped file with its reason.")
-    ] = False,
+    all_skipped: AllSkipped = False,
     as_json: AsJson = False,
 ) -> None:
     """Read files and print the context for a question within a budget.
@@ -204,28 +175,68 @@ def assemble(
     tokens = check_budget(_whole_number(budget))
     check_text(query, "query")
     check_share(min_confidence, "min_confidence")
-    opening = opened_or_new(path, session, namespace, counter, RANKERS[ranker]())
-    reading = partial(
-        SessionMemory.ingest, include=include or (), exclude=exclude or (), gitignore=gitignore
+    from kaosmem.cli.report import context_json, print_context, print_notes
+    from kaosmem.cli.sessions import answered
+    from kaosmem.cli.terminal import write_json
+
+    reading = {"include": include or (), "exclude": exclude or (), "gitignore": gitignore}
+    asking = {"budget": tokens, "format": format.value, "min_confidence": min_confidence}
+    memory, report, context = _run(
+        answered(
+            query,
+            path=path,
+            url=session,
+            namespace=namespace,
+            counter=counter,
+            ranker=RANKERS[ranker](),
+            reading=reading,
+            asking=asking,
+        )
     )
-    asking = partial(
-        SessionMemory.assemble_context,
-        query=query,
-        budget=tokens,
-        format=format.value,
-        min_confidence=min_confidence,
-    )
-    is_saved = session is not None
-    memory, report, context = _run(answered(opening, path, reading, asking, is_saved=is_saved))
-    notes = [f"note: {notice}" for notice in memory.notices]
-    if report is not None:
-        notes += ingest_summary(report, all_skipped=all_skipped)
-    for line in notes:
-        typer.echo(visible(line), err=True)
+    print_notes(memory, report, all_skipped=all_skipped)
     if as_json:
         write_json(context_json(context))
     else:
         print_context(context, full=full)
+
+
+@app.command(short_help="Read files into a corpus that sessions share.")
+def ingest(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A file or folder, or its URL.")],
+    corpus: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="The corpus: a folder, s3://bucket/prefix or postgresql://host/database.",
+        ),
+    ],
+    tenant: Annotated[str, typer.Option(help="The tenant whose passages they are.")] = "default",
+    workers: Annotated[
+        int | None,
+        typer.Option(min=0, help="The number of processes.", show_default="one a processor"),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Ray cluster that reads.", show_default=False),
+    ] = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    gitignore: Gitignore = True,
+    all_skipped: AllSkipped = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read new and changed files of PATH into a corpus, and remove the sources whose files are gone.
+
+    It may be stopped at any time: another run goes on where this one was. The settings of S3 come
+    from the environment.
+    """
+    from kaosmem.cli.corpora import ingested, print_ingested
+    from kaosmem.ingest.listing import Choice
+    from kaosmem.ingest.patterns import Patterns
+
+    choice = Choice(Patterns(include or ()), Patterns(exclude or ()), gitignore)
+    report = _run(ingested(path, corpus, tenant, choice=choice, workers=workers, ray=ray))
+    print_ingested(report, all_skipped=all_skipped, as_json=as_json)
 
 
 @app.command("list", short_help="List the sessions of a place.")
@@ -245,17 +256,14 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the sessions of a folder or URL: items, tokens, archived items, bytes and the time of the last save."""
+    from kaosmem.cli.sessions import listed_sessions, print_sessions
+    from kaosmem.cli.terminal import write_json
 
-    async def listed() -> tuple[list[Listed], int]:
-        with Phases() as phases:
-            phases.begin("opening sessions")
-            return await listed_sessions(root, namespace, limit=limit, progress=phases.show)
-
-    sessions, total = _run(listed())
+    listed = _run(listed_sessions(root, namespace, limit=limit))
     if as_json:
-        write_json(sessions_json(root, sessions, total))
+        write_json(listed)
     else:
-        print_sessions(root, namespace, sessions, total)
+        print_sessions(listed, namespace)
 
 
 @app.command(short_help="Print a session's sections, or one item.")
@@ -279,6 +287,9 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Print a session's sections with their newest items, or one item in full."""
+    from kaosmem.cli.report import item_json, print_item, print_session, session_json
+    from kaosmem.cli.terminal import write_json
+
     memory, found = _run(_stored(url, namespace, item))
     if found is not None:
         if as_json:
@@ -301,6 +312,9 @@ def show(
 @app.command(short_help="Print a session's sizes by section.")
 def stats(url: SessionUrl, namespace: Namespace = "default", as_json: AsJson = False) -> None:
     """Print items, tokens, archived items and the share of the budget for each section of a session."""
+    from kaosmem.cli.report import print_stats, stats_json
+    from kaosmem.cli.terminal import write_json
+
     memory, _ = _run(_stored(url, namespace))
     if as_json:
         write_json(stats_json(memory))
@@ -327,6 +341,9 @@ def why(
 
     The session needs stored turns: open it with `trace=True`.
     """
+    from kaosmem.cli.report import why_json
+    from kaosmem.cli.terminal import write, write_json
+
     memory, _ = _run(_stored(url, namespace))
     found = memory.why(words, turn=turn)
     if as_json:
@@ -405,11 +422,7 @@ def budget(
             limit=limit,
         )
     )
-    if as_json:
-        write_json(report.to_dict())
-    else:
-        print_budgets(report)
-    _draw(report, plot)
+    _print_report(report, print_budgets, as_json=as_json, plot=plot)
 
 
 @app.command(short_help="Show a session's turns as a page.")
@@ -467,15 +480,10 @@ def repair(
 
     Prints the rescued items and the missing parts. For a sound session, nothing is written.
     """
-    root, session_id = split_url(url)
+    from kaosmem.cli.sessions import print_repair, repair_json, repaired
+    from kaosmem.cli.terminal import write_json
 
-    async def repaired() -> RepairReport:
-        with Phases() as phases:
-            phases.begin("reading intact records")
-            await check_stored(root, session_id, namespace)
-            return await repair_session(root, session_id, into, namespace)
-
-    report = _run(repaired())
+    report = _run(repaired(url, into, namespace))
     if as_json:
         write_json(repair_json(report))
     else:
@@ -501,6 +509,9 @@ def forget(
 
     Prints a receipt: the erased items, the windows that showed them, and the deleted files.
     """
+    from kaosmem.cli.sessions import erased, print_receipt
+    from kaosmem.cli.terminal import write_json
+
     found = _run(erased(url, namespace, items))
     if receipt is not None:
         receipt.write_text(
@@ -524,6 +535,9 @@ def verify(
 
     If one is, exit with code 1.
     """
+    from kaosmem.cli.sessions import verified
+    from kaosmem.cli.terminal import write
+
     reasons = _run(verified(url, namespace, receipt))
     for reason in reasons:
         write(f"not erased: {reason}\n")
@@ -630,7 +644,7 @@ def bench(
         ),
     ] = None,
     plot: Plot = None,
-    format: Annotated[FormatName, typer.Option(help="The format of contexts.")] = _TEXT,
+    format: Format = _TEXT,
     counter: Counter = "o200k_base",
     as_json: AsJson = False,
 ) -> None:
@@ -662,17 +676,17 @@ def bench(
             keys=keys,
         )
     )
-    if as_json:
-        write_json(report.to_dict())
-    else:
-        print_report(report, by_category=by_category)
-    _draw(report, plot)
+    printed = partial(print_report, by_category=by_category)
+    _print_report(report, printed, as_json=as_json, plot=plot)
 
 
 async def _stored(
     url: str, namespace: str, item_id: str | None = None
 ) -> tuple[SessionMemory, Item | None]:
     """Return a stored session, read and closed again, and one item of it where that is asked for."""
+    from kaosmem.cli.sessions import opened
+    from kaosmem.cli.terminal import Phases
+
     with Phases() as phases:
         phases.begin("opening the session")
         async with opened(url, namespace) as memory:
@@ -700,9 +714,17 @@ def _check_plot(plot: Path | None) -> None:
         )
 
 
-def _draw(report: Report, plot: Path | None) -> None:
+def _print_report(
+    report: Report, printed: Callable[[Report], None], *, as_json: bool, plot: Path | None
+) -> None:
+    """Print a report, as JSON or by a function, and draw it to a file."""
+    from kaosmem.cli.terminal import write_json
     from kaosmem.evaluation.report import save_plot
 
+    if as_json:
+        write_json(report.to_dict())
+    else:
+        printed(report)
     if plot is not None:
         save_plot(report, plot)
         typer.echo(f"plot: {plot}", err=True)

@@ -13,6 +13,7 @@ from kaosmem.assembly.explanation import best_first, explanation
 from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import Why
 from kaosmem.cli.terminal import screen_columns, screen_lines, write, write_table
+from kaosmem.display import visible
 from kaosmem.errors import CorruptionError
 from kaosmem.ingest.passages import IngestReport
 from kaosmem.sections.section import Section
@@ -48,6 +49,15 @@ def ingest_summary(report: IngestReport, *, all_skipped: bool = False) -> Iterat
         yield from (f"skipped {skipped.source}: {skipped.why}" for skipped in report.skipped)
     else:
         yield from report.reason_lines()
+
+
+def print_notes(memory: SessionMemory, report: IngestReport | None, *, all_skipped: bool) -> None:
+    """Print the notices of a session and the counts of the files that it read, to stderr."""
+    lines = [f"note: {notice}" for notice in memory.notices]
+    if report is not None:
+        lines += ingest_summary(report, all_skipped=all_skipped)
+    for line in lines:
+        sys.stderr.write(f"{visible(line)}\n")
 
 
 def print_context(context: Context, *, full: bool = False) -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kaosmem.assembly.context import Context
-from kaosmem.cli.report import damage_json, number_or_dash
+from kaosmem.cli.report import damage_json, number_or_dash, stats_json
 from kaosmem.cli.terminal import Phases, write, write_table
 from kaosmem.errors import InvalidArgumentError, InvalidNameError, KaosmemError, NotFoundError
 from kaosmem.ingest.passages import IngestReport
@@ -24,25 +23,12 @@ from kaosmem.sections.spec import DEFAULT_SECTIONS
 from kaosmem.session import ErasureReceipt, RepairReport, list_namespaces, stored_sessions
 from kaosmem.session.directory import list_sessions
 from kaosmem.session.memory import SessionMemory
+from kaosmem.session.saving.repair import repair_session
 
 _COLUMNS = "namespace", "session", "items", "tokens", "archived", "bytes", "last saved"
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A session in a list; without figures if it can't be read, which the note then says."""
-
-    namespace: str
-    stored: StoredSession
-    items: int | None = None
-    tokens: int | None = None
-    archived: int | None = None
-    note: str = ""
-
-
-async def listed_sessions(
-    root: str, namespace: str | None, *, limit: int, progress: Callable[[str, int, int], None]
-) -> tuple[list[Listed], int]:
+async def listed_sessions(root: str, namespace: str | None, *, limit: int) -> dict[str, Any]:
     """Return the sessions that were saved last, with their figures, and the number of all.
 
     Args:
@@ -67,73 +53,52 @@ async def listed_sessions(
     earliest = datetime.min.replace(tzinfo=UTC)
     found.sort(key=lambda each: each[1].saved or earliest, reverse=True)
     listed = []
-    for done, (name, session) in enumerate(found[:limit], 1):
-        listed.append(await _listed(root, name, session))
-        progress(session.session_id, done, min(limit, len(found)))
-    return listed, len(found)
+    with Phases() as phases:
+        phases.begin("opening sessions")
+        for done, (name, session) in enumerate(found[:limit], 1):
+            listed.append(await _listed(root, name, session))
+            phases.show(session.session_id, done, min(limit, len(found)))
+    return {"root": root, "total": len(found), "sessions": listed}
 
 
-async def _listed(root: str, namespace: str, session: StoredSession) -> Listed:
+async def _listed(root: str, namespace: str, session: StoredSession) -> dict[str, Any]:
+    """Return a session with its figures; without them if it can't be read, as its note says."""
     url = f"{root.rstrip('/')}/{session.session_id}"
+    figures: dict[str, Any] = dict.fromkeys(("items", "tokens", "archived"))
     try:
         async with opened(url, namespace) as memory:
-            sections = [memory[spec.name] for spec in memory.sections]
-            return Listed(
-                namespace,
-                session,
-                items=sum(map(len, sections)),
-                tokens=memory.admin.used,
-                archived=sum(len(section.archive) for section in sections),
-                note="; ".join(memory.notices),
-            )
+            figures = {name: stats_json(memory)[name] for name in figures}
+            note = "; ".join(memory.notices)
     except KaosmemError as error:
-        return Listed(namespace, session, note=str(error))
+        note = str(error)
+    return {
+        "namespace": namespace,
+        "session": session.session_id,
+        **figures,
+        "bytes": session.size_bytes,
+        "last_saved": session.saved.isoformat() if session.saved else None,
+        "note": note,
+    }
 
 
-def print_sessions(root: str, namespace: str | None, listed: list[Listed], total: int) -> None:
+def print_sessions(listed: dict[str, Any], namespace: str | None) -> None:
     """Print sessions, a line each, then their notes."""
     where = "all namespaces" if namespace is None else f"namespace {namespace}"
-    title = f"{total:,} session{'s' * (total != 1)} in {root}, {where}"
-    rows = [
-        (
-            each.namespace,
-            each.stored.session_id,
-            *map(number_or_dash, (each.items, each.tokens, each.archived, each.stored.size_bytes)),
-            _second(each.stored.saved),
-        )
-        for each in listed
-    ]
+    total = listed["total"]
+    sessions = listed["sessions"]
+    rows = []
+    for each in sessions:
+        numbers = [number_or_dash(each[name]) for name in ("items", "tokens", "archived", "bytes")]
+        saved = each["last_saved"]
+        second = f"{datetime.fromisoformat(saved):%Y-%m-%d %H:%M:%S}Z" if saved else "-"
+        rows.append((each["namespace"], each["session"], *numbers, second))
+    title = f"{total:,} session{'s' * (total != 1)} in {listed['root']}, {where}"
     write_table(title, _COLUMNS, rows)
-    for each in listed:
-        if each.note:
-            write(f"note: {each.stored.session_id}: {each.note}\n")
-    if total > len(listed):
-        write(f"… and {total - len(listed):,} saved before; --limit shows more\n")
-
-
-def _second(time: datetime | None) -> str:
-    return "-" if time is None else f"{time:%Y-%m-%d %H:%M:%S}Z"
-
-
-def sessions_json(root: str, listed: list[Listed], total: int) -> dict[str, Any]:
-    """Return sessions as JSON values."""
-    return {
-        "root": root,
-        "total": total,
-        "sessions": [
-            {
-                "namespace": each.namespace,
-                "session": each.stored.session_id,
-                "items": each.items,
-                "tokens": each.tokens,
-                "archived": each.archived,
-                "bytes": each.stored.size_bytes,
-                "last_saved": each.stored.saved.isoformat() if each.stored.saved else None,
-                "note": each.note,
-            }
-            for each in listed
-        ],
-    }
+    for each in sessions:
+        if each["note"]:
+            write(f"note: {each['session']}: {each['note']}\n")
+    if total > len(sessions):
+        write(f"… and {total - len(sessions):,} saved before; --limit shows more\n")
 
 
 @asynccontextmanager
@@ -164,56 +129,52 @@ async def opened_corpus(
         yield memory
 
 
-def opened_or_new(
-    path: str | None, url: str | None, namespace: str, counter: str, ranker: Ranker
-) -> AbstractAsyncContextManager[SessionMemory]:
-    """Open a session for reading, or for writing if a path of files is given."""
-    if path is None:
-        return opened(url or "", namespace, counter, ranker)
-    return opened_corpus(url, namespace, counter, ranker)
-
-
 async def answered(
-    opening: AbstractAsyncContextManager[SessionMemory],
-    path: str | None,
-    reading: Callable[..., Awaitable[IngestReport]],
-    asking: Callable[[SessionMemory], Awaitable[Context]],
+    query: str,
     *,
-    is_saved: bool,
+    path: str | None,
+    url: str | None,
+    namespace: str,
+    counter: str,
+    ranker: Ranker,
+    reading: Mapping[str, Any],
+    asking: Mapping[str, Any],
 ) -> tuple[SessionMemory, IngestReport | None, Context]:
     """Read files into a session if a path is given, ask it, and show the progress.
 
     Args:
-        reading: Reads a path into a session.
-        is_saved: Save the session between both.
+        path: None asks the stored session, and changes nothing.
+        url: The session that keeps the files; None is one that is gone afterwards.
+        reading, asking: Arguments of `ingest` and `assemble_context`.
     """
     report = None
     with Phases() as phases:
         phases.begin("opening the session")
-        async with opening as memory:
+        opening = opened if path is None else opened_corpus
+        async with opening(url, namespace, counter, ranker) as memory:
             if path is not None:
                 phases.begin("reading files")
-                report = await reading(memory, path, progress=phases.show)
-                if is_saved:
+                report = await memory.ingest(path, progress=phases.show, **reading)
+                if url is not None:
                     phases.begin("saving")
                     await memory.save()
             phases.begin("indexing items")
             await memory.admin.prepare(progress=partial(phases.show, ""))
             phases.begin("ranking and packing")
-            context = await asking(memory)
+            context = await memory.assemble_context(query, **asking)
             phases.begin("closing")
     return memory, report, context
 
 
 @asynccontextmanager
 async def opened(
-    url: str, namespace: str, counter: str | None = None, ranker: Ranker | None = None
+    url: str | None, namespace: str, counter: str | None = None, ranker: Ranker | None = None
 ) -> AsyncIterator[SessionMemory]:
     """Open a stored session for reading, with its own sections.
 
     Raises NotFoundError where there is none.
     """
-    root, session_id = split_url(url)
+    root, session_id = split_url(url or "")
     await check_stored(root, session_id, namespace)
     async with SessionMemory.open(
         root,
@@ -263,6 +224,15 @@ async def erased(url: str, namespace: str, item_ids: list[str]) -> ErasureReceip
     await check_stored(root, session_id, namespace)
     async with SessionMemory.open(root, session_id, namespace=namespace, sections=None) as memory:
         return await memory.forget(*item_ids)
+
+
+async def repaired(url: str, into: str | None, namespace: str) -> RepairReport:
+    """Copy the intact items of a session into a new one. Raises as `repair_session`."""
+    root, session_id = split_url(url)
+    with Phases() as phases:
+        phases.begin("reading intact records")
+        await check_stored(root, session_id, namespace)
+        return await repair_session(root, session_id, into, namespace)
 
 
 async def verified(url: str, namespace: str, receipt: Path) -> tuple[str, ...]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from kaosmem.arguments import check_text
+from pydantic import TypeAdapter, ValidationError
+
 from kaosmem.errors import InvalidArgumentError, KaosmemError, MissingFileError
-from kaosmem.names import check_item_id, shown, shown_number
-from kaosmem.types import JSONValue
+from kaosmem.names import check_item_id, shown
 
 ITEMS_SUFFIX = ".items.jsonl"
 QUESTIONS_SUFFIX = ".questions.jsonl"
@@ -123,7 +123,19 @@ def _keyed(items: Sequence[EvidenceItem], question: Question) -> tuple[EvidenceI
     return tuple(kept)
 
 
-Entry = TypeVar("Entry", EvidenceItem, Question)
+@dataclass(frozen=True, slots=True)
+class _QuestionLine(Question):
+    """A question as a file has it. With `unanswerable`, its evidence may be empty."""
+
+    evidence_ids: tuple[str, ...] = ()
+    unanswerable: bool = False
+
+
+_OBJECT = TypeAdapter(dict[str, Any])
+_ITEM = TypeAdapter(EvidenceItem)
+_QUESTION = TypeAdapter(_QuestionLine)
+
+Entry = TypeVar("Entry", EvidenceItem, _QuestionLine)
 
 
 def read_items(path: PathLike) -> tuple[EvidenceItem, ...]:
@@ -135,16 +147,7 @@ def read_items(path: PathLike) -> tuple[EvidenceItem, ...]:
         MissingFileError: If there is no such file.
         InvalidArgumentError: If a line is no item. The message names the file and the line.
     """
-
-    def item(fields: Mapping[str, JSONValue]) -> EvidenceItem:
-        session, timestamp, role = (
-            _text(fields, name, optional=True) for name in ("session", "timestamp", "role")
-        )
-        return EvidenceItem(
-            check_item_id(_text(fields, "id")), _text(fields, "text"), session, timestamp, role
-        )
-
-    return tuple(_entries(Path(path), "items", item))
+    return tuple(_entries(Path(path), "items", _ITEM, lambda item: check_item_id(item.id)))
 
 
 def read_questions(path: PathLike, *, items: Iterable[EvidenceItem]) -> tuple[Question, ...]:
@@ -155,25 +158,38 @@ def read_questions(path: PathLike, *, items: Iterable[EvidenceItem]) -> tuple[Qu
     also if no item has one of the ids.
     """
     known = {item.id for item in items}
+    names = [each.name for each in fields(Question)]
+    questions = []
+    for line in _entries(Path(path), "questions", _QUESTION, partial(_check_question, known)):
+        given = {name: getattr(line, name) for name in names}
+        for name in ("evidence_ids", "stale_ids"):
+            given[name] = tuple(dict.fromkeys(given[name]))
+        questions.append(Question(**given))
+    return tuple(questions)
 
-    def question(fields: Mapping[str, JSONValue]) -> Question:
-        question_id = _text(fields, "id")
-        query = _text(fields, "query")
-        category, as_of = (_text(fields, name, optional=True) for name in ("category", "as_of"))
-        if as_of and as_of not in known:
-            raise InvalidArgumentError(
-                f"no item has the id {shown(as_of)} of 'as_of'; add it, or leave 'as_of' out"
-            )
-        may_lack = fields.get("unanswerable") is True
-        evidence = _ids(fields, "evidence_ids", known, optional=may_lack)
-        stale = _ids(fields, "stale_ids", known, optional=True)
-        if both := set(evidence) & set(stale):
-            raise InvalidArgumentError(
-                f"{shown(min(both))} is both evidence and stale; leave it out of one of the two"
-            )
-        return Question(question_id, query, evidence, category, stale, as_of)
 
-    return tuple(_entries(Path(path), "questions", question))
+def _check_question(known: Collection[str], line: _QuestionLine) -> None:
+    moment = (line.as_of,) if line.as_of else ()
+    for name, ids in (
+        ("as_of", moment),
+        ("evidence_ids", line.evidence_ids),
+        ("stale_ids", line.stale_ids),
+    ):
+        unknown = [each for each in ids if each not in known]
+        if unknown:
+            raise InvalidArgumentError(
+                f"no item has the id {shown(unknown[0])} of {name!r}; add the item, or take the id "
+                "out"
+            )
+    if not line.evidence_ids and not line.unanswerable:
+        raise InvalidArgumentError(
+            "'evidence_ids' is empty; give ids of items, or \"unanswerable\": true"
+        )
+    both = {*line.evidence_ids}.intersection(line.stale_ids)
+    if both:
+        raise InvalidArgumentError(
+            f"{shown(min(both))} is both evidence and stale; leave it out of one of the two"
+        )
 
 
 def read_corpora(
@@ -241,21 +257,31 @@ def _questions_beside(items: Path) -> Path:
 
 
 def _entries(
-    path: Path, kind: str, entry: Callable[[Mapping[str, JSONValue]], Entry]
+    path: Path, kind: str, form: TypeAdapter[Entry], check: Callable[[Entry], object]
 ) -> Iterator[Entry]:
-    """Yield the result of `entry` for each line that is not blank.
+    """Yield the entry of each line that is not blank.
 
     Raises InvalidArgumentError that names the line.
     """
     first_lines: dict[str, int] = {}
     for number, line in _lines(path, kind):
         try:
-            made = entry(_parsed(line))
+            given = _OBJECT.validate_json(line)
+            there = {name: value for name, value in given.items() if value is not None}
+            made = form.validate_python(there)
+            check(made)
             if made.id in first_lines:
                 raise InvalidArgumentError(
                     f"the id {shown(made.id)} is that of line {first_lines[made.id]} too; give "
                     "each its own"
                 )
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]
+            where = "".join(f"{shown(str(name))}: " for name in fault["loc"])
+            raise InvalidArgumentError(
+                f"{str(path)!r}, line {number}: {where}{fault['msg']}; write one JSON object a "
+                f"line, in UTF-8, with the fields of {kind}"
+            ) from None
         except KaosmemError as error:
             raise InvalidArgumentError(f"{str(path)!r}, line {number}: {error}") from None
         first_lines[made.id] = number
@@ -278,66 +304,3 @@ def _lines(path: Path, kind: str) -> Iterator[tuple[int, bytes]]:
         raise MissingFileError(
             f"the {kind} at {str(path)!r} can't be read: {error}; give a file"
         ) from None
-
-
-def _parsed(line: bytes) -> Mapping[str, JSONValue]:
-    try:
-        value = json.loads(line.decode())
-    except UnicodeDecodeError as error:
-        raise InvalidArgumentError(
-            f"not UTF-8 at byte {error.start}; save the file as UTF-8"
-        ) from None
-    except json.JSONDecodeError as error:
-        raise InvalidArgumentError(
-            f"not JSON at column {error.colno} ({error.msg.lower()}); write one JSON object a line"
-        ) from None
-    except (RecursionError, ValueError):  # ValueError: an integer of thousands of digits
-        raise InvalidArgumentError(
-            "JSON that is nested too deep to be read; write one flat object a line"
-        ) from None
-    if not isinstance(value, dict):
-        raise InvalidArgumentError(
-            f"a JSON {_JSON_NAMES[type(value)]}; write one JSON object a line"
-        )
-    return value
-
-
-_JSON_NAMES = {
-    list: "array",
-    str: "string",
-    int: "number",
-    float: "number",
-    bool: "boolean",
-    type(None): "null",
-}
-
-
-def _text(fields: Mapping[str, JSONValue], name: str, *, optional: bool = False) -> str:
-    value = fields.get(name)
-    if value is None:
-        if optional:
-            return ""
-        there = ", ".join(shown(field) for field in list(fields)[:5]) or "none"
-        raise InvalidArgumentError(f"no {name!r}; add it to the fields that are there: {there}")
-    if not isinstance(value, str):
-        raise InvalidArgumentError(f"{name!r} is {shown_number(value)}; give a string")
-    return check_text(value, repr(name))
-
-
-def _ids(
-    fields: Mapping[str, JSONValue], name: str, known: Collection[str], *, optional: bool
-) -> tuple[str, ...]:
-    """Return ids of items, each once. If they are not optional, there must be at least one."""
-    ids = fields.get(name)
-    if optional and (ids is None or ids == []):
-        return ()
-    if not isinstance(ids, list) or not ids or not all(isinstance(each, str) for each in ids):
-        raise InvalidArgumentError(
-            f"{name!r} is {shown_number(ids)}; give a list of ids of items, at least one"
-        )
-    unknown = next((each for each in ids if each not in known), None)
-    if unknown is not None:
-        raise InvalidArgumentError(
-            f"no item has the id {shown(unknown)} of {name!r}; add the item, or take the id out"
-        )
-    return tuple(dict.fromkeys(ids))

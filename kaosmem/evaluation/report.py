@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import cycle, product
-from math import ceil, nan
+from math import ceil
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError
 from kaosmem.names import shown
@@ -315,24 +315,12 @@ _MARKERS = "osD^vP"
 _LEAST_MS = 0.001
 
 
-@dataclass(frozen=True, slots=True)
-class _Panel:
-    title: str
-    label: str
-    value: Callable[[Figures], float | None]
-    scale: Literal["share", "log"] = "share"
-
-
 _PANELS = (
-    _Panel("Recall", "share of the evidence in the context", lambda figures: figures.recall),
-    _Panel("Fill", "share of the budget used", lambda figures: figures.fill),
-    _Panel(
-        "Time",
-        "median ms of an assembly",
-        lambda figures: max(_LEAST_MS, figures.median_ms or 0),
-        "log",
-    ),
+    ("Recall", "share of the evidence in the context", "recall"),
+    ("Fill", "share of the budget used", "fill"),
+    ("Time", "median ms of an assembly", "median_ms"),
 )
+"""The title of each panel, the label of its axis, and the attribute of the figures."""
 
 
 def check_plot(path: PathLike) -> Path:
@@ -374,8 +362,10 @@ def draw(report: Report) -> Figure:
 
     figure = Figure(figsize=(12, 4.6), layout="constrained")
     axes = figure.subplots(1, len(_PANELS), width_ratios=(1.5, 1, 1))
-    for panel, panel_axes in zip(_PANELS, axes, strict=True):
-        _draw_panel(panel, panel_axes, report)
+    for (title, label, name), panel in zip(_PANELS, axes, strict=True):
+        panel.set_title(title, loc="left", fontweight="bold")
+        panel.set_ylabel(label)
+        _draw_panel(panel, report, name)
     asked = f"{report.questions:,} questions on {sum(report.corpora.values()):,} items"
     over = f", mean of {len(report.datasets):,} data sets" if len(report.datasets) > 1 else ""
     figure.suptitle(asked + over, fontsize="medium")
@@ -384,28 +374,26 @@ def draw(report: Report) -> Figure:
     return figure
 
 
-def _draw_panel(panel: _Panel, axes: Axes, report: Report) -> None:
+def _draw_panel(axes: Axes, report: Report, name: str) -> None:
+    is_time = name == "median_ms"
     for assembler, colour, marker in zip(
         report.assemblers, cycle(_COLOURS), cycle(_MARKERS), strict=False
     ):
-        drawn = []
-        for budget in report.budgets:
-            value = panel.value(report.figures(assembler, budget))
-            drawn.append(nan if value is None else value)
+        drawn = [getattr(report.figures(assembler, budget), name) for budget in report.budgets]
+        if is_time:
+            drawn = [max(_LEAST_MS, value or 0) for value in drawn]
         axes.plot(
             report.budgets, drawn, label=assembler.replace("$", r"\$"), color=colour, marker=marker
         )
-    axes.set_title(panel.title, loc="left", fontweight="bold")
     axes.set_xlabel("budget, tokens (logarithmic)")
-    axes.set_ylabel(panel.label)
     axes.set_xscale("log", base=2)
     axes.set_xticks(report.budgets, [f"{budget:,}" for budget in report.budgets], minor=False)
     axes.tick_params("x", rotation=45 if len(report.budgets) > 5 else 0)
     axes.minorticks_off()
-    if panel.scale == "share":
-        axes.set_ylim(-0.02, 1.05)
-    else:
+    if is_time:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")
+    else:
+        axes.set_ylim(-0.02, 1.05)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
