@@ -49,13 +49,14 @@ def run(args: list[str] | None = None) -> None:
     """Run the command with `args`, by default the process's. Raises KaosmemError."""
     try:
         from kaosmem.cli.app import app
+
+        app(args)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("typer", "rich"):
             raise
         raise MissingExtraError(
             "the kaosmem command needs the extra 'cli': pip install 'kaosmem[cli]'"
         ) from None
-    app(args)
 
 
 def _say(error: Exception) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from kaosmem.arguments import json_text
@@ -20,26 +20,6 @@ from kaosmem.types.items import ChatMessage
 def is_record(message: ChatMessage) -> bool:
     """Return whether a message stands for others: a summary that names its sources."""
     return message.role == SUMMARY_ROLE and bool(message.sources)
-
-
-class _Entry:
-    """A message of a transcript.
-
-    Args:
-        place: Its place among all messages. A record has that of the first message that it stands
-            for.
-    """
-
-    __slots__ = ("message", "place", "replaced")
-
-    def __init__(self, message: ChatMessage, place: int, replaced: Sequence[_Entry] = ()) -> None:
-        self.message = message
-        self.replaced = replaced
-        self.place: int = min(map(_place, replaced)) if replaced else place
-
-
-def _place(entry: _Entry) -> int:
-    return entry.place
 
 
 class Transcript:
@@ -66,8 +46,10 @@ class Transcript:
     def __init__(self, stored: Iterable[ChatMessage] = ()) -> None:
         self.stored: list[ChatMessage] = []
         self.void: list[ChatMessage] = []
-        self._entries: dict[str, _Entry] = {}
-        self._in_view: dict[str, _Entry] = {}
+        self._known: dict[str, ChatMessage] = {}
+        self._in_view: dict[str, ChatMessage] = {}
+        # By id, a place among all messages. A record has that of the first one it stands for.
+        self._places: dict[str, int] = {}
         self._unnamed: Counter[str] = Counter()
         for message in stored:
             self.append(message)
@@ -77,24 +59,24 @@ class Transcript:
         place = len(self.stored)
         self.stored.append(message)
         if not is_record(message):
-            self._add(_Entry(self._named(message), place))
+            self._add(self._named(message), place)
             return
         replaced = self._in_view_of(message)
         if replaced and message.id == _record_id(replaced, message.text):
-            for entry in replaced:
-                del self._in_view[entry.message.id]
-            self._add(_Entry(message, place, replaced))
-        elif message.id not in self._entries:
+            for each in replaced:
+                del self._in_view[each.id]
+            self._add(message, min(map(self._place, replaced)))
+        elif message.id not in self._known:
             # The same record again says nothing new, and goes with the first.
             self.void.append(message)
 
     def __contains__(self, message_id: str) -> bool:
-        return message_id in self._entries
+        return message_id in self._known
 
     @property
     def view(self) -> list[ChatMessage]:
         """Return the messages that no record stands for, and the records, oldest first."""
-        return [entry.message for entry in sorted(self._in_view.values(), key=_place)]
+        return sorted(self._in_view.values(), key=self._place)
 
     def record_of(self, summary: ChatMessage, window: Iterable[ChatMessage]) -> ChatMessage | None:
         """Return the record of a summary of messages in view.
@@ -120,7 +102,7 @@ class Transcript:
                 sources |= ids - left
         ordered = tuple(message.id for message in outline.messages if message.id in sources)
         replaced = [self._in_view[each] for each in ordered]
-        trust = min(each.authority for each in (summary, *(entry.message for entry in replaced)))
+        trust = min(each.authority for each in (summary, *replaced))
         return replace(summary, id=_record_id(replaced, summary.text), sources=ordered, trust=trust)
 
     def originals(self, message_id: str) -> list[ChatMessage]:
@@ -130,49 +112,51 @@ class Transcript:
 
         Raises NotFoundError.
         """
-        if message_id not in self._entries:
+        if message_id not in self._known:
             raise NotFoundError(
                 f"no message {shown(message_id)} is in the thread; it may have been cleared"
             )
         found = []
-        left = [self._entries[message_id]]
+        left = [message_id]
         while left:
-            entry = left.pop()
-            left += entry.replaced
-            if not entry.replaced:
-                found.append(entry)
-        return [entry.message for entry in sorted(found, key=_place)]
+            message = self._known[left.pop()]
+            if is_record(message):
+                left += dict.fromkeys(message.sources)
+            else:
+                found.append(message)
+        return sorted(found, key=self._place)
 
-    def _add(self, entry: _Entry) -> None:
-        self._entries[entry.message.id] = entry
-        self._in_view[entry.message.id] = entry
+    def _place(self, message: ChatMessage) -> int:
+        return self._places[message.id]
 
-    def _in_view_of(self, summary: ChatMessage) -> list[_Entry]:
-        """Return the entries of a summary's sources, [] if one of them is not in view."""
-        found = []
-        for source in dict.fromkeys(summary.sources):
-            if source not in self._in_view:
-                return []
-            found.append(self._in_view[source])
-        return found
+    def _add(self, message: ChatMessage, place: int) -> None:
+        self._known[message.id] = message
+        self._in_view[message.id] = message
+        self._places[message.id] = place
+
+    def _in_view_of(self, summary: ChatMessage) -> list[ChatMessage]:
+        """Return the messages that a summary names, [] if one of them is not in view."""
+        sources = dict.fromkeys(summary.sources)
+        if not sources.keys() <= self._in_view.keys():
+            return []
+        return [self._in_view[source] for source in sources]
 
     def _named(self, message: ChatMessage) -> ChatMessage:
-        if message.id and message.id not in self._entries:
+        if message.id and message.id not in self._known:
             return message
-        digest = _digest(_said(_Entry(message, 0)))
+        digest = _digest(_said(message))
         self._unnamed[digest] += 1
         return replace(message, id=f"message-{digest}-{self._unnamed[digest]}")
 
 
-def _said(entry: _Entry) -> JSONValue:
-    """Return a key of an entry's content. Records with equal ids are equal."""
-    message = entry.message
-    return (
-        message.id if entry.replaced else [message.id, message.role, content_json(message.content)]
-    )
+def _said(message: ChatMessage) -> JSONValue:
+    """Return a key of a message's content. Records with equal ids are equal."""
+    if is_record(message):
+        return message.id
+    return [message.id, message.role, content_json(message.content)]
 
 
-def _record_id(replaced: Iterable[_Entry], text: str) -> str:
+def _record_id(replaced: Iterable[ChatMessage], text: str) -> str:
     return f"summary-{_digest([list(map(_said, replaced)), text])}"
 
 

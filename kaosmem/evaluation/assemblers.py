@@ -166,27 +166,22 @@ class ItemLines:
         self._charges = get_counter(counter).count_many(self._lines)
         self._lightest = min(self._charges, default=0)
 
-    def each_that_fits(self, places: Iterable[int], budget: int) -> Selection:
-        """Return the items at these places, best first, each that fits the rest of the budget."""
+    def each_that_fits(
+        self, places: Iterable[int], budget: int, *, skips: bool = True
+    ) -> Selection:
+        """Return the items at these places, best first, each that fits the rest of the budget.
+
+        Args:
+            skips: Whether an item that does not fit is passed over. If not, it is the end.
+        """
         chosen = []
         room = budget
         for place in places:
             if self._charges[place] <= room:
                 chosen.append(place)
                 room -= self._charges[place]
-            elif room < self._lightest:
+            elif not skips or room < self._lightest:
                 break
-        return self._selection(chosen, budget - room)
-
-    def until_full(self, places: Iterable[int], budget: int) -> Selection:
-        """Return the items at these places up to the first that does not fit."""
-        chosen = []
-        room = budget
-        for place in places:
-            if self._charges[place] > room:
-                break
-            chosen.append(place)
-            room -= self._charges[place]
         return self._selection(chosen, budget - room)
 
     def _selection(self, places: list[int], used: int) -> Selection:
@@ -225,10 +220,9 @@ class OrderAssembler:
         """Count the items, and make what orders them. Raises MissingExtraError."""
         lines = ItemLines(items, self.counter)
         order = self.order(items)
-        take = lines.each_that_fits if self.skips else lines.until_full
 
         async def pack(query: str, budget: int) -> Selection:
-            return take(order(query), budget)
+            return lines.each_that_fits(order(query), budget, skips=self.skips)
 
         return pack
 

@@ -73,9 +73,9 @@ async def evaluate(
             pack = assembler.load(existing)
             load_seconds[assembler.name] += perf_counter() - start
             known = {item.id: tokens[item.id] for item in existing}
-            asked = _Asked(corpus, questions, assembler.name, pack, counter, known)
             for budget in sizes:
-                async for outcome in asked.at(budget):
+                asked = _outcomes(corpus, questions, assembler.name, pack, budget, counter, known)
+                async for outcome in asked:
                     outcomes.append(outcome)
                     if progress:
                         progress(f"{assembler.name} on {corpus.name}", len(outcomes), total)
@@ -159,51 +159,40 @@ def prefix_share(selection: Selection, previous: Selection, counter: TokenCounte
     return counter(os.path.commonprefix([before, selection.text])) / counter(before)  # noqa: RUF071
 
 
-class _Asked:
-    """An assembler with the items of a corpus that exist when some questions are asked.
+async def _outcomes(
+    corpus: Corpus,
+    questions: Sequence[Question],
+    assembler: str,
+    pack: Packer,
+    budget: int,
+    counter: TokenCounter,
+    tokens: Mapping[str, int],
+) -> AsyncIterator[Outcome]:
+    """Yield the outcome of an assembler for each of some questions at a budget.
 
     Args:
-        tokens: Of each of these items, by id, in order.
+        tokens: Of each item that exists when they are asked, by id, in order.
     """
-
-    def __init__(
-        self,
-        corpus: Corpus,
-        questions: Sequence[Question],
-        name: str,
-        pack: Packer,
-        counter: TokenCounter,
-        tokens: Mapping[str, int],
-    ) -> None:
-        self._corpus = corpus
-        self._questions = questions
-        self._name = name
-        self._pack = pack
-        self._counter = counter
-        self._tokens = tokens
-        self._order = {item.id: place for place, item in enumerate(corpus.items)}
-
-    async def at(self, budget: int) -> AsyncIterator[Outcome]:
-        """Yield the outcome of every question at a budget."""
-        previous: Selection | None = None
-        for question in self._questions:
-            start = perf_counter()
-            selection = await self._pack(question.query, budget)
-            seconds = perf_counter() - start
-            broken = tuple(violations(selection, budget, self._tokens))
-            yield Outcome(
-                corpus=self._corpus.name,
-                question_id=question.id,
-                category=question.category,
-                assembler=self._name,
-                budget=budget,
-                recall=recall(question, selection, broken),
-                used=selection.used,
-                content=sum(self._tokens.get(item_id, 0) for item_id in selection.item_ids),
-                seconds=seconds,
-                prefix_share=prefix_share(selection, previous, self._counter) if previous else None,
-                violations=(*broken, *selection.faults()),
-                dataset=self._corpus.dataset,
-                stale=staleness(question, selection, self._order),
-            )
-            previous = selection
+    order = {item.id: place for place, item in enumerate(corpus.items)}
+    previous: Selection | None = None
+    for question in questions:
+        start = perf_counter()
+        selection = await pack(question.query, budget)
+        seconds = perf_counter() - start
+        broken = tuple(violations(selection, budget, tokens))
+        yield Outcome(
+            corpus=corpus.name,
+            question_id=question.id,
+            category=question.category,
+            assembler=assembler,
+            budget=budget,
+            recall=recall(question, selection, broken),
+            used=selection.used,
+            content=sum(tokens.get(item_id, 0) for item_id in selection.item_ids),
+            seconds=seconds,
+            prefix_share=prefix_share(selection, previous, counter) if previous else None,
+            violations=(*broken, *selection.faults()),
+            dataset=corpus.dataset,
+            stale=staleness(question, selection, order),
+        )
+        previous = selection
