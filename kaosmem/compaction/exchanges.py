@@ -19,8 +19,8 @@ class Exchanges:
         replies: Places of the agent's messages that have words and no calls, ascending.
 
     >>> exchanges = Exchanges(questions=[0, 1, 4, 7], replies=[2, 3, 5])
-    >>> exchanges.answers
-    [3, 5]
+    >>> exchanges.answered
+    {0: 3, 4: 5}
     >>> exchanges.first
     (0, 3)
     >>> exchanges.unanswered
@@ -31,34 +31,18 @@ class Exchanges:
     replies: Sequence[int]
 
     @property
-    def starts(self) -> list[int]:
-        """The place of the first question of each exchange."""
-        starts: list[int] = []
-        known = 0
-        for question in self.questions:
-            replies = bisect_left(self.replies, question)
-            if not starts or replies > known:
-                starts.append(question)
-            known = replies
-        return starts
-
-    @property
-    def answered(self) -> list[tuple[int, int]]:
-        """The places of the first question and the last reply of each exchange with a reply."""
-        answered = []
-        starts = self.starts
-        for number, start in enumerate(starts, 1):
-            newest = len(self.replies)
-            if number < len(starts):
-                newest = bisect_left(self.replies, starts[number])
-            if newest and self.replies[newest - 1] > start:
-                answered.append((start, self.replies[newest - 1]))
+    def answered(self) -> dict[int, int]:
+        """The last reply of each exchange that has one, by its first question."""
+        replies = {*self.replies}
+        answered: dict[int, int] = {}
+        start = -1
+        for place in sorted((*self.questions, *self.replies)):
+            if place not in replies:
+                if start < 0 or start in answered:
+                    start = place
+            elif start >= 0:
+                answered[start] = place
         return answered
-
-    @property
-    def answers(self) -> list[int]:
-        """The place of the last reply of each exchange that has one."""
-        return [answer for _, answer in self.answered]
 
     @property
     def first(self) -> tuple[int, ...]:

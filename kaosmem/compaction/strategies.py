@@ -216,10 +216,9 @@ def _has_results(message: ChatMessage) -> bool:
     return message.role == "tool" or bool(Link.of(message).answers)
 
 
+@dataclass(frozen=True, init=False)
 class CompactionPipeline:
     """Gives a history to each strategy in turn. Without strategies, it returns the whole history.
-
-    Pipelines of the same strategies are equal.
 
     Args:
         strategies: Several strategies, one, or another pipeline.
@@ -228,32 +227,22 @@ class CompactionPipeline:
         InvalidArgumentError: If one of them is no CompactionStrategy.
     """
 
+    strategies: tuple[CompactionStrategy, ...]
+
     def __init__(self, strategies: Iterable[CompactionStrategy] | CompactionStrategy = ()) -> None:
-        self.strategies: tuple[CompactionStrategy, ...]
+        given: tuple[CompactionStrategy, ...]
         if isinstance(strategies, CompactionPipeline):
-            self.strategies = strategies.strategies
+            given = strategies.strategies
         elif isinstance(strategies, CompactionStrategy) or not isinstance(strategies, Iterable):
-            self.strategies = (strategies,)
+            given = (strategies,)
         else:
-            self.strategies = tuple(strategies)
-        for each in self.strategies:
+            given = tuple(strategies)
+        for each in given:
             if isinstance(each, type) or not isinstance(each, CompactionStrategy):
                 raise InvalidArgumentError(
                     f"a strategy is a {type(each).__name__}; give a CompactionStrategy"
                 )
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            self.strategies == other.strategies
-            if isinstance(other, CompactionPipeline)
-            else NotImplemented
-        )
-
-    def __hash__(self) -> int:
-        return hash(self.strategies)
-
-    def __repr__(self) -> str:
-        return f"CompactionPipeline({list(self.strategies)})"
+        object.__setattr__(self, "strategies", given)
 
     def within(self, tokens: int) -> CompactionPipeline:
         """Return the pipeline for histories that are shown in so many tokens."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy
 from kaosmem.compaction.protection import GIVING_WAY, NEWEST_MESSAGES
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.events import UNLOGGED, ConversationEvent, ObservationEvent
-from kaosmem.conversation.log import EventLog, view_of
+from kaosmem.conversation.log import EventLog
 from kaosmem.conversation.outline import ViewOutline
 from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NoCondensationError, WindowTooSmallError
@@ -38,36 +38,25 @@ class Condenser(ABC):
         """
         ...
 
-    async def condensed_history(
-        self, state: Sequence[ConversationEvent], *, limit: int | None = None
-    ) -> ConversationView | Condensation:
-        """Return the condensed view of a conversation, or the record to append before asking again.
+    async def condensed_view(self, log: EventLog, *, limit: int | None = None) -> ConversationView:
+        """Append the records that a log needs, and return its view, as short as it has to be.
 
-        Args:
-            state: Its log, a view of it, or all its events.
+        A record is dropped if another condensation came meanwhile.
 
         Raises:
             NoCondensationError: If the view has to be shorter and can't be, or if a record frees
                 nothing.
         """
-        view = view_of(state)
-        revision = view.revision
-        condensed = await self.condense(view, limit=limit)
-        # Otherwise the view has lost entries while a model was thinking.
-        if isinstance(condensed, Condensation) and view.revision == revision:
-            _check_progress(condensed, view)
-        return condensed
-
-    async def condensed_view(self, log: EventLog, *, limit: int | None = None) -> ConversationView:
-        """Append the records that a log needs, and return its view, as short as it has to be.
-
-        A record is dropped if another condensation came meanwhile. Raises NoCondensationError.
-        """
         while True:
             known = len(log)
-            condensed = await self.condensed_history(log, limit=limit)
+            view = log.view
+            revision = view.revision
+            condensed = await self.condense(view, limit=limit)
             if isinstance(condensed, ConversationView):
                 return condensed
+            # Otherwise the view has lost entries while a model was thinking.
+            if view.revision == revision:
+                _check_progress(condensed, view)
             if not any(isinstance(event, Condensation) for event in log[known:]):
                 log.append(condensed)
 

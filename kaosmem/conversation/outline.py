@@ -66,7 +66,7 @@ class ViewOutline(Protection):
     @cached_property
     def steps(self) -> list[Unit]:
         """The units of what the agent did that may go, without its answers, oldest first."""
-        answers = frozenset(self.exchanges.answers)
+        answers = frozenset(self.exchanges.answered.values())
         return [
             unit
             for unit in self._forgettable
@@ -92,7 +92,7 @@ class ViewOutline(Protection):
         free = set(places_in(self._forgettable))
         exchanges = self.exchanges
         units = []
-        for start, answer in exchanges.answered:
+        for start, answer in exchanges.answered.items():
             places = [place for place in exchanges.questions if start <= place < answer]
             places.append(answer)
             if free.issuperset(places):

@@ -56,7 +56,7 @@ def summarizing(
 
 
 async def condensed(condenser: Condenser, log: EventLog) -> Condensation:
-    record = await condenser.condensed_history(log)
+    record = await condenser.condense(log.view)
     assert isinstance(record, Condensation)
     return log.append(record)
 
@@ -67,7 +67,7 @@ async def test_a_growing_view_is_condensed_to_half_again_and_again() -> None:
     sizes = []
     for event in said(100):
         log.append(event)
-        match await condenser.condensed_history(log):
+        match await condenser.condense(log.view):
             case ConversationView() as view:
                 sizes.append(len(view))
             case record:
@@ -117,10 +117,10 @@ async def test_no_answer_stays_without_its_request_where_tokens_are_too_many(
 async def test_a_view_is_condensed_above_its_size_alone() -> None:
     condenser, model = summarizing(max_size=100)
     log = logged(*said(100))
-    assert await condenser.condensed_history(log) is log.view
+    assert await condenser.condense(log.view) is log.view
     assert not model.requests
     log.append(agent())
-    assert isinstance(await condenser.condensed_history(log), Condensation)
+    assert isinstance(await condenser.condense(log.view), Condensation)
 
 
 class Asking(RollingCondenser):
@@ -150,9 +150,9 @@ async def test_size_alone_can_wait(max_size: int | None, max_tokens: int | None)
     assert condenser.should_condense(log.view) is bool(max_size or max_tokens)
     if max_tokens:
         with pytest.raises(NoCondensationError):
-            await condenser.condensed_history(log)
+            await condenser.condense(log.view)
     else:
-        assert await condenser.condensed_history(log) is log.view
+        assert await condenser.condense(log.view) is log.view
 
 
 async def test_an_overridden_should_condense_decides() -> None:
@@ -162,17 +162,17 @@ async def test_an_overridden_should_condense_decides() -> None:
     assert record.forgotten_ids == (0, 1, 2)
     log = logged(*said(30))
     never = Asking(asks=False, max_size=4, max_tokens=10)
-    assert await never.condensed_history(log, limit=5) is log.view
+    assert await never.condense(log.view, limit=5) is log.view
 
 
 async def test_a_view_that_cannot_be_condensed_is_returned_if_only_should_condense_asks() -> None:
     log = logged(system(), user())
-    assert await Asking(asks=True).condensed_history(log) is log.view
+    assert await Asking(asks=True).condense(log.view) is log.view
 
 
 async def test_what_has_to_be_and_cannot_is_a_clear_error() -> None:
     with pytest.raises(NoCondensationError, match=r"protected entries take \d+ of 9 tokens"):
-        await RollingCondenser(max_tokens=9).condensed_history(logged(system(), user()))
+        await RollingCondenser(max_tokens=9).condense(view_of(system(), user()))
 
 
 async def test_a_model_that_fails_once_is_asked_again() -> None:
@@ -242,9 +242,9 @@ async def test_a_model_that_fails_is_the_cause_and_a_soft_need_goes_on_without()
             lambda _: ConnectionError("gone"), max_size=10, fallback=fallback
         )
         log = logged(*said(11))
-        assert await condenser.condensed_history(log) is log.view
+        assert await condenser.condense(log.view) is log.view
         if fallback:
-            record = await condenser.condensed_history(log, limit=80)
+            record = await condenser.condense(log.view, limit=80)
             assert isinstance(record, Condensation)
             assert record.metadata["fallback"] == "ConnectionError"
             assert (record.summary or "").startswith(
@@ -252,7 +252,7 @@ async def test_a_model_that_fails_is_the_cause_and_a_soft_need_goes_on_without()
             )
         else:
             with pytest.raises(NoCondensationError) as raised:
-                await condenser.condensed_history(log, limit=80)
+                await condenser.condense(log.view, limit=80)
             assert isinstance(raised.value.__cause__, SummaryError)
             assert raised.value.__cause__.reason == "ConnectionError"
             assert len(log.view) == 11
@@ -360,16 +360,6 @@ async def test_a_record_says_how_it_came_about() -> None:
     }
 
 
-async def test_a_state_is_a_log_or_a_view_or_events() -> None:
-    """The same record, whichever is given; nothing that is given changes."""
-    condenser = RollingCondenser(max_size=10)
-    log = logged(*said(11))
-    records = [await condenser.condensed_history(state) for state in (log, log.view, list(log))]
-    assert records[0] == records[1] == records[2]
-    assert isinstance(records[0], Condensation)
-    assert len(log.view) == 11
-
-
 async def test_events_that_no_log_has_taken_are_not_forgotten() -> None:
     """They have no ids yet, so that one record would forget them all."""
     with pytest.raises(InvalidArgumentError, match="append them to an EventLog"):
@@ -379,7 +369,7 @@ async def test_events_that_no_log_has_taken_are_not_forgotten() -> None:
 async def test_a_reset_never_forgets_the_open_instruction() -> None:
     condenser, model = summarizing(max_tokens=5)
     with pytest.raises(NoCondensationError):
-        await condenser.condensed_history(logged(system("S"), user("U1")))
+        await condenser.condense(view_of(system("S"), user("U1")))
     assert not model.requests
 
 
