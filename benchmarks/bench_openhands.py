@@ -48,7 +48,7 @@ def openhands_events(log: EventLog) -> list[Any]:
             events.append(theirs.AgentErrorEvent(id=_id(each), error=each.text, **given))
         elif isinstance(each, Condensation):
             ids = {_shown_id(log, event_id) for event_id in each.forgets}
-            given = {"summary": each.summary, "summary_offset": each.summary_offset}
+            given = {"summary": each.summary, "summary_offset": 0}
             events.append(
                 theirs.Condensation(
                     id=_id(each), forgotten_event_ids=ids, llm_response_id="condenser", **given

@@ -23,8 +23,7 @@ class Condensation(ConversationEvent):
 
     Attributes:
         forgotten_ids: Ids of events. Ids that the view does not show change nothing.
-        summary, summary_offset: The summary and its place in the view after forgetting; both or
-            neither.
+        summary: It stands where the first of the events was, if a view shows one of them.
         metadata: Notes on its origin for readers of the log.
         pinned: Its summary stays in every view.
     """
@@ -32,7 +31,6 @@ class Condensation(ConversationEvent):
     type: ClassVar[str] = "condensation"
     forgotten_ids: tuple[int, ...]
     summary: str | None = None
-    summary_offset: int | None = None
     metadata: Mapping[str, JSONValue] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -44,24 +42,11 @@ class Condensation(ConversationEvent):
                 "forgotten_ids holds other than ids of events; give whole numbers"
             )
         object.__setattr__(self, "forgotten_ids", ids)
-        self._check_summary()
-        object.__setattr__(self, "metadata", check_metadata(self.metadata))
-
-    def _check_summary(self) -> None:
-        if (self.summary is None) != (self.summary_offset is None):
-            raise InvalidArgumentError(
-                "a condensation has a summary or its offset alone; give both or neither"
-            )
-        if self.summary is None:
-            return
-        if not check_text(self.summary, "summary").strip():
+        if self.summary is not None and not check_text(self.summary, "summary").strip():
             raise InvalidArgumentError(
                 "a condensation's summary is blank; give one that says something, or none"
             )
-        if not is_integer(self.summary_offset) or (self.summary_offset or 0) < 0:
-            raise InvalidArgumentError(
-                "summary_offset is no position in a view; give a whole number from 0 up"
-            )
+        object.__setattr__(self, "metadata", check_metadata(self.metadata))
 
     @property
     def forgets(self) -> Collection[int]:

@@ -152,7 +152,6 @@ def _record(summary: ChatMessage, told: Collection[int], outline: ViewOutline) -
     return Condensation(
         tuple(outline.events[place].id for place in forgotten),
         summary=summary.text,
-        summary_offset=outline.place(forgotten),
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Collection
 from functools import cached_property
 from typing import TypeAlias
 
@@ -46,7 +44,6 @@ class ViewOutline(Protection):
         self.exchanges = Exchanges(tuple(exchanges.questions), tuple(exchanges.replies))
         self._counter = get_counter(counter)
         self._format = get_format(format)
-        self._cuts = view.cut_points
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -98,14 +95,6 @@ class ViewOutline(Protection):
             if free.issuperset(places):
                 units.append(tuple(places))
         return units
-
-    def place(self, forgotten: Collection[int]) -> int:
-        """Return the position of a summary, counted without the entries that it stands for.
-
-        It goes where the last of them was.
-        """
-        cut = self._cuts[bisect_right(self._cuts, max(forgotten, default=-1) + 1) - 1]
-        return cut - sum(place < cut for place in forgotten)
 
     @cached_property
     def _forgettable(self) -> list[Unit]:

@@ -190,7 +190,6 @@ class RollingCondenser(Condenser):
         return Condensation(
             forgotten_ids=ids,
             summary=summary,
-            summary_offset=None if summary is None else outline.place(forgotten),
             metadata={
                 **noted,
                 "condenser": type(self).__name__,

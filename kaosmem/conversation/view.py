@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from operator import attrgetter
 
 from kaosmem.arguments import check_several
+from kaosmem.compaction.protection import places_in
 from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.entries import Entries
 from kaosmem.conversation.events import ConversationEvent
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.types.content import Trust
 
 
 class ConversationView(Entries):
     """Events in order, as a model may see them. A slice of it is a list.
 
-    - A condensation takes out the entries that it forgets, and puts its summary in. A call, the
-      others of its answer and their results go together.
+    - A condensation takes out the entries that it forgets, and puts its summary in the place of the
+      first. If the view has none of them, it shows no summary. A call, the others of its answer and
+      their results go together.
     - A pinned event stays, with its whole answer, whatever a condensation names.
     - A summary hides each earlier summary whose condensation forgot no event but those that its own
       forgets. So a record may name all events since the beginning again, and only the newest
       summary shows.
-    - A summary also hides each earlier summary that stands after its place and before an event that
-      it forgets. So a record may name only new events, and put its summary first.
     - A result without a call, or a second one, is left out. A call without a result stays: the
       model is told that there was none.
     - Null actions, requests to recall and states of the agent are left out.
@@ -76,25 +74,15 @@ class ConversationView(Entries):
     def _condense(self, record: Condensation) -> None:
         events = self._events
         lost = self._lost(record)
-        left = [place for place in range(len(events)) if place not in lost]
-        if record.summary is None or record.summary_offset is None:
-            if lost:
-                self._become(events[place] for place in left)
+        if not lost:
             return
-        offset = record.summary_offset
-        before = left[offset] if offset < len(left) else len(events)
-        outdated = self._outdated(before, lost)
-        lost.update(outdated)
-        self._replaced[record.id].update(events[place].id for place in outdated)
-        summary = _summary(record, [events[place] for place in sorted(lost)])
-        self._summaries[record.id] = summary
-        shown = [events[place] for place in left if place not in lost]
-        shown.insert(offset, summary)
-        self._become(shown)
-
-    def _become(self, events: Iterable[ConversationEvent]) -> None:
+        left = [event for place, event in enumerate(events) if place not in lost]
+        if record.summary is not None:
+            summary = _summary(record, [events[place] for place in sorted(lost)])
+            self._summaries[record.id] = summary
+            left.insert(min(lost), summary)
         self._begin()
-        for event in events:
+        for event in left:
             self.add(event)
         self.revision += 1
 
@@ -104,7 +92,7 @@ class ConversationView(Entries):
         if record.summary is not None:
             found += [self._places[each] for each in self._covered(record.forgets)]
             self._replaced[record.id] = {self[place].id for place in found}
-        lost = {each for place in found for each in self.unit(place)}
+        lost = set(places_in(self.unit(place) for place in found))
         for place in self._pinned:
             lost.difference_update(self.unit(place))
         return lost
@@ -125,15 +113,6 @@ class ConversationView(Entries):
             known |= missing
         return bool(self._replaced[summary_id])
 
-    def _outdated(self, place: int, lost: Collection[int]) -> list[int]:
-        """Return the places, from one on, of the summaries that stand before a lost entry.
-
-        A summary of later events in their place tells of all that they told.
-        """
-        later = range(place, max(lost, default=-1))
-        summaries = [each for each in later if isinstance(self[each], SummaryEvent)]
-        return [each for each in summaries if not self[each].pinned]
-
     def __repr__(self) -> str:
         return f"<View of {len(self):,} events>"
 
@@ -148,8 +127,8 @@ def _not_an_event(given: object) -> str:
 def _summary(record: Condensation, forgotten: Sequence[ConversationEvent]) -> SummaryEvent:
     return SummaryEvent(
         record.summary or "",
-        sources=tuple([event.id for event in forgotten]),
-        trust=min(map(attrgetter("authority"), forgotten), default=Trust.MODEL),
+        sources=tuple(event.id for event in forgotten),
+        trust=min(event.authority for event in forgotten),
         id=record.id,
         pinned=record.pinned,
         timestamp=record.timestamp,

@@ -147,9 +147,7 @@ FORGOTTEN = st.one_of(
 )
 SUMMARIES = st.one_of(
     st.just({}),
-    st.builds(
-        lambda text, at: {"summary": text, "summary_offset": at}, st.sampled_from("st"), NUMBERS
-    ),
+    st.builds(lambda text: {"summary": text}, st.sampled_from("st")),
 )
 CONDENSATIONS = st.builds(
     lambda forgotten, summary: Condensation(forgotten, **summary), FORGOTTEN, SUMMARIES

@@ -130,7 +130,7 @@ def test_a_kind_that_is_not_known_is_kept() -> None:
         {"type": "condensation", "forgotten_ids": ["1"]},
         {"type": "condensation", "forgotten_ids": 1},
         {"type": "condensation", "forgotten_ids": [], "summary": 1},
-        {"type": "condensation", "forgotten_ids": [], "summary_offset": -1},
+        {"type": "condensation", "forgotten_ids": [], "summary_offset": 1},
         {"type": "condensation", "forgotten_ids": [], "metadata": {"x": float("nan")}},
     ],
     ids=lambda stored: json.dumps(stored)[:60],
@@ -193,7 +193,7 @@ def test_what_no_event_can_be_is_refused_at_once() -> None:
         with pytest.raises(InvalidArgumentError, match="whole numbers"):
             Condensation(given)
     with pytest.raises(InvalidArgumentError, match="blank"):
-        Condensation((), summary=" ", summary_offset=0)
+        Condensation((), summary=" ")
 
 
 def test_nothing_that_was_said_shows_in_a_repr() -> None:
@@ -201,7 +201,7 @@ def test_nothing_that_was_said_shows_in_a_repr() -> None:
     events = (
         user(SECRET),
         result("1", SECRET),
-        Condensation((1,), summary=SECRET, summary_offset=0),
+        Condensation((1,), summary=SECRET),
         summary,
     )
     assert "hunter2" not in "".join(map(repr, events))

@@ -163,7 +163,7 @@ def test_the_first_message_of_the_user_is_found_in_the_log() -> None:
         agent("a"),
         user("U2"),
         agent("b"),
-        Condensation((1, 2), summary="S", summary_offset=1),
+        Condensation((1, 2), summary="S"),
     )
     memory = ConversationMemory()
     expected = memory.process_events(log.view)

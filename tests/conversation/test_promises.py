@@ -192,7 +192,7 @@ def test_a_pinned_event_stays_whatever_is_forgotten(log: EventLog, data: st.Data
     """What a view shows of pinned events it goes on showing, after a record of any of its events, and read back."""
     pinned = [event.id for event in log.view if event.pinned]
     forgotten = data.draw(st.lists(st.sampled_from(range(len(log)))) if len(log) else st.just([]))
-    log.append(Condensation(tuple(forgotten), summary="S", summary_offset=0))
+    log.append(Condensation(tuple(forgotten), summary="S"))
     again = EventLog.from_lines(log.lines())
     for view in (log.view, again.view):
         assert [event.id for event in view if event.pinned and event.id in pinned] == pinned

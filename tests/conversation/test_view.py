@@ -32,83 +32,76 @@ def messages(*numbers: int) -> list[ActionEvent]:
     return [user(f"e{number}") for number in numbers]
 
 
-def forget(*event_ids: int, summary: str | None = None, at: int | None = None) -> Condensation:
-    return Condensation(event_ids, summary=summary, summary_offset=at)
+def forget(*event_ids: int, summary: str | None = None) -> Condensation:
+    return Condensation(event_ids, summary=summary)
 
 
-@pytest.mark.parametrize("offset", range(5))
-def test_a_summary_stands_at_its_offset(offset: int) -> None:
-    view = view_of(*messages(0, 1, 2, 3, 4), forget(summary="S", at=offset))
-    expected = ["e0", "e1", "e2", "e3", "e4"]
-    expected.insert(offset, "<S>")
+@pytest.mark.parametrize("first", range(5))
+def test_a_summary_stands_where_the_first_of_its_events_was(first: int) -> None:
+    view = view_of(*messages(0, 1, 2, 3, 4), forget(4, first, summary="S"))
+    expected = ["e0", "e1", "e2", "e3"]
+    expected[first : first + 1] = ["<S>"]
     assert shown(view) == expected
 
 
 def test_a_summary_has_the_id_of_its_condensation() -> None:
     """So a later record can forget it by an id that is the same in every view."""
-    log = logged(*messages(0, 1), forget(0, summary="A", at=0))
+    log = logged(*messages(0, 1), forget(0, summary="A"))
     assert ids(ConversationView(log)) == ids(ConversationView(log)) == [2, 1]
-    log.append(Condensation((2,), summary="B", summary_offset=1))
+    log.append(forget(2, summary="B"))
     view = ConversationView(log)
-    assert shown(view) == ["e1", "<B>"]
-    assert view[1].sources == (2,)
+    assert shown(view) == ["<B>", "e1"]
+    assert view[0].sources == (2,)
 
 
 def test_a_summary_hides_the_earlier_one_that_it_covers() -> None:
-    """A condensation may name all events since the beginning again; its offset counts without the earlier summary."""
-    first = forget(1, 2, summary="A", at=1)
-    again = forget(1, 2, 3, 5, summary="B", at=1)
+    """A condensation may name all events since the beginning again."""
+    first = forget(1, 2, summary="A")
+    again = forget(1, 2, 3, 5, summary="B")
     log = logged(*messages(0, 1, 2, 3), first, *messages(5, 6), again)
     assert shown(log.view) == ["e0", "<B>", "e6"]
     assert log.view[1].sources == (4, 3, 5)
-    log.append(forget(1, 2, 3, 5, 6, summary="C", at=1))  # "B" stands for "A" too
+    log.append(forget(1, 2, 3, 5, 6, summary="C"))  # "B" stands for "A" too
     assert shown(log.view) == ["e0", "<C>"]
     assert shown(ConversationView(log.view)) == ["e0", "<C>"]
 
 
 def test_a_summary_of_other_events_stays() -> None:
     """So does one if a later condensation covers a part of it, or shows no summary."""
-    log = logged(*messages(0, 1, 2, 3), forget(0, 1, summary="A", at=0))
-    log.append(forget(1, 2, summary="B", at=1))
+    log = logged(*messages(0, 1, 2, 3), forget(0, 1, summary="A"))
+    log.append(forget(1, 2, summary="B"))
     assert shown(log.view) == ["<A>", "<B>", "e3"]
     log.append(forget(0, 1, 2, 3))
     assert shown(log.view) == ["<A>", "<B>"]
-    log.append(forget(summary="of nothing", at=0))
-    log.append(forget(0, 1, summary="C", at=0))
+    log.append(forget(3, summary="of nothing"))
+    log.append(forget(0, 1, summary="C"))
     assert shown(log.view) == ["<C>", "<B>"]
 
 
-def test_a_summary_of_new_events_before_an_earlier_summary_takes_its_place() -> None:
-    """A condenser may name only new events, and put first what it tells of all since the beginning."""
+def test_a_summary_that_names_an_earlier_one_takes_its_place() -> None:
+    """However often; it names the earlier one, by which its events are found. A pinned summary stays."""
     log = logged(*messages(*range(7)))
-    log.append(forget(0, 1, 2, 3, summary="1", at=0))
-    log.append(forget(5, summary="2", at=0))
+    log.append(forget(0, 1, 2, 3, summary="1"))
+    log.append(forget(7, 5, summary="2"))
     assert shown(log.view) == ["<2>", "e4", "e6"]
     assert log.view[0].sources == (7, 5)
     for number in range(3, 11):
         log.append(user("more"))
-        log.append(forget(ids(log.view)[1], summary=f"{number}", at=0))
+        earlier, new = ids(log.view)[:2]
+        log.append(forget(earlier, new, summary=f"{number}"))
         assert shown(log.view)[0] == f"<{number}>"
         assert sum(isinstance(event, SummaryEvent) for event in log.view) == 1
+    log = logged(*messages(0, 1, 2), forget(0, summary="pinned").changed(pinned=True))
+    log.append(forget(1, 3, summary="of 1"))
+    assert shown(log.view) == ["<pinned>", "<of 1>", "e2"]
 
 
-def test_a_summary_in_the_place_of_earlier_events_leaves_a_later_one() -> None:
-    """It tells nothing of the events after it. A pinned summary stays in any case."""
-    log = logged(*messages(0, 1, 2, 3), forget(2, summary="of 2", at=2))
-    log.append(forget(0, summary="of 0", at=0))
-    assert shown(log.view) == ["<of 0>", "e1", "<of 2>", "e3"]
-    log = logged(*messages(0, 1, 2), forget(0, summary="pinned", at=0).changed(pinned=True))
-    log.append(forget(1, summary="of 1", at=0))
-    assert shown(log.view) == ["<of 1>", "<pinned>", "e2"]
-
-
-def test_half_of_a_summary_is_refused() -> None:
+def test_a_blank_summary_is_refused() -> None:
     """When it is made, and when it is read back."""
-    with pytest.raises(InvalidArgumentError, match="both or neither"):
-        forget(0, summary="S")
-    for half in ({"summary": "S"}, {"summary_offset": 0}, {"summary": " ", "summary_offset": 0}):
-        with pytest.raises(InvalidArgumentError, match="not a stored condensation"):
-            event_of({"type": "condensation", "forgotten_ids": [0], **half})
+    with pytest.raises(InvalidArgumentError, match="blank"):
+        forget(0, summary=" ")
+    with pytest.raises(InvalidArgumentError, match="not a stored condensation"):
+        event_of({"type": "condensation", "forgotten_ids": [0], "summary": " "})
 
 
 def test_a_summary_is_trusted_as_the_least_of_what_it_stands_for() -> None:
@@ -116,7 +109,7 @@ def test_a_summary_is_trusted_as_the_least_of_what_it_stands_for() -> None:
     for forgotten, trust in ((0, Trust.APPLICATION), (1, Trust.USER), (2, Trust.MODEL)):
         (summary,) = (
             e
-            for e in view_of(system(), user(), agent(), forget(forgotten, summary="S", at=0))
+            for e in view_of(system(), user(), agent(), forget(forgotten, summary="S"))
             if e.id == 3
         )
         assert (summary.trust, summary.message.authority, summary.message.role) == (
@@ -124,7 +117,7 @@ def test_a_summary_is_trusted_as_the_least_of_what_it_stands_for() -> None:
             trust,
             "summary",
         )
-    (summary,) = view_of(user(), call("1"), result("1"), forget(0, 1, 2, summary="S", at=0))
+    (summary,) = view_of(user(), call("1"), result("1"), forget(0, 1, 2, summary="S"))
     assert summary.trust is Trust.TOOL
     assert summary.message.sources == ("0", "1", "2")
 
@@ -214,7 +207,7 @@ def test_a_position_that_is_none_is_refused(position: object) -> None:
 
 def test_a_view_takes_the_events_of_another() -> None:
     """What a condenser makes of a view is a view again."""
-    view = view_of(user("U"), call("1"), result("1"), forget(0, summary="S", at=0))
+    view = view_of(user("U"), call("1"), result("1"), forget(0, summary="S"))
     again = ConversationView(view)
     assert list(again) == list(view)
 

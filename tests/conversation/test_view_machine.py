@@ -75,19 +75,6 @@ class PlainView:
             left = (left - opened).union(*(self.replaced[each] for each in opened))
         return bool(self.replaced[summary.id]) and left <= set(forgotten)
 
-    def outdated(self, offset: int, lost: set[int]) -> set[int]:
-        """Return the summaries at or after the place of a new one that stand before an entry that it replaces."""
-        left = [ordinal for ordinal in range(len(self.entries)) if ordinal not in lost]
-        return {
-            ordinal
-            for ordinal, event in enumerate(self.entries)
-            if isinstance(event, SummaryEvent)
-            and not event.pinned
-            and ordinal not in lost
-            and offset < len(left)
-            and left[offset] <= ordinal < max(lost, default=-1)
-        }
-
     def condense(self, record: Condensation) -> None:
         forgotten = {*record.forgotten_ids}
         if record.summary is not None:
@@ -107,32 +94,18 @@ class PlainView:
         for ordinal, event in enumerate(self.entries):
             if event.id in forgotten and ordinal not in pinned:
                 lost |= answers.group_of(ordinal)
-        if record.summary is not None:
-            outdated = self.outdated(record.summary_offset, lost)
-            self.replaced[record.id] |= {self.entries[ordinal].id for ordinal in outdated}
-            lost |= outdated
-        before = [
-            event.id for event in self.shown() if event.id not in {self.entries[o].id for o in lost}
-        ]
         gone = [self.entries[ordinal] for ordinal in sorted(lost)]
         self.entries = [event for ordinal, event in enumerate(self.entries) if ordinal not in lost]
-        if record.summary is not None:
-            ids = [event.id for event in self.entries]
-            place = (
-                ids.index(before[record.summary_offset])
-                if record.summary_offset < len(before)
-                else len(ids)
-            )
-            trust = {"trust": min(event.message.authority for event in gone)} if gone else {}
-            summary = SummaryEvent(
-                record.summary, tuple(event.id for event in gone), **trust, id=record.id
-            )
+        if record.summary is not None and gone:
+            trust = min(event.message.authority for event in gone)
+            ids = tuple(event.id for event in gone)
+            summary = SummaryEvent(record.summary, ids, trust=trust, id=record.id)
             given = {
                 "timestamp": record.timestamp,
                 "source": record.source,
                 "pinned": record.pinned,
             }
-            self.entries.insert(place, replace(summary, **given))
+            self.entries.insert(min(lost), replace(summary, **given))
 
 
 def kept_of(plain: PlainView) -> set[int]:
@@ -198,8 +171,8 @@ class ViewMachine(RuleBasedStateMachine):
             self.append(run)
 
     @precondition(lambda self: len(self.view))
-    @rule(data=st.data(), again=st.booleans(), at=st.integers(0, 3))
-    def condense(self, data: st.DataObject, again: bool, at: int) -> None:
+    @rule(data=st.data(), again=st.booleans())
+    def condense(self, data: st.DataObject, again: bool) -> None:
         """Append a condensation of some that are shown, and again of those that the newest one forgot."""
         ids = data.draw(
             st.lists(st.sampled_from([event.id for event in self.view]), min_size=1, max_size=3)
@@ -210,7 +183,7 @@ class ViewMachine(RuleBasedStateMachine):
             if isinstance(event, Condensation) and event.forgotten_ids
         ]
         before = newest[-1] if again and newest else ()
-        self.append([Condensation((*before, *ids), summary="again", summary_offset=at)])
+        self.append([Condensation((*before, *ids), summary="again")])
 
     @invariant()
     def agrees(self) -> None:
