@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from kaosmem.arguments import check_count, check_instance, check_several
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy, SlidingWindowCompaction
-from kaosmem.compaction.outline import MessageSizes, Outline
+from kaosmem.compaction.outline import MessageSizes
 from kaosmem.compaction.shortening import with_shorter_results
 from kaosmem.compaction.strategies import strategy_within
 from kaosmem.compaction.transcript import Transcript, is_record
@@ -284,8 +284,7 @@ class AgentContext:
         used = sizes.total(window)
         if used <= budget:
             return window
-        newest = Outline(window).newest_unit
-        shorter = with_shorter_results(window, newest, budget, sizes.total)
+        shorter = with_shorter_results(window, budget, sizes.total)
         if shorter is None:
             raise WindowTooSmallError(
                 f"the window takes {used} tokens of a budget of {budget}; raise it, or give a "

@@ -10,6 +10,7 @@ from kaosmem.errors import WindowTooSmallError
 from kaosmem.types import ContentBlock
 from kaosmem.types.content import TextBlock, ToolResultBlock, block_text
 from kaosmem.types.items import ChatMessage
+from kaosmem.units import Link
 
 _PRECISION = 64
 """A length is looked for until it is known to this share of itself."""
@@ -46,34 +47,37 @@ def within_limit(
     try:
         return outline.at(outline.tail_within(weights, most, limit=limit, frame=frame))
     except WindowTooSmallError:
-        kept = list(outline.kept_within(weights, 0))
-        newest = [kept.index(place) for place in outline.newest_unit]
-        shorter = with_shorter_results(outline.at(kept), newest, most, total)
+        kept = outline.at(outline.kept_within(weights, 0))
+        shorter = with_shorter_results(kept, most, total)
         if shorter is None:
             raise
         return shorter
 
 
+def has_results(message: ChatMessage) -> bool:
+    """Return whether a message holds tool results."""
+    return message.role == "tool" or bool(Link.of(message).answers)
+
+
 def with_shorter_results(
-    messages: Sequence[ChatMessage],
-    places: Sequence[int],
-    budget: int,
-    total: Callable[[Sequence[ChatMessage]], int],
+    messages: Sequence[ChatMessage], budget: int, total: Callable[[Sequence[ChatMessage]], int]
 ) -> list[ChatMessage] | None:
-    """Return messages in which the results at some places are cut to one length.
+    """Return messages in which the results of the newest unit with results are cut to one length.
 
     Each result keeps its beginning and its end, with a note between them. A shorter one stays as it
     is. The length is about the greatest that fits. Pinned messages stay.
 
     Args:
         messages: The messages, oldest first.
-        places: Positions of the messages whose results may be cut.
         budget: The most that the messages may take.
         total: Returns what messages take, in the unit of the budget.
 
     Returns:
         None if the messages do not fit even if nothing but the notes is left.
     """
+    units = Outline(messages).units
+    called = [unit for unit in units if any(has_results(messages[place]) for place in unit)]
+    places = max(called, key=max, default=())
 
     def cut(most: int) -> list[ChatMessage]:
         shorter = list(messages)

@@ -20,7 +20,7 @@ from kaosmem.compaction.protection import (
     UNANSWERED,
     places_in,
 )
-from kaosmem.compaction.shortening import with_cut_results, within_limit
+from kaosmem.compaction.shortening import has_results, with_cut_results, within_limit
 from kaosmem.compaction.summarizer import NO_ROOM, Summarizer
 from kaosmem.errors import InvalidArgumentError, SummaryError, WindowTooSmallError
 from kaosmem.formats import Format, get_format
@@ -34,7 +34,6 @@ from kaosmem.types.content import (
     ToolUseBlock,
 )
 from kaosmem.types.items import ChatMessage
-from kaosmem.units import Link
 
 
 @runtime_checkable
@@ -203,17 +202,13 @@ class ToolResultCompaction:
         """Return the history with its long results cut."""
         sizes = MessageSizes()
         left = check_listed(history, ChatMessage, "messages")
-        results = [place for place, message in enumerate(left) if _has_results(message)]
+        results = [place for place, message in enumerate(left) if has_results(message)]
         for place in results[: max(0, len(results) - self.keep_recent)]:
             message = left[place]
             shorter = with_cut_results(message, self.max_chars)
             if not message.pinned and sizes(shorter) < sizes(message):
                 left[place] = shorter
         return left
-
-
-def _has_results(message: ChatMessage) -> bool:
-    return message.role == "tool" or bool(Link.of(message).answers)
 
 
 @dataclass(frozen=True, init=False)

@@ -149,19 +149,17 @@ class SectionCompaction:
 
         sizes = MessageSizes(self._counter, self._format)
         outline = Outline(messages, sizes=sizes)
-        kept = outline.kept_within(outline.sizes, 0)
-        others = sum(outline.sizes[place] for place in kept if place not in outline.newest_unit)
-        room = self._budget - self._frame(is_marked=True) - others
+        kept = list(outline.kept_within(outline.sizes, 0))
+        room = self._budget - self._frame(is_marked=True)
         room -= room // 32  # a window as large as the section has a frame too
-        newest = outline.at(outline.newest_unit)
 
         def total(messages: Iterable[ChatMessage]) -> int:
             return sum(map(sizes, repair(messages)))
 
-        if total(newest) <= room:
-            return messages
-        shorter = with_shorter_results(newest, range(len(newest)), room, total)
-        cut = dict(zip(outline.newest_unit, shorter or newest, strict=True))
+        shown = outline.at(kept)
+        if total(shown) > room:
+            shown = with_shorter_results(shown, room, total) or shown
+        cut = dict(zip(kept, shown, strict=True))
         return [cut.get(place, message) for place, message in enumerate(messages)]
 
     def _kept(self) -> list[str]:
