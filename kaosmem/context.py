@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
@@ -20,7 +20,7 @@ from kaosmem.names import check_id, shown_number
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.stores.history import check_message
 from kaosmem.tokens import get_counter
-from kaosmem.tokens.counters import TokenCounter
+from kaosmem.tokens.counters import AnyCounter
 from kaosmem.types.items import ChatMessage
 
 __all__ = ["AgentContext", "ContextConfig", "HistoryRetention"]
@@ -106,7 +106,7 @@ class AgentContext:
         config: ContextConfig,
         agent_id: str,
         *,
-        counter: TokenCounter | Callable[[str], int] | str | None = None,
+        counter: AnyCounter = None,
         format: str | Format = "openai",
         rng: random.Random | None = None,
     ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from kaosmem.compaction.exchanges import Exchanges
@@ -20,7 +20,7 @@ from kaosmem.compaction.protection import (
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.formats import Format, get_format
 from kaosmem.tokens import get_counter
-from kaosmem.tokens.counters import TokenCounter
+from kaosmem.tokens.counters import AnyCounter
 from kaosmem.types.items import ChatMessage
 from kaosmem.units import Link, Units, repair, repaired
 
@@ -37,7 +37,7 @@ class MessageSizes:
 
     def __init__(
         self,
-        counter: TokenCounter | Callable[[str], int] | str | None = None,
+        counter: AnyCounter = None,
         format: str | Format = "openai",
     ) -> None:
         self._counter = get_counter(counter)

@@ -26,7 +26,7 @@ from kaosmem.errors import InvalidArgumentError, SummaryError, WindowTooSmallErr
 from kaosmem.formats import Format, get_format
 from kaosmem.names import shown_number
 from kaosmem.tokens import get_counter
-from kaosmem.tokens.counters import TokenCounter
+from kaosmem.tokens.counters import AnyCounter
 from kaosmem.tokens.models import context_length
 from kaosmem.types.content import (
     ThinkingBlock,
@@ -276,7 +276,7 @@ class TokenBudgetCompaction:
         strategies: Iterable[CompactionStrategy] | CompactionStrategy,
         token_budget: int,
         *,
-        counter: TokenCounter | Callable[[str], int] | str | None = None,
+        counter: AnyCounter = None,
         format: str | Format = "openai",
     ) -> None:
         self.strategies = CompactionPipeline(strategies).strategies
@@ -292,7 +292,7 @@ class TokenBudgetCompaction:
         trigger_ratio: float = 0.80,
         *,
         context_tokens: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | str | None = None,
+        counter: AnyCounter = None,
         format: str | Format = "openai",
     ) -> TokenBudgetCompaction:
         """Return a strategy whose budget is a share of a model's context length.
@@ -392,7 +392,7 @@ class SummarizationCompaction:
         min_old_tokens: int,
         *,
         max_summary_tokens: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | str | None = None,
+        counter: AnyCounter = None,
         format: str | Format = "openai",
     ) -> None:
         self._summarizer = (

@@ -26,7 +26,7 @@ from kaosmem.formats.text import entry_piece, header_piece
 from kaosmem.language.rules import NO_PATTERNS, Patterns
 from kaosmem.language.sentences import cut_at_sentence
 from kaosmem.tokens import get_counter
-from kaosmem.tokens.counters import TokenCounter
+from kaosmem.tokens.counters import AnyCounter, TokenCounter
 from kaosmem.types.content import TextBlock
 from kaosmem.types.items import ChatMessage
 
@@ -109,7 +109,7 @@ class Summarizer:
         max_request_tokens: int = 64_000,
         max_kept_tokens: int = 4_000,
         rule_cues: Patterns = NO_PATTERNS,
-        counter: TokenCounter | Callable[[str], int] | str | None = None,
+        counter: AnyCounter = None,
         format: str | Format = "openai",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kaosmem.arguments import check_count
@@ -16,7 +16,7 @@ from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NoCondensationError
 from kaosmem.formats import Format, get_format
 from kaosmem.tokens import get_counter
-from kaosmem.tokens.counters import TokenCounter
+from kaosmem.tokens.counters import AnyCounter
 
 _LEAST_PROGRESS = 10
 """A condensation frees at least this part of a view, a tenth. Less is not worth a record."""
@@ -63,7 +63,7 @@ class RollingCondenser(Condenser):
         *,
         max_size: int | None = 100,
         max_tokens: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | str | None = None,
+        counter: AnyCounter = None,
         format: str | Format = "openai",
     ) -> None:
         self.max_size = None if max_size is None else check_count(max_size, "max_size", least=4)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kaosmem.clients import LLMClient
 from kaosmem.compaction import Summarizer
 from kaosmem.compaction.fallback import fallback_reason
@@ -13,7 +11,7 @@ from kaosmem.conversation.outline import ViewOutline
 from kaosmem.conversation.rolling import RollingCondenser
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.formats import Format
-from kaosmem.tokens.counters import TokenCounter
+from kaosmem.tokens.counters import AnyCounter
 
 _MIN_SUMMARY_TOKENS = 64
 
@@ -38,7 +36,7 @@ class LLMSummarizingCondenser(RollingCondenser):
         *,
         max_size: int | None = 100,
         max_tokens: int | None = None,
-        counter: TokenCounter | Callable[[str], int] | str | None = None,
+        counter: AnyCounter = None,
         format: str | Format = "openai",
     ) -> None:
         super().__init__(max_size=max_size, max_tokens=max_tokens, counter=counter, format=format)

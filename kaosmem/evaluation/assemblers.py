@@ -20,7 +20,7 @@ from kaosmem.retrieval.rankers import DenseRanker
 from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
 from kaosmem.session.memory import SessionMemory
 from kaosmem.tokens import get_counter
-from kaosmem.tokens.counters import TokenCounter
+from kaosmem.tokens.counters import AnyCounter
 
 if TYPE_CHECKING:
     from kaosmem.assembly.context import Context
@@ -89,7 +89,7 @@ class SessionAssembler:
     _: KW_ONLY
     spec: SectionSpec = SECTION
     format: str = "text"
-    counter: TokenCounter | str | None = None
+    counter: AnyCounter = None
 
     def session(self, items: Sequence[EvidenceItem]) -> SessionMemory:
         """Return a session with the items in its one section; it is never on disk."""
@@ -158,9 +158,7 @@ class ItemLines:
     An item is charged the tokens of its line.
     """
 
-    def __init__(
-        self, items: Sequence[EvidenceItem], counter: TokenCounter | str | None = None
-    ) -> None:
+    def __init__(self, items: Sequence[EvidenceItem], counter: AnyCounter = None) -> None:
         self._ids = [item.id for item in items]
         self._lines = [_line(item) for item in items]
         self._charges = get_counter(counter).count_many(self._lines)
@@ -214,7 +212,7 @@ class OrderAssembler:
     order: Callable[[Sequence[EvidenceItem]], Order]
     _: KW_ONLY
     skips: bool = True
-    counter: TokenCounter | str | None = None
+    counter: AnyCounter = None
 
     def load(self, items: Sequence[EvidenceItem]) -> Packer:
         """Count the items, and make what orders them. Raises MissingExtraError."""
@@ -266,7 +264,7 @@ DENSE = "kaosmem-dense"
 def get_assembler(
     name: str,
     *,
-    counter: TokenCounter | str | None = None,
+    counter: AnyCounter = None,
     format: str = "text",
 ) -> Assembler:
     """Return an assembler by its name.

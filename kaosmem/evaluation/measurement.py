@@ -23,7 +23,7 @@ from kaosmem.evaluation.evidence import Corpus, Question
 from kaosmem.evaluation.report import Outcome, Report, Staleness
 from kaosmem.names import shown, shown_number
 from kaosmem.tokens import get_counter
-from kaosmem.tokens.counters import TokenCounter
+from kaosmem.tokens.counters import AnyCounter, TokenCounter
 
 DEFAULT_BUDGETS = (512, 2_048, 8_192)
 UNSCORED = ("adversarial",)
@@ -38,7 +38,7 @@ async def evaluate(
     *,
     budgets: Iterable[int] = DEFAULT_BUDGETS,
     assemblers: Iterable[Assembler] | None = None,
-    counter: TokenCounter | str | None = None,
+    counter: AnyCounter = None,
     unscored: Iterable[str] = UNSCORED,
     progress: Progress | None = None,
 ) -> Report:

@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from kaosmem.tokens.counters import TokenCounter
+    from kaosmem.tokens.counters import AnyCounter, TokenCounter
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
@@ -174,7 +174,7 @@ def count_messages(
     *,
     system: str = "",
     tools: Iterable[object] = (),
-    counter: TokenCounter | str | None = None,
+    counter: AnyCounter = None,
 ) -> int:
     """Return the tokens of a request, framing included.
 

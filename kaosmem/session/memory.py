@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import (
     AsyncIterator,
-    Callable,
     Collection,
     Iterable,
     Iterator,
@@ -75,7 +74,7 @@ from kaosmem.session.window import Window
 from kaosmem.session.windows import NamedWindows
 from kaosmem.telemetry import observed
 from kaosmem.tokens import count_content
-from kaosmem.tokens.counters import TokenCounter
+from kaosmem.tokens.counters import AnyCounter
 from kaosmem.trace.trace import parse_mode
 from kaosmem.types import ContentBlock, JSONValue
 from kaosmem.types.content import Trust, check_content
@@ -147,7 +146,7 @@ class SessionMemory:
         *,
         namespace: str = "default",
         sections: Sequence[SectionSpec] | None = DEFAULT_SECTIONS,
-        counter: TokenCounter | Callable[[str], int] | str | None = None,
+        counter: AnyCounter = None,
         ranker: Ranker | None = None,
         read_only: bool = False,
         in_turn: bool = False,
@@ -224,7 +223,7 @@ class SessionMemory:
         *,
         session_id: str = "test",
         sections: Sequence[SectionSpec] = DEFAULT_SECTIONS,
-        counter: TokenCounter | Callable[[str], int] | str | None = None,
+        counter: AnyCounter = None,
         ranker: Ranker | None = None,
         trace: bool | None = None,
         options: SessionOptions = DEFAULT_OPTIONS,

@@ -20,7 +20,7 @@ from kaosmem.retrieval.ranker import Ranker
 from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
 from kaosmem.session.saving.hydration import Hydrated, hydrate, keep_indexes, stored_specs
 from kaosmem.tokens import get_counter
-from kaosmem.tokens.counters import TokenCounter
+from kaosmem.tokens.counters import AnyCounter, TokenCounter
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class Opening:
     session_id: str
     namespace: str
     sections: Sequence[SectionSpec] | None
-    given_counter: TokenCounter | Callable[[str], int] | str | None
+    given_counter: AnyCounter
     ranker: Ranker | None
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.sources.fitting import with_fitting_results
 from kaosmem.sources.store_source import StoreSource
 from kaosmem.tokens import count_content, get_counter
-from kaosmem.tokens.counters import TokenCounter
+from kaosmem.tokens.counters import AnyCounter
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 
@@ -68,7 +68,7 @@ class ConversationSource(StoreSource):
         *,
         spec: SectionSpec = CONVERSATION,
         share: float = 0.75,
-        counter: TokenCounter | str | None = None,
+        counter: AnyCounter = None,
     ) -> None:
         super().__init__(spec, trust=Trust.APPLICATION)
         if not 0 < share <= 1:

@@ -14,7 +14,7 @@ from kaosmem.sections.proposal import Candidate, Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec, renamed
 from kaosmem.tokens import count_content, get_counter
-from kaosmem.tokens.counters import TokenCounter
+from kaosmem.tokens.counters import AnyCounter
 from kaosmem.types.items import Item
 
 
@@ -56,7 +56,7 @@ class ProfileSource:
         *,
         budget: int = 500,
         name: str = "profile",
-        counter: TokenCounter | str | None = None,
+        counter: AnyCounter = None,
     ) -> None:
         self._section = check_instance(section, Section, "section")
         self._person = check_text(person, "person").casefold()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from kaosmem.arguments import check_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.tokens.counters import (
+    AnyCounter,
     CallableCounter,
     EstimateCounter,
     TiktokenCounter,
@@ -23,7 +24,7 @@ from kaosmem.types import Content, ContentBlock, OpaqueBlock
 from kaosmem.types.content import ImageBlock, ThinkingBlock, ToolResultBlock, content_text
 
 
-def get_counter(counter: TokenCounter | Callable[[str], int] | str | None = None) -> TokenCounter:
+def get_counter(counter: AnyCounter = None) -> TokenCounter:
     """Return a counter of tokens.
 
     An encoding is counted by toktok if the extra `fast` is installed, else by tiktoken, to the same

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from kaosmem.arguments import MAX_INTEGER
 from kaosmem.errors import InvalidArgumentError, MissingExtraError
@@ -52,6 +52,10 @@ class TokenCounter(Protocol):
     def __call__(self, text: str) -> int: ...
 
     def count_many(self, texts: Sequence[str]) -> list[int]: ...
+
+
+AnyCounter: TypeAlias = TokenCounter | Callable[[str], int] | str | None
+"""A counter, or what `get_counter` makes one of."""
 
 
 class CallableCounter:
