@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from kaosmem import SessionMemory
 from kaosmem.assembly.difference import difference
-from tests.contexts import sums_of
 
 _COLOR = re.compile(r"\x1b\[\d+m")
 
@@ -19,17 +18,6 @@ async def _memory() -> SessionMemory:
     memory.add("role", "You are a careful clerk.")
     memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(100)])
     return memory
-
-
-async def test_the_sums_add_up_to_the_budget() -> None:
-    """Sections, layout and free tokens are the budget, and each bar has its share of the width."""
-    memory = await _memory()
-    for budget in (50, 77, 1_000):
-        report = (await memory.assemble_context("room 17", budget=budget)).explain()
-        *parts, (_, total, whole) = sums_of(report)
-        assert sum(used for _, used, _ in parts) == total == budget
-        for _, used, bar in parts:
-            assert bar == round(whole * used / budget)
 
 
 async def test_a_report_has_cutoffs_and_a_legend_of_its_reasons() -> None:

@@ -30,7 +30,6 @@ from tests.conversation.logs import (
     call,
     ids,
     logged,
-    loop,
     result,
     shown,
     system,
@@ -188,17 +187,6 @@ async def test_a_model_that_fails_once_is_asked_again() -> None:
     assert len(model.requests) == 2
 
 
-async def test_an_answer_that_is_a_little_too_long_is_cut_at_a_sentence() -> None:
-    """The model is not asked again."""
-    talk = [agent("A sentence of words here. " * 20) for _ in range(10)]
-    condenser, model = summarizing(lambda _: "A sentence of six words here. " * 40, max_size=10)
-    log = logged(system(), *talk)
-    record = await condensed(condenser, log)
-    assert len(model.requests) == 1
-    assert (record.summary or "").startswith("A sentence of six words here. A")
-    assert (record.summary or "").endswith("here.")
-
-
 async def test_a_model_that_is_down_is_left_alone_for_a_while() -> None:
     """Each step goes on with an outline in which the newest entries stay, and the pause doubles."""
     now = 0.0
@@ -285,26 +273,6 @@ async def test_an_old_result_is_cut_and_answers_its_call() -> None:
 RECALL = ObservationEvent("workspace", "the repository is kaosmem")
 
 
-async def test_the_newest_instruction_stays() -> None:
-    log = logged(
-        *(
-            system("S"),
-            user("U1"),
-            RECALL,
-            call("1"),
-            result("1"),
-            user("U2"),
-            RECALL,
-            call("2"),
-            result("2"),
-        ),
-    )
-    await condensed(RollingCondenser(max_size=8), log)
-    left = shown(log.view)
-    assert {"U1", "U2", "A2", "O2"} <= set(left)
-    assert "A1" not in left
-
-
 async def test_the_second_summary_is_made_of_the_whole_first() -> None:
     first = (
         "Done: "
@@ -334,21 +302,6 @@ async def test_the_second_summary_is_made_of_the_whole_first() -> None:
     assert [isinstance(event, SummaryEvent) for event in log.view].count(True) == 1
 
 
-async def test_the_model_sees_arguments_and_how_results_end() -> None:
-    condenser, model = summarizing(max_size=6)
-    log = logged(
-        call("1"),
-        result("1", "line\n" * 800 + "FAILED tests/test_api.py::test_post"),
-        call("2"),
-        result("2"),
-        *said(3),
-    )
-    await condensed(condenser, log)
-    asked = model.requests[0][-1].text
-    assert 'find({"in":"src"})' in asked
-    assert "FAILED tests/test_api.py::test_post" in asked
-
-
 async def test_a_record_says_how_it_came_about() -> None:
     """By which condenser, why, and how large the view was."""
     condenser, _ = summarizing(max_size=10)
@@ -371,19 +324,3 @@ async def test_a_reset_never_forgets_the_open_instruction() -> None:
     with pytest.raises(NoCondensationError):
         await condenser.condense(view_of(system("S"), user("U1")))
     assert not model.requests
-
-
-async def test_the_newest_results_of_a_long_loop_stay() -> None:
-    """A loop of signed answers is condensed like any other history: its oldest rounds go first."""
-    pairs = [
-        result(event.call_id, f"in the {word} end")
-        if isinstance(event, ObservationEvent)
-        else event
-        for word, event in zip([*["very"] * 110, *"abcdefghij"], loop(60), strict=True)
-    ]
-    condenser, _ = summarizing()
-    log = logged(system("S"), user("U1"), *pairs)
-    view = await condenser.condensed_view(log)
-    assert shown(view)[:2] == ["S", "U1"]
-    assert len(view) < 62
-    assert all(any(f"in the {word} end" in event.text for event in view) for word in "bdfhj")

@@ -19,11 +19,9 @@ from kaosmem import (
     InvalidArgumentError,
     Item,
     NotFoundError,
-    Reason,
     SectionSpec,
     SessionMemory,
     Trust,
-    WindowTooSmallError,
 )
 from kaosmem.entities import Entity, Relationship, SubGraph, part_of
 from kaosmem.errors import InvalidNameError, ReadOnlyError
@@ -611,17 +609,6 @@ class TestGraphRanker(RankerContract):
         return GraphRanker()
 
 
-def test_all_gone_means_nothing_named() -> None:
-    index = GraphRanker().index()
-    entries = list(enumerate(crowd(20)))
-    index.add(entries)
-    for ordinal, _ in entries:
-        index.remove(ordinal)
-    assert index.rank("Alpha Name3", 5) == []
-    assert index.neighbourhood("e3", 2) == ([], [])
-    assert len(index._graph) == 0
-
-
 def test_a_hub_gives_the_best_of_its_relationships_and_room_for_what_is_behind_them() -> None:
     """Of 10,000 relationships those with the query's words come first, then the newest; half the room is kept."""
     hub = [Entity("hub", "Hub"), Entity("e17", "Lion Works")]
@@ -777,38 +764,6 @@ def filled(sections: tuple[SectionSpec, ...] | None = None, size: int = 40) -> S
     return memory
 
 
-@pytest.mark.parametrize("format", ["text", "openai"])
-def test_a_graph_stays_within_every_budget(format: str) -> None:
-    """Counted again from scratch a context with a graph is exactly `used`, and within the budget."""
-    memory = filled()
-    memory.add("messages", "Whom does Firm 7 supply?")
-    for budget in [*range(0, 120, 7), 300, 1_000, 5_000]:
-        try:
-            context = asyncio.run(memory.assemble_context(budget=budget, format=format))
-        except WindowTooSmallError:
-            continue
-        handed_over = context.text if format == "text" else context.messages
-        assert count_messages(handed_over, format) == context.used <= budget
-    assert "Firm 7 (company)" in str(handed_over)
-
-
-async def test_every_line_is_explained() -> None:
-    memory = filled()
-    context = await memory.assemble_context("Whom does Firm 7 supply?", budget=80)
-    (own,) = (each for each in memory["graph"] if each.id == "entity:e7")
-    decision = context.decision(own.id)
-    assert decision.included
-    assert decision.reason is Reason.RELEVANT
-    ranked = {
-        item.id: score
-        for item, score in memory["graph"].proposer.search(Query("Whom does Firm 7 supply?"), 9)
-    }
-    assert (decision.rank, decision.score) == (1, ranked[own.id])
-    far = context.decision("entity:e20")
-    assert not far.included
-    assert far.reason in (Reason.NO_ROOM, Reason.OUTRANKED)
-
-
 async def test_a_stored_graph_is_the_same_when_it_is_opened_again() -> None:
     """Save, open, change, save, open: the same parts, the same ranking and the same context."""
     memory = filled()
@@ -873,16 +828,6 @@ def test_a_longer_name_evicts_what_no_longer_fits_with_it(eviction: str) -> None
     assert memory["graph"].used <= 120
     assert 1 < len(lines) < 13
     assert all(line.startswith(long.name) for line in lines)
-
-
-async def test_a_pinned_line_is_always_shown_and_never_evicted() -> None:
-    spec = replace(SPEC, budget=60, eviction="fifo")
-    memory = SessionMemory.test_mode(sections=(spec,))
-    memory.graph.add([Entity("keep", "Kept Firm")], pinned=True)
-    memory.graph.add([Entity(f"e{n}", f"Firm {n}") for n in range(60)])
-    context = await memory.assemble_context("Firm 59", budget=40)
-    assert "Kept Firm" in context.text
-    assert memory.graph.entity("keep") is not None
 
 
 def test_a_section_that_is_no_graph_says_so() -> None:

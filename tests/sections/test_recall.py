@@ -82,26 +82,6 @@ async def test_an_evicted_finding_comes_back_for_a_question_about_it(
         assert recalled(elsewhere) == set()
 
 
-async def test_a_superseded_finding_is_not_recalled() -> None:
-    """A question about now gets the live version alone, however well an older one matches."""
-    spec = SectionSpec("findings", eviction="none", recall=1.0, retrieval_threshold=0)
-    memory = SessionMemory.test_mode(sections=(spec,))
-    same, *others = seeded_texts(10, words=60)
-    old = memory.add("findings", f"{same} {FACT} It is on the red door.", key="code")
-    new = memory.add("findings", f"{same} {FACT} It is on the blue door.", key="code")
-    for text in others:
-        memory.add("findings", text)
-    two = await memory.assemble_context("What is on the red door?", budget=1_000)
-    assert two.decision(new.id).included
-    assert two.decision(old.id).why == f"archived superseded by {new.id}"
-    newest = memory.add(
-        "findings", "The vault in Zurich has a new code, 2207, and no door any more.", key="code"
-    )
-    three = await memory.assemble_context(QUESTION, budget=1_000)
-    assert three.decision(newest.id).included
-    assert not three.decision(new.id).included
-
-
 def test_few_evicted_items_are_proposed() -> None:
     """No more than a quarter above the share for recall, as the texts of all that are proposed must be read."""
     spec = SectionSpec("findings", 200, recall=0.25, retrieval_threshold=0)

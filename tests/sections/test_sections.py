@@ -339,13 +339,6 @@ def test_past_its_threshold_a_query_section_proposes_by_worth() -> None:
     assert proposal.candidates[-1].score is None
 
 
-def test_a_query_without_a_known_word_gives_the_newest() -> None:
-    """Retrieval that finds nothing never starves the section."""
-    section = section_of(*(item(f"i{n}", f"plain {n}") for n in range(9)), retrieval_threshold=2)
-    assert ids(section.proposer.propose(Query("zebra"), cap=15).candidates) == ["i8", "i7", "i6"]
-    assert ids(section.proposer.propose(Query(""), cap=15).candidates) == ["i8", "i7", "i6"]
-
-
 def test_static_sections_never_see_the_query_and_must_show_system_items() -> None:
     """Role system makes an item of a static section a must; the rest come newest first."""
     items = [
@@ -357,25 +350,6 @@ def test_static_sections_never_see_the_query_and_must_show_system_items() -> Non
     assert proposals[0] == proposals[1]
     assert ids(proposals[0].candidates) == ["rule", "i4", "i3", "i2"]
     assert [each.must for each in proposals[0].candidates] == [True, False, False, False]
-
-
-def test_the_index_follows_adds_updates_and_removals_between_queries() -> None:
-    """What changed since the last query is found as it is now, and what is gone is not found."""
-    section = section_of(
-        *(
-            item(f"i{n}", word)
-            for n, word in enumerate(["zero", "merger", "lease", "clause", "party"])
-        )
-    )
-    assert [each.id for each, _ in section.proposer.search(Query("merger"), 5)] == ["i1"]
-    section.update(item("i1", "tenant"))
-    section.remove("i2")
-    section.add(item("i8", "tenant lease"))
-    section.add(item("gone", "lease"))
-    section.remove("gone")
-    assert section.proposer.search(Query("merger"), 5) == []
-    assert {each.id for each, _ in section.proposer.search(Query("tenant"), 5)} == {"i1", "i8"}
-    assert [each.id for each, _ in section.proposer.search(Query("lease"), 5)] == ["i8"]
 
 
 def test_a_history_proposes_its_tail_newest_first_and_says_where_it_may_be_cut() -> None:

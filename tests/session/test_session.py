@@ -20,7 +20,6 @@ from kaosmem import (
     DEFAULT_SECTIONS,
     BM25Ranker,
     ChatMessage,
-    CorruptionError,
     EvictionPolicy,
     InvalidArgumentError,
     NotFoundError,
@@ -34,11 +33,9 @@ from kaosmem import (
     ToolUseBlock,
     Trust,
     WindowTooSmallError,
-    delete_session,
     list_sessions,
 )
 from kaosmem.errors import ConcurrentUseError, DuplicateError, InvalidNameError, ReadOnlyError
-from kaosmem.retrieval import RankBM25Ranker
 from kaosmem.sections.eviction import POLICIES
 from kaosmem.tokens.counters import TiktokenCounter
 from tests.worlds import World, worlds
@@ -97,43 +94,6 @@ async def test_leaving_the_block_saves_and_an_exception_discards(tmp_path: Path)
             raise ZeroDivisionError
     async with SessionMemory.open(str(tmp_path), "deal-42", read_only=True) as memory:
         assert [item.content for item in memory["messages"]] == ["kept", "saved before the failure"]
-
-
-async def test_one_message_costs_one_append_of_about_its_size(tmp_path: Path) -> None:
-    """Saving one message writes under 1 KB more than it holds, whatever the session holds."""
-
-    def size() -> int:
-        return sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
-
-    written = []
-    for count in (10, 2_000):
-        async with SessionMemory.open(str(tmp_path)) as memory:  # closing it waits for a snapshot
-            memory.add_many("documents", [f"document {number} " * 3 for number in range(count)])
-        before = size()
-        async with SessionMemory.open(str(tmp_path)) as memory:
-            memory.add("messages", "x" * 500)
-        written.append(size() - before)
-    assert all(500 < each < 1_500 for each in written)
-    assert abs(written[0] - written[1]) < 20
-
-
-async def test_archived_items_are_fetched_from_disk_after_a_snapshot(tmp_path: Path) -> None:
-    """Evicted items leave memory once an archive file holds them, and can still be fetched in full."""
-    specs = (SectionSpec("messages", 500, placement="history"),)
-    async with SessionMemory.open(str(tmp_path), sections=specs) as memory:
-        first = memory.add("messages", "the very first message")
-        for number in range(1_500):
-            memory.add("messages", f"message {number} " * 20)
-            if number % 100 == 0:
-                await memory.save()
-    assert list(tmp_path.rglob("archive/*.jsonl"))
-    assert list(tmp_path.rglob("snap/*.jsonl"))
-    async with SessionMemory.open(str(tmp_path), sections=specs) as memory:
-        assert first.id not in memory
-        assert (await memory.fetch(first.id)).content == "the very first message"
-        assert len(memory["messages"]) + len(memory["messages"].archive) == 1_501
-        with pytest.raises(NotFoundError, match="archived"):
-            await memory.fetch("never there")
 
 
 async def test_working_sections_are_never_on_disk(tmp_path: Path) -> None:
@@ -439,17 +399,6 @@ async def test_assembling_with_bad_options_is_refused() -> None:
         await memory.assemble_context("\ud800", budget=10)
 
 
-async def test_a_session_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
-    """A folder with a foreign log is named and not touched."""
-    log = tmp_path / "default" / "deal" / "log"
-    log.mkdir(parents=True)
-    (log / f"{1:020d}.jsonl").write_text('{"some": "other log"}\n')
-    with pytest.raises(CorruptionError, match="log/"):
-        async with SessionMemory.open(str(tmp_path), "deal"):
-            pass
-    assert (log / f"{1:020d}.jsonl").read_text() == '{"some": "other log"}\n'
-
-
 async def test_a_closed_session_serves_and_refuses_changes(tmp_path: Path) -> None:
     """Nobody would save them."""
     async with SessionMemory.open(tmp_path) as memory:
@@ -653,56 +602,6 @@ async def test_a_session_opens_with_the_sections_that_it_was_stored_with() -> No
         assert again.sections == tuple(DEFAULT_SECTIONS)
 
 
-async def test_a_session_is_found_by_path_url_and_filesystem(tmp_path: Path) -> None:
-    """A str, a Path, a URL and the memory's own filesystem name the same place."""
-    async with SessionMemory.open(tmp_path, "deal-42") as memory:
-        memory.add("messages", "hello")
-    for place in (str(tmp_path), tmp_path, tmp_path.as_uri(), memory.admin.fs):
-        async with SessionMemory.open(place, "deal-42", read_only=True) as again:
-            assert [item.content for item in again["messages"]] == ["hello"]
-        assert await list_sessions(place) == ["deal-42"]
-
-
-async def test_another_process_finds_what_this_one_saved(tmp_path: Path) -> None:
-    """A fresh interpreter opens the session and packs the same context."""
-    async with SessionMemory.open(tmp_path.as_uri(), "deal-42") as memory:
-        memory.add("role", "You are a careful analyst.")
-        for number in range(40):
-            memory.add(
-                "documents",
-                f"Clause {number}: notice of {number} days.",
-                metadata={"source": f"{number}.txt"},
-            )
-        context = await memory.assemble_context("notice of 17 days", budget=200)
-    code = (
-        "import asyncio, sys\nfrom kaosmem import SessionMemory\n"
-        "async def main():\n"
-        f"    async with SessionMemory.open({tmp_path.as_uri()!r}, 'deal-42', read_only=True) as "
-        "memory:\n"
-        "        context = await memory.assemble_context('notice of 17 days', budget=200)\n"
-        "        sys.stdout.write(context.text)\n"
-        "asyncio.run(main())"
-    )
-    printed = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    assert printed == context.text
-    assert "Clause 17" in printed
-
-
-async def test_a_replaced_prompt_can_be_fetched_after_reopening(tmp_path: Path) -> None:
-    """A removed prompt stays in the archive."""
-    async with SessionMemory.open(str(tmp_path)) as memory:
-        prompt = memory.add("role", "first prompt")
-        await memory.save()
-        memory.remove(prompt.id)
-        memory.add("role", "second prompt")
-    async with SessionMemory.open(str(tmp_path)) as memory:
-        assert [item.content for item in memory["role"]] == ["second prompt"]
-        assert (await memory.fetch(prompt.id)).content == "first prompt"
-        assert len(memory["role"].archive) == 1
-
-
 @pytest.mark.parametrize("policy", POLICIES)
 async def test_the_stored_name_of_a_shipped_policy_brings_it_back(
     policy: str, tmp_path: Path
@@ -747,35 +646,6 @@ def test_a_policy_has_a_name_of_its_own() -> None:
         EvictionPolicy("")
 
 
-async def test_sessions_are_listed_and_deleted_one_by_one(tmp_path: Path) -> None:
-    """Names that differ only in case are different sessions; deleting one leaves its neighbours."""
-    names = ["Alice", "alice", "a", "a.b", "ab"]
-    for name in names:
-        async with SessionMemory.open(str(tmp_path), name) as memory:
-            memory.add("messages", f"I am {name}")
-    assert await list_sessions(str(tmp_path)) == sorted(names)
-    await delete_session(str(tmp_path), "a")
-    await delete_session(str(tmp_path), "Alice")
-    assert await list_sessions(str(tmp_path)) == ["a.b", "ab", "alice"]
-    async with SessionMemory.open(str(tmp_path), "alice") as memory:
-        assert [item.content for item in memory["messages"]] == ["I am alice"]
-    assert await list_sessions(str(tmp_path), namespace="other") == []
-
-
-async def test_the_ranker_can_be_the_reference() -> None:
-    """A session whose section ranks by rank-bm25 finds the same clause."""
-    specs = (SectionSpec("documents", eviction="none", ranker=RankBM25Ranker()),)
-    memory = SessionMemory.test_mode(sections=specs)
-    for number in range(50):
-        memory.add("documents", f"Clause {number} speaks of fee {number * 3} and of notice.")
-    context = await memory.assemble_context("clause 33", budget=60)
-    assert any("Clause 33 " in str(item.content) for item in context.items)
-    assert (
-        memory.search("clause 33", "documents", limit=1)[0][0].content
-        == "Clause 33 speaks of fee 99 and of notice."
-    )
-
-
 def test_a_chat_message_is_added_without_a_format() -> None:
     """It keeps its blocks, its pin and its trust; any other message needs its format."""
     memory = SessionMemory.test_mode()
@@ -795,31 +665,6 @@ def test_a_chat_message_is_added_without_a_format() -> None:
         memory.add_message({"role": "user", "content": "What is the fee?"})
 
 
-def test_trust_comes_from_the_role_and_never_rises() -> None:
-    """A derived item carries the lowest trust of its sources and never stands in the system message."""
-    memory = SessionMemory.test_mode()
-    page = memory.add("documents", "a web page", trust=Trust.EXTERNAL)
-    said = memory.add("messages", "a user said")
-    assert (said.trust, memory.add("role", "be kind").trust) == (Trust.USER, Trust.APPLICATION)
-    assert memory.add("findings", "derived", sources=[page.id, said.id]).trust is Trust.EXTERNAL
-    assert memory.add("findings", "of an unknown source", sources=["gone"]).trust is Trust.EXTERNAL
-    with pytest.raises(ValueError, match="lowest"):
-        memory.add("findings", "raised", sources=[page.id], trust=Trust.USER)
-    with pytest.raises(ValueError, match="static"):
-        memory.add("role", "obey the web page", sources=[page.id])
-
-
-def test_update_keeps_the_place_and_archives_the_old_version() -> None:
-    """An update changes content and tokens in place; the version before it is in the archive."""
-    memory = SessionMemory.test_mode()
-    items = [memory.add("findings", text) for text in ("one", "two", "three")]
-    updated = memory.update(items[1].id, "two, but longer")
-    assert [item.content for item in memory["findings"]] == ["one", "two, but longer", "three"]
-    assert memory["findings"].used == sum(item.tokens for item in memory["findings"])
-    assert updated.tokens > items[1].tokens
-    assert memory["findings"].archive.get(items[1].id) == items[1]
-
-
 @pytest.mark.parametrize(
     "budget", [-1, 1.5, "100", None, True, 10**3 * 1.0, float("nan"), float("inf")]
 )
@@ -828,64 +673,6 @@ async def test_a_budget_is_a_whole_number_of_tokens(budget: object) -> None:
     assert (await SessionMemory.test_mode().assemble_context(budget=0)).items == ()
     with pytest.raises(InvalidArgumentError, match="whole number"):
         await SessionMemory.test_mode().assemble_context(budget=budget)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("name", ["", "..", "a/b", "a\x00", "x" * 300, "é", "../up"])
-async def test_invalid_names_are_refused_before_anything_is_written(
-    tmp_path: Path, name: str
-) -> None:
-    """Session ids and namespaces are checked before any I/O, in every entrance."""
-    for arguments in ((name, "default"), ("fine", name)):
-        with pytest.raises(InvalidNameError):
-            async with SessionMemory.open(str(tmp_path), arguments[0], namespace=arguments[1]):
-                pass
-        with pytest.raises(InvalidNameError):
-            await delete_session(str(tmp_path), arguments[0], namespace=arguments[1])
-    with pytest.raises(InvalidNameError):
-        await list_sessions(str(tmp_path), namespace=name)
-    with pytest.raises(InvalidNameError):
-        SectionSpec(name)
-    with pytest.raises(InvalidNameError):
-        SessionMemory.test_mode(session_id=name)
-    assert list(tmp_path.iterdir()) == []
-
-
-async def test_an_unknown_encoding_is_refused(tmp_path: Path) -> None:
-    """The error lists the counters; nothing is created."""
-    with pytest.raises(InvalidArgumentError, match="estimate"):
-        async with SessionMemory.open(str(tmp_path), counter="o900k"):
-            pass
-    assert list(tmp_path.iterdir()) == []
-
-
-async def test_read_only_serves_and_refuses_changes(tmp_path: Path) -> None:
-    """Read-only use assembles and searches; changes are refused, and leaving the block writes nothing."""
-    async with SessionMemory.open(str(tmp_path)) as memory:
-        item = memory.add("messages", "hello")
-    async with SessionMemory.open(str(tmp_path), read_only=True) as memory:
-        assert (await memory.assemble_context(budget=100)).items == (item,)
-        for change in (lambda: memory.add("messages", "x"), lambda: memory.remove(item.id)):
-            with pytest.raises(ReadOnlyError, match="read_only"):
-                change()
-        with pytest.raises(ReadOnlyError):
-            await memory.save()
-
-
-def test_refused_items_leave_their_section_untouched() -> None:
-    """A full section with the policy refuse moves nothing."""
-    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 10, eviction="refuse"),))
-    memory.add("notes", "one two three four five six")
-    with pytest.raises(SectionFullError, match="raise its budget"):
-        memory.add("notes", "one two three four five six")
-    assert (len(memory["notes"]), memory["notes"].used, len(memory["notes"].archive)) == (1, 6, 0)
-
-
-def test_everything_says_what_it_is() -> None:
-    """Reprs tell what a memory holds."""
-    memory = SessionMemory.test_mode()
-    memory.add("messages", [TextBlock("hi"), ToolUseBlock("c", "f")], role="assistant")
-    assert "messages 1" in repr(memory)
-    assert {spec.name for spec in memory.sections} == {spec.name for spec in DEFAULT_SECTIONS}
 
 
 async def test_the_question_is_what_the_user_says_beside_a_result() -> None:

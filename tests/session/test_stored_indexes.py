@@ -383,31 +383,6 @@ def damage(place: Any, path: str, data: bytes) -> None:
     (place / path).write_bytes(data) if isinstance(place, Path) else place.pipe_file(path, data)
 
 
-async def test_it_catches_up_with_all_that_has_changed(
-    place: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was added, updated, removed, evicted and forgotten since, whoever did it, saved or not."""
-    await filled(place)
-    reads = Reads(monkeypatch)
-    async with opened(place) as memory:
-        memory.add("documents", "alpha beta 3 and more", id="new")
-        memory.update("d3", "nothing of the kind")
-        memory.update("d4", "alpha beta 3")
-        memory.update("d4", "alpha beta 3 3 3")
-        memory.remove("d13")
-        for number in range(20, 24):
-            memory.add("messages", text(number), id=f"m{number}", role="user")
-            memory.update(f"m{number}", f"alpha beta 3 {number}")
-    async with opened(place) as memory:
-        assert await asked(memory) == await asked_anew(place)
-        await memory.forget("new")
-        memory.add("documents", "alpha alpha", id="unsaved")
-        found = await asked(memory)
-        await memory.save()
-        assert found == await asked_anew(place)
-    assert reads.count >= 2
-
-
 async def test_what_was_updated_and_then_evicted_is_recalled_as_it_was_last(place: Any) -> None:
     """Its update is not missed although it is no longer held, and only an archive has it."""
     await filled(place, 8)

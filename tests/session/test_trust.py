@@ -63,6 +63,7 @@ def test_a_derived_item_is_trusted_as_the_least_of_its_sources() -> None:
     memory = SessionMemory.test_mode()
     page = memory.add("findings", "the moon is cheese", trust=Trust.EXTERNAL)
     said = memory.add("messages", "is it?", role="user")
+    assert (said.trust, memory.add("role", "be kind").trust) == (Trust.USER, Trust.APPLICATION)
     fact = memory.add("lessons", "it is cheese", sources=[page.id, said.id])
     assert (fact.trust, fact.sources) == (Trust.EXTERNAL, (page.id, said.id))
     further = memory.add("lessons", "so it can be eaten", sources=[fact.id])
