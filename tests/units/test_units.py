@@ -322,12 +322,6 @@ def test_cut_points_of_typical_histories(links: list[Link], cuts: list[int]) -> 
     assert cut_points(links) == cuts
 
 
-def test_a_result_joins_the_latest_unanswered_call_with_its_id() -> None:
-    """Providers that reuse call ids still get each result with its own call."""
-    units = grouped(call("0"), result("0"), call("0"), result("0"))
-    assert [units.members(ordinal) for ordinal in range(4)] == [(0, 1), (0, 1), (2, 3), (2, 3)]
-
-
 def test_a_batch_that_joins_a_larger_unit_goes_on_there() -> None:
     """A result of two answers makes them one, and what comes of either stays with both."""
     joined = (
@@ -340,19 +334,6 @@ def test_a_batch_that_joins_a_larger_unit_goes_on_there() -> None:
     assert grouped(*joined).members(4) == (0, 1, 2, 3, 4)
 
 
-def test_a_repeated_result_is_an_orphan_and_leaves_the_first_in_place() -> None:
-    """The first result wins, as after a crash between an error record and the late result."""
-    units = grouped(call("1"), result("1"), result("1"))
-    assert units.members(0) == (0, 1)
-    assert [units.is_orphan(ordinal) for ordinal in range(3)] == [False, False, True]
-
-
-def test_a_message_with_an_orphaned_result_and_words_is_no_orphan() -> None:
-    """Words beside a result without a call are not lost with it."""
-    units = grouped(Link(answers=("1",), role="user", mixed=True))
-    assert not units.is_orphan(0)
-
-
 def test_units_that_merge_match_their_calls_and_results_anew() -> None:
     """A call that an update brought in late is answered as soon as its result shares its unit, as after a restart."""
     units = grouped(ASSISTANT, Link(("b",), ("a",), role="user", mixed=True))
@@ -362,25 +343,3 @@ def test_units_that_merge_match_their_calls_and_results_anew() -> None:
     units.add(3, Link(answers=("a", "b"), role="user"))
     assert units.members(0) == (0, 1, 2, 3)
     assert not units.is_open(0)
-
-
-def test_a_call_waits_until_another_entry_speaks() -> None:
-    """Results and system messages leave it waiting; a user, an agent or the assistant's next answer abandons it."""
-    for after, waits in (
-        (SYSTEM, True),
-        (result("?"), True),
-        (USER, False),
-        (ASSISTANT, False),
-        (call("2"), False),
-    ):
-        units = grouped(call("1"), after)
-        assert units.is_waiting(0) == waits, after
-        assert units.is_open(0)
-
-
-def test_a_late_result_joins_an_abandoned_call() -> None:
-    """It answers the call, whatever was said meanwhile."""
-    units = grouped(call("1"), USER, call("2"), result("1"))
-    assert units.members(0) == (0, 3)
-    assert not units.is_open(0)
-    assert units.is_waiting(2)
