@@ -15,9 +15,6 @@ import numpy as np
 import pytest
 import tiktoken
 
-from kaosmem.memos import clear_memos
-from kaosmem.session.opening import SHARED_SESSIONS
-
 _NOT_SEARCHED = (
     FrameType,
     asyncio.AbstractEventLoop,
@@ -34,13 +31,6 @@ _HIDING = (dict, io.BytesIO, io.StringIO, np.ndarray, array, memoryview)
 def modules_of(package: str = "kaosmem") -> list[ModuleType]:
     """Return what is imported of a package."""
     return [module for name, module in sys.modules.items() if f"{name}.".startswith(f"{package}.")]
-
-
-def let_go() -> None:
-    """Let go of the memos and the read-only sessions of other tests, which take seconds to search."""
-    clear_memos()
-    for session in [*SHARED_SESSIONS._sessions.values()]:
-        SHARED_SESSIONS.drop(session.opening)
 
 
 def traces(needles: Iterable[str], roots: Iterable[object]) -> list[str]:

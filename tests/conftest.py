@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from kaosmem.persistence.storage import disk
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
+from kaosmem.session.opening import SHARED_SESSIONS
 from tests.tables import TABLES
 
 TESTS = Path(__file__).parent
@@ -142,6 +143,17 @@ def _nobody_waits_for_the_disk() -> Iterator[None]:
         patch.setattr(disk, "_sync_data", lambda descriptor: None)
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_module_keeps_the_sessions_of_another() -> Iterator[None]:
+    """Let go of what tests opened read-only.
+
+    A process keeps such sessions for the next who opens them. Large ones would take seconds of each
+    search of the process, and of garbage collections.
+    """
+    yield
+    SHARED_SESSIONS._sessions.clear()
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ from kaosmem.sections.substitution import derived_from
 from kaosmem.session.roster import Roster
 from kaosmem.testing import paths_holding
 from kaosmem.tokens import get_counter
-from tests.canary import let_go, modules_of, traces
+from tests.canary import modules_of, traces
 from tests.session.notes import ErasableNotes, Notes, item
 
 # What no other text holds, in scripts that are analysed each in its own way.
@@ -76,8 +76,10 @@ TEXT_SECTIONS = tuple(spec.name for spec in SPECS if spec.name != "graph")
 
 @pytest.fixture(autouse=True)
 def _a_process_that_knows_nothing() -> None:
-    """Other tests' sessions and memos are not this test's."""
-    let_go()
+    """Other tests' memos are not this test's."""
+    from kaosmem.memos import clear_memos
+
+    clear_memos()
 
 
 def test_the_search_finds_what_a_module_remembers() -> None:

@@ -22,6 +22,7 @@ from kaosmem import (
     repair_session,
 )
 from kaosmem.language.analysis import analyze
+from kaosmem.memos import clear_memos
 from kaosmem.persistence.layout import INDEX
 from kaosmem.persistence.steps import Draft, Read
 from kaosmem.persistence.storage.local import LocalStorage
@@ -29,7 +30,7 @@ from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval import RankBM25Ranker
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.sections import lazy_index
-from tests.canary import let_go, modules_of, traces
+from tests.canary import modules_of, traces
 from tests.places import files_in
 
 CANARY = "quetzalcoatl"
@@ -568,7 +569,7 @@ async def test_who_takes_in_what_others_did_keeps_an_index_of_what_is_stored(pla
 
 
 async def test_what_is_forgotten_is_in_no_memory_that_read_an_index(place: Any) -> None:
-    let_go()
+    clear_memos()  # of other tests, which take seconds to search
     async with opened(place) as memory:
         memory.add("documents", f"{CANARY} alpha", id="secret")
     await filled(place)
