@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats.blocks import Block, BlockFormat, ExtraNames
+from kaosmem.formats.blocks import BlockFormat
 from kaosmem.formats.fields import (
     FIELDS_ELSEWHERE,
     check_has_content,
@@ -20,6 +20,7 @@ from kaosmem.formats.fields import (
     plainest,
     text_field,
 )
+from kaosmem.formats.shaped_blocks import Block, ExtraNames
 from kaosmem.formats.shapes import (
     ARGUMENTS,
     ID,
@@ -56,7 +57,6 @@ Source: Anthropic, "Vision": width x height / 750; scaling keeps it below.
 _RESULT_FIELDS = ("toolset_name",)
 _DATA = {"type": "base64", "media_type": MEDIA_TYPE, "data": IMAGE_DATA}
 _DOCUMENT = {"type": "text", "media_type": "text/plain", "data": TEXT}
-_BY_THE_MODEL = {"type": "direct"}
 
 
 class AnthropicFormat(BlockFormat):
@@ -94,8 +94,6 @@ class AnthropicFormat(BlockFormat):
                 f"a block of type {block['type']!r} in {self.what} lacks its source; give it as "
                 "the API has it"
             )
-        if block.get("caller") == _BY_THE_MODEL:
-            block = {name: value for name, value in block.items() if name != "caller"}
         return super().read(block)
 
     def read_result(self, block: Mapping[str, JSONValue]) -> ToolResultBlock:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kaosmem.arguments import json_text
-from kaosmem.formats.blocks import Block, BlockFormat
+from kaosmem.formats.blocks import BlockFormat
 from kaosmem.formats.delimiters import escaped_in_history
 from kaosmem.formats.fields import (
     extra_fields,
@@ -23,6 +23,7 @@ from kaosmem.formats.fields import (
     parts_of,
     text_field,
 )
+from kaosmem.formats.shaped_blocks import Block
 from kaosmem.formats.shapes import (
     ANY,
     ARGUMENTS,

@@ -22,12 +22,10 @@ The request differs from the stored messages where the API lacks a kind of conte
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import (
     BLOCK_BEGIN,
@@ -41,30 +39,18 @@ from kaosmem.formats.delimiters import (
 from kaosmem.formats.fields import (
     CallIds,
     check_has_content,
-    extra_fields,
-    extra_text,
     mapping_of,
-    opaque_block,
     parts_of,
     plainest,
     sent_part,
-    tool_name,
 )
 from kaosmem.formats.layout import BlockPlace, Mark, Rendered
+from kaosmem.formats.shaped_blocks import Block, ShapedBlocks
 from kaosmem.formats.shapes import (
     EMPTY,
-    ID_TOKENS,
-    Field,
-    Shape,
-    field_names,
-    filled,
-    image_of,
     values_by_name,
-    values_in,
-    values_of,
 )
 from kaosmem.names import shown_name
-from kaosmem.tokens.parts import part_tokens
 from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
     DocumentBlock,
@@ -86,15 +72,6 @@ BLOCK_TOKENS = 4
 """The estimated tokens of a content block beside its text, with its share of the framing."""
 REPLY_TOKENS = 3
 
-Block = dict[str, JSONValue]
-"""A block of content as the provider has it."""
-ExtraNames = Mapping[type[ContentBlock], tuple[str, ...]]
-"""Names of further fields by the class of the content block that keeps them."""
-
-
-_UNKNOWN = Shape(OpaqueBlock, {})
-"""The shape of blocks that have none of a format's shapes."""
-
 
 class _Message(NamedTuple):
     """A message before it gets the provider's names. is_assistants: else it is the user's."""
@@ -103,17 +80,10 @@ class _Message(NamedTuple):
     blocks: list[Block]
 
 
-class BlockFormat(ABC):
+class BlockFormat(ShapedBlocks):
     """A format whose messages are the user's or the assistant's, each with blocks of content.
 
     Attributes:
-        name: The name of the format, under which it also takes back its own blocks.
-        what: The name of a message in errors.
-        shapes: The shapes of blocks. Of a result, the shape only tells that it is one.
-        extra_names: The further fields of a call, a text or a result that go back with it.
-        known_names: The names of blocks that have to have a shape. Others are kept as they are.
-        image_tokens: The estimated tokens of an image.
-        max_tool_name_chars: The length of a tool's name.
         max_id_chars: The length of a call's id. None: any number.
         kept_ids: The beginnings of ids that stay as they are stored.
         merges: Whether the roles have to alternate: neighbours of one role are one message.
@@ -126,13 +96,6 @@ class BlockFormat(ABC):
         content_name: The field of a message that holds its blocks.
     """
 
-    name: str
-    what: ClassVar[str]
-    shapes: ClassVar[tuple[Shape, ...]]
-    extra_names: ClassVar[ExtraNames] = MappingProxyType({})
-    known_names: ClassVar[tuple[str, ...]]
-    image_tokens: ClassVar[int]
-    max_tool_name_chars: ClassVar[int] = 64
     max_id_chars: ClassVar[int | None] = None
     kept_ids: ClassVar[tuple[str, ...]] = ()
     roles: ClassVar[tuple[str, str]] = ("user", "assistant")
@@ -149,14 +112,6 @@ class BlockFormat(ABC):
     @abstractmethod
     def result(self, result: ToolResultBlock) -> Block:
         """Return a result as the provider has it."""
-
-    @abstractmethod
-    def read_result(self, block: Mapping[str, JSONValue]) -> ToolResultBlock:
-        """Return a result as a content block."""
-
-    @abstractmethod
-    def result_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
-        """Return the estimated tokens of the content of a result."""
 
     def message_of(self, given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
         """Return the message of a reply, and a message as it is."""
@@ -175,111 +130,9 @@ class BlockFormat(ABC):
         blocks: Sequence[Mapping[str, JSONValue]] = message[self.content_name]
         return blocks
 
-    def block_name(self, block: Mapping[str, JSONValue]) -> str | None:
-        """Return the name by which the provider knows the kind of a block."""
-        name: str | None = block.get("type")
-        return name
-
-    def tool_name(self, name: str) -> str:
-        """Return the name of a tool with the characters and the length that are allowed."""
-        return tool_name(name, max_chars=self.max_tool_name_chars)
-
-    def extra_tokens(self, fields: Mapping[str, JSONValue], counter: TokenCounter) -> int:
-        """Return the tokens of the further fields of a block."""
-        return counter(json_text(fields))
-
     def finished(self, blocks: list[Block]) -> list[Block]:
         """Return an assistant's blocks with all that the API wants besides its parts."""
         return blocks
-
-    # Blocks by their shapes.
-
-    def text(self, text: str) -> Block:
-        """Return a text that kaosmem made as a block."""
-        return self.written(TextBlock, {"text": text}) or {}
-
-    def written(self, kind: type[ContentBlock], values: Mapping[str, JSONValue]) -> Block | None:
-        """Return a block with values, None if the provider has no place for it."""
-        for shape in self.shapes:
-            block = filled(shape.template, values) if shape.kind is kind else None
-            if block is not None:
-                return block
-        return None
-
-    def write(self, block: ContentBlock) -> Block | None:
-        """Return a block as the provider has it. None: it has no such block."""
-        values = values_of(block)
-        if isinstance(block, ToolUseBlock):
-            values["name"] = self.tool_name(block.name)
-        sent = self.written(type(block), values)
-        names = self.extra_names.get(type(block), ())
-        if sent is not None and names:
-            sent |= extra_fields(getattr(block, "extra", ""), names)
-        return sent
-
-    def shape_of(self, block: Mapping[str, JSONValue]) -> tuple[Shape, dict[Field, JSONValue]]:
-        """Return the shape of a block, and the values that it has."""
-        for shape in self.shapes:
-            values = values_in(shape.template, block)
-            if values is None:
-                continue
-            names = self.extra_names.get(shape.kind, ())
-            if not shape.is_whole or block.keys() <= {*shape.template, *names}:
-                return shape, values
-        return _UNKNOWN, {}
-
-    def kind(self, block: Mapping[str, JSONValue]) -> type[ContentBlock]:
-        """Return the class of the content block that a block is."""
-        shape, _ = self.shape_of(block)
-        return shape.kind
-
-    def read(self, block: Mapping[str, JSONValue]) -> ContentBlock:
-        """Return a provider's block as a content block. Raises InvalidArgumentError."""
-        shape, found = self.shape_of(block)
-        if shape is _UNKNOWN:
-            self._check_unknown(block)
-        if shape.kind is OpaqueBlock:
-            return opaque_block(block, self.name, self.what, kind=self.block_name(block))
-        if shape.kind is ToolResultBlock:
-            return self.read_result(block)
-        values = values_by_name(found)
-        if shape.kind is ImageBlock:
-            return image_of(values)
-        if shape.kind is ThinkingBlock:
-            values = {"thinking": "", "provider": self.name, **values}
-        names = self.extra_names.get(shape.kind)
-        if names:
-            values["extra"] = extra_text(block, names)
-        made: ContentBlock = shape.kind(**values)
-        return made
-
-    def _check_unknown(self, block: Mapping[str, JSONValue]) -> None:
-        """Raise InvalidArgumentError for a block without a shape that has to have one."""
-        name = self.block_name(block)
-        needed: list[str] = []
-        for shape in self.shapes:
-            is_named = name in (shape.template.get("type"), *shape.template)
-            if is_named and shape.kind is not OpaqueBlock:
-                needed += field_names(shape.template)
-        if name in self.known_names:
-            raise InvalidArgumentError(
-                f"a block of kind {name!r} in {self.what} lacks a field; it needs "
-                f"{', '.join(needed)}"
-            )
-
-    def content_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
-        """Return the estimated tokens of a block without its share of the framing."""
-        shape, values = self.shape_of(block)
-        if shape.kind is ImageBlock or block.get("type") == "image":
-            return self.image_tokens
-        if shape.kind is OpaqueBlock:
-            return part_tokens(block, counter)
-        tokens = sum(field.tokens(value, counter) for field, value in values.items())
-        if shape.kind is ToolResultBlock:
-            tokens += ID_TOKENS + self.result_tokens(block, counter)
-        names = self.extra_names.get(shape.kind, ())
-        extra = {name: block[name] for name in names if name in block}
-        return tokens + self.extra_tokens(extra, counter) if extra else tokens
 
     def parse(self, message: object) -> ChatMessage:
         """Return a message of the API, a dict or an object of its SDK, as a ChatMessage.
@@ -306,10 +159,6 @@ class BlockFormat(ABC):
         if role != "system":
             role, parts = _role_and_blocks(parts, is_assistants=role == self.roles[True])
         return ChatMessage(role, check_content(plainest(parts)))
-
-    def read_parts(self, parts: Iterable[Mapping[str, JSONValue]]) -> list[ContentBlock]:
-        """Return the blocks of a message as content blocks."""
-        return list(map(self.read, parts))
 
     # The format.
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats.blocks import Block, BlockFormat, ExtraNames
+from kaosmem.formats.blocks import BlockFormat
 from kaosmem.formats.delimiters import escaped_in_history
 from kaosmem.formats.fields import (
     extra_fields,
@@ -31,6 +31,7 @@ from kaosmem.formats.fields import (
     sent_part,
     text_field,
 )
+from kaosmem.formats.shaped_blocks import Block, ExtraNames
 from kaosmem.formats.shapes import (
     ARGUMENTS,
     COUNTED_SIGNATURE,

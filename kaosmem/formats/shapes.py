@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kaosmem.arguments import json_text
 from kaosmem.formats.delimiters import escaped_in_history
-from kaosmem.formats.fields import json_object, sendable_url, split_data_url
+from kaosmem.formats.fields import json_object, media_type_of, sendable_url, split_data_url
 from kaosmem.tokens.parts import sealed_tokens
 from kaosmem.types import ContentBlock, JSONValue
 from kaosmem.types.content import (
@@ -32,6 +32,7 @@ ID_TOKENS = 8
 EMPTY = "(empty)"
 """Stands where a text is blank and nothing else is there, since providers refuse blank texts."""
 _MAX_TITLE_CHARS = 500
+_DETAILS = ("auto", "low", "high", "original")
 
 
 class Field(NamedTuple):
@@ -77,6 +78,7 @@ THINKING = Field("thinking", _of_text)
 SIGNATURE = Field("signature", _none, is_optional=True)
 COUNTED_SIGNATURE = Field("signature", _of_data, is_optional=True)
 SEALED = Field("data", _of_data)
+OPTIONAL_SEALED = Field("data", _of_data, is_optional=True)
 ID = Field("id", _none)
 OPTIONAL_ID = Field("id", _none, is_optional=True)
 NAME = Field("name", _of_call)
@@ -85,6 +87,13 @@ MEDIA_TYPE = Field("media_type", _none, prefix="image/")
 IMAGE_FORMAT = Field("format", _none)
 IMAGE_DATA = Field("data", _none)
 URL = Field("url", _none, prefix="http")
+ANY_URL = Field("url", _none)
+DETAIL = Field("detail", _none, is_optional=True)
+CALL_ID = Field("id", _of_text)
+FUNCTION = Field("name", _of_text)
+CALL_TEXT = Field("arguments", _of_text)
+CUSTOM = Field("custom", _none, prefix="custom")
+"""The type of a call of a custom tool."""
 ANY = Field("type", _none)
 """A field that a block has, with any value."""
 
@@ -179,10 +188,12 @@ def values_of(block: ContentBlock) -> dict[str, JSONValue]:
 def _image_values(image: ImageBlock) -> dict[str, JSONValue]:
     url = sendable_url(image.url)
     data_url = split_data_url(url or "")
+    values = {"url": url, "detail": image.detail if image.detail in _DETAILS else None}
     if data_url is None:
-        return {"url": url, "media_type": image.media_type or None}
+        return {**values, "media_type": image.media_type or None}
     media_type, data = data_url
-    return {"media_type": media_type, "format": media_type.removeprefix("image/"), "data": data}
+    values |= {"media_type": media_type, "data": data}
+    return {**values, "format": media_type.removeprefix("image/")}
 
 
 def image_of(values: Mapping[str, JSONValue]) -> ImageBlock:
@@ -192,7 +203,8 @@ def image_of(values: Mapping[str, JSONValue]) -> ImageBlock:
         media_type = f"image/{values['format']}"
     if "data" in values:
         return ImageBlock(f"data:{media_type};base64,{values['data']}", media_type)
-    return ImageBlock(values["url"], media_type)
+    url = values["url"]
+    return ImageBlock(url, media_type or media_type_of(str(url)), str(values.get("detail") or ""))
 
 
 def _arguments(call: ToolUseBlock) -> dict[str, JSONValue]:

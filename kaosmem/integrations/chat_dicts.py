@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from kaosmem.formats import parse_message
-from kaosmem.integrations.model_calls import Calls
 from kaosmem.types import ContentBlock, JSONValue
 from kaosmem.types.content import (
     ImageBlock,
@@ -39,12 +38,8 @@ def read_chat_dict(message: Mapping[str, JSONValue]) -> list[ChatMessage]:
     return [replace(said, content=check_content((*thinking, *said.blocks)))]
 
 
-def write_chat_dict(message: ChatMessage, calls: Calls | None = None) -> dict[str, Any]:
-    """Return a message as a dict. A result of a tool is alone in its message.
-
-    Args:
-        calls: The calls of the request, which dicts do without.
-    """
+def write_chat_dict(message: ChatMessage) -> dict[str, Any]:
+    """Return a message as a dict. A result of a tool is alone in its message."""
     role = message.role if message.role in ROLES else "user"
     written: dict[str, Any] = {"role": role}
     if role != message.role:

@@ -36,7 +36,6 @@ class KaosmemLLM(BaseLLM):
             location,
             read=read_chat_dict,
             write=write_chat_dict,
-            id_remedy="give conversation=...",
             has_task_lists=True,
             **options,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from haystack import component
@@ -10,7 +9,7 @@ from haystack.dataclasses import ChatMessage, ToolCall
 from haystack.tools import flatten_tools_or_toolsets
 
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.model_calls import Calls, ModelCalls, now
+from kaosmem.integrations.model_calls import ModelCalls, now
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import items as chat
 from kaosmem.types.content import ToolResultBlock
@@ -70,10 +69,9 @@ def _read(message: ChatMessage) -> list[chat.ChatMessage]:
     return read_chat_dict({**message.to_openai_dict_format(), "thinking_blocks": thinking})
 
 
-def _write(message: chat.ChatMessage, calls: Calls) -> ChatMessage:
+def _write(message: chat.ChatMessage) -> ChatMessage:
     result = message.blocks[0]
     if isinstance(result, ToolResultBlock):
-        call = calls[result.tool_use_id]
-        origin = ToolCall(call.name, json.loads(call.arguments), call.id)
+        origin = ToolCall(result.name, {}, result.tool_use_id)
         return ChatMessage.from_tool(message.text, origin, error=result.is_error)
     return ChatMessage.from_openai_dict_format(write_chat_dict(message))

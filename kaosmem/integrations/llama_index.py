@@ -8,7 +8,7 @@ from llama_index.core.base.llms import types as llama
 from llama_index.core.memory import BaseMemory
 from pydantic import PrivateAttr
 
-from kaosmem.integrations.model_calls import Calls, ModelCalls, now, unknown_part
+from kaosmem.integrations.model_calls import ModelCalls, now, unknown_part
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import ContentBlock
 from kaosmem.types.content import (
@@ -41,9 +41,7 @@ class KaosmemMemory(BaseMemory):
     def __init__(self, location: Location, *, conversation: str, **options: Any) -> None:
         super().__init__()
         self._conversation = conversation
-        self._calls = ModelCalls(
-            location, read=_read, write=_write, id_remedy="give conversation=...", **options
-        )
+        self._calls = ModelCalls(location, read=_read, write=_write, **options)
 
     @classmethod
     def from_defaults(cls, **options: Any) -> KaosmemMemory:
@@ -96,7 +94,7 @@ def _block(block: Any) -> ContentBlock:
     return unknown_part(block.block_type, block)
 
 
-def _write(message: ChatMessage, calls: Calls) -> llama.ChatMessage:
+def _write(message: ChatMessage) -> llama.ChatMessage:
     result = message.blocks[0]
     if isinstance(result, ToolResultBlock):
         named = {"tool_call_id": result.tool_use_id}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import wraps
 from hashlib import sha256
 from itertools import islice
 from typing import Any, Generic, ParamSpec, TypeVar
+from urllib.parse import quote
 
 from kaosmem.arguments import json_text
 from kaosmem.assembly.context import Context
@@ -37,8 +38,6 @@ from kaosmem.types.items import ChatMessage
 M = TypeVar("M")
 P = ParamSpec("P")
 T = TypeVar("T")
-Calls = Mapping[str, ToolUseBlock]
-"""The calls of a request by their ids, for frameworks whose results name their tools."""
 _MORE_COMPARED = 64
 """Messages beyond the number of shown ones that are compared with them."""
 _BEFORE = ({"role": "user", "content": "A question."},)
@@ -74,7 +73,8 @@ class ModelCalls(Generic[M]):
         location: A path, a URL that fsspec understands, or a filesystem.
         read: Returns the messages that one message of the framework holds. None: its messages are
             those of the format.
-        write: Returns a message of the framework. A result is alone in its message.
+        write: Returns a message of the framework. A result is alone in its message, and names its
+            tool.
         id_remedy: Tells a user how to name a conversation.
         budget: Tokens of a request, with its instructions and the schemas of its tools.
         format: The format in which tokens are counted. The default counts all that kaosmem stores.
@@ -90,8 +90,8 @@ class ModelCalls(Generic[M]):
         location: Location,
         *,
         read: Callable[[M], Sequence[ChatMessage]] | None = None,
-        write: Callable[[ChatMessage, Calls], M] | None = None,
-        id_remedy: str,
+        write: Callable[[ChatMessage], M] | None = None,
+        id_remedy: str = "give conversation=...",
         budget: int,
         format: str | Format = "blocks",
         has_task_lists: bool = False,
@@ -164,7 +164,7 @@ class ModelCalls(Generic[M]):
         if self._write is None:
             sent: list[Any] = render_messages(said, self._format).messages or []
             return sent
-        return self._written(_single(iter(said)), (), self._write)
+        return self._written(_single(said), (), self._write)
 
     async def clear(self, conversation: object) -> None:
         """Move the messages of a conversation to the archive."""
@@ -213,8 +213,7 @@ class ModelCalls(Generic[M]):
         if self._write is None:
             return Request(instructions, static, sent, sent, context)
         sent = self._written(_single(map(self._format.parse, sent)), given, self._write)
-        first = [ChatMessage("system", instructions)] if instructions else []
-        prompt = [self._write(message, {}) for message in first]
+        prompt = [self._write(ChatMessage("system", instructions))] if instructions else []
         return Request(instructions, static, sent, [*prompt, *sent], context)
 
     def _window_of(self, agent: str) -> Window | None:
@@ -226,7 +225,7 @@ class ModelCalls(Generic[M]):
         self,
         shown: Sequence[ChatMessage],
         given: Sequence[M],
-        write: Callable[[ChatMessage, Calls], M],
+        write: Callable[[ChatMessage], M],
     ) -> list[M]:
         """Return shown messages in the framework's types.
 
@@ -235,20 +234,18 @@ class ModelCalls(Generic[M]):
         """
         originals = self._originals(given[-len(shown) - _MORE_COMPARED :])
         lengths = sorted({len(each) for each in originals}, reverse=True)
-        calls = {}
-        for each in shown:
-            calls.update({call.id: call for call in _calls(each)})
+        compared = _without_names(shown)
         written = []
         place = 0
         while place < len(shown):
             for length in lengths:
-                original = originals.get(tuple(shown[place : place + length]))
+                original = originals.get(compared[place : place + length])
                 if original is not None:
                     written.append(original)
                     place += length
                     break
             else:
-                written.append(write(shown[place], calls))
+                written.append(write(shown[place]))
                 place += 1
         return written
 
@@ -263,7 +260,7 @@ class ModelCalls(Generic[M]):
             rendered = self._format.render(Layout((), (part,), ()), after=_BEFORE)
             shown = _single(map(self._format.parse, rendered.messages or ()))
             if shown:
-                found[tuple(shown)] = each
+                found[_without_names(shown)] = each
         return found
 
 
@@ -300,6 +297,11 @@ def conversation_session_id(conversation: object, remedy: str) -> str:
     return safe_id(str(conversation))
 
 
+def joined_names(*names: str) -> str:
+    """Join names so that no other names give the same text."""
+    return ":".join(quote(name, safe="") for name in names)
+
+
 def tool_schema(name: str, description: str | None, parameters: JSONValue) -> dict[str, JSONValue]:
     """Return the schema of a tool, to count it.
 
@@ -330,27 +332,37 @@ def _without_prompts(messages: Sequence[Any]) -> tuple[list[str], list[Any]]:
 
 
 def _is_answer(message: ChatMessage) -> bool:
-    return message.role == "assistant" and not any(_calls(message))
+    calls = any(isinstance(block, ToolUseBlock) for block in message.blocks)
+    return message.role == "assistant" and not calls
 
 
-def _calls(message: ChatMessage) -> Iterator[ToolUseBlock]:
-    for block in message.blocks:
-        if isinstance(block, ToolUseBlock):
-            yield block
-
-
-def _single(messages: Iterator[ChatMessage]) -> list[ChatMessage]:
-    """Return messages in which each result of a tool has a message of its own."""
+def _single(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
+    """Return messages in which each result of a tool has a message of its own, and names its tool."""
     single = []
+    names: dict[str, str] = {}
     for message in messages:
         rest = []
         for block in message.blocks:
             if isinstance(block, ToolResultBlock):
-                single.append(ChatMessage("tool", (block,)))
-            else:
-                rest.append(block)
+                name = names.get(block.tool_use_id, block.name)
+                single.append(ChatMessage("tool", (replace(block, name=name),)))
+                continue
+            if isinstance(block, ToolUseBlock):
+                names[block.id] = block.name
+            rest.append(block)
         if len(rest) == len(message.blocks):
             single.append(message)
         elif rest:
             single.append(replace(message, content=tuple(rest)))
     return single
+
+
+def _without_names(messages: Iterable[ChatMessage]) -> tuple[ChatMessage, ...]:
+    """Return messages of `_single` without the names of tools, which a message alone may lack."""
+    plain = []
+    for message in messages:
+        block = message.blocks[0] if message.blocks else None
+        if isinstance(block, ToolResultBlock):
+            message = ChatMessage("tool", (replace(block, name=""),))
+        plain.append(message)
+    return tuple(plain)

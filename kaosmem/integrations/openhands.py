@@ -19,7 +19,8 @@ from openhands.sdk.llm import Message
 from pydantic import ConfigDict, PrivateAttr
 
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.model_calls import Calls, ModelCalls, now
+from kaosmem.integrations.model_calls import ModelCalls, now
+from kaosmem.types.content import ToolResultBlock
 from kaosmem.types.items import ChatMessage
 
 _Group = tuple[LLMConvertibleEvent, ...]
@@ -47,9 +48,7 @@ class KaosmemCondenser(CondenserBase):
     def model_post_init(self, context: Any) -> None:
         """Open the place of the sessions."""
         options: dict[str, Any] = self.model_extra or {}
-        self._calls = ModelCalls(
-            self.location, read=_read, write=_write, id_remedy="give conversation=...", **options
-        )
+        self._calls = ModelCalls(self.location, read=_read, write=_write, **options)
 
     def condense(self, view: View, agent_llm: Any = None) -> View:
         """Pack a request."""
@@ -102,7 +101,7 @@ def _read(group: _Group) -> list[ChatMessage]:
     )
 
 
-def _write(message: ChatMessage, calls: Calls) -> _Group:
+def _write(message: ChatMessage) -> _Group:
     written = write_chat_dict(message)
     if not isinstance(written["content"], str):
         written["content"] = [_part(part) for part in written["content"]]
@@ -110,8 +109,9 @@ def _write(message: ChatMessage, calls: Calls) -> _Group:
         {**call["function"], "id": call["id"], "origin": "completion"}
         for call in written.get("tool_calls", ())
     ] or None
-    if message.role == "tool":
-        written["name"] = calls[written["tool_call_id"]].name
+    result = message.blocks[0]
+    if isinstance(result, ToolResultBlock):
+        written["name"] = result.name
     return (_event(written),)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from smolagents import ChatMessage, MemoryStep, MessageRole, Model
 from smolagents.models import get_tool_json_schema
 
-from kaosmem.integrations.model_calls import Calls, ModelCalls, now, unknown_part
+from kaosmem.integrations.model_calls import ModelCalls, now, unknown_part
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import ContentBlock
 from kaosmem.types import items as chat
@@ -41,7 +41,6 @@ class KaosmemModel(Model):
             location,
             read=_read,
             write=_write,
-            id_remedy="give conversation=...",
             has_task_lists=True,
             **options,
         )
@@ -111,7 +110,7 @@ def _block(part: dict[str, Any]) -> ContentBlock:
     return TextBlock(part["text"]) if part["type"] == "text" else unknown_part(part["type"], part)
 
 
-def _write(message: chat.ChatMessage, calls: Calls) -> _Group:
+def _write(message: chat.ChatMessage) -> _Group:
     block = message.blocks[0]
     if isinstance(block, ToolUseBlock):
         return (_message(MessageRole.TOOL_CALL, json.loads(block.arguments)["text"]),)

@@ -29,9 +29,7 @@ class KaosmemPlugin(Plugin):
     def __init__(self, location: Location, *, conversation: str = "", **options: Any) -> None:
         super().__init__()
         self.conversation = conversation
-        self.calls: ModelCalls[Any] = ModelCalls(
-            location, id_remedy="give conversation=...", **{"format": "bedrock", **options}
-        )
+        self.calls: ModelCalls[Any] = ModelCalls(location, **{"format": "bedrock", **options})
 
     def init_agent(self, agent: Agent) -> None:
         """Take the place before the model of an agent."""

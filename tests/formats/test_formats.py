@@ -816,7 +816,7 @@ NO_MESSAGES = {
         ({"role": ""}, "role"),
         ({"role": "tool", "content": "x"}, "tool_call_id"),
         ({"role": "user", "text": "hello"}, "no content, but 'text'"),
-        ({"role": "user", "content": [{"type": "text"}]}, "lacks its text"),
+        ({"role": "user", "content": [{"type": "text"}]}, "it needs text"),
         ({"role": "user", "content": 5}, "list of parts"),
         ({"role": "user", "content": [5]}, "dict"),
         ({"role": "user", "content": [{"type": "text", "text": 5}]}, "int"),

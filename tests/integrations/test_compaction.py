@@ -18,7 +18,8 @@ from kaosmem.compaction import (
     ToolResultCompaction,
 )
 from kaosmem.errors import WindowTooSmallError
-from kaosmem.integrations.agent_framework import KaosmemCompaction, _read, _write
+from kaosmem.integrations.agent_framework import KaosmemCompaction
+from kaosmem.integrations.agent_framework.messages import read_message, write_message
 from tests.integrations.agents.agent_framework import ScriptedClient
 from tests.integrations.script import INSTRUCTIONS, Script, read_page
 from tests.tool_conversations import conversations
@@ -33,7 +34,7 @@ STRATEGIES: list[CompactionStrategy] = [
 
 
 def read(messages: Sequence[Message]) -> list[ChatMessage]:
-    return [said for message in messages for said in _read(message)]
+    return [said for message in messages for said in read_message(message)]
 
 
 @given(conversations(), st.sampled_from(STRATEGIES))
@@ -41,7 +42,7 @@ def test_a_list_is_shortened_as_the_strategy_shortens_it(
     history: list[ChatMessage], strategy: CompactionStrategy
 ) -> None:
     """What is left is the strategy's result, in order, and the given messages stay as they are."""
-    given = [_write(message, {}) for message in history]
+    given = [write_message(message) for message in history]
     messages = [*given]
     said = read(given)
     try:

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from agent_framework import Agent as AgentOfFramework
 from agents import RunConfig, Runner, Session
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from kaosmem import InvalidArgumentError, SyncSessionMemory
 from kaosmem.integrations.agent_framework import KaosmemHistoryProvider, KaosmemMiddleware
+from kaosmem.integrations.langchain import KaosmemMiddleware as LangChainMiddleware
+from kaosmem.integrations.model_calls import on_loop
 from kaosmem.integrations.openai_agents import KaosmemFilter, KaosmemSession
 from tests.integrations.agents.agent_framework import ScriptedClient
 from tests.integrations.agents.openai_agents import OpenAIAgentsAgent
@@ -99,6 +102,16 @@ async def test_a_history_provider_goes_on_in_another_process(
     assert [seen.answers for seen in second if seen.answers] == [("call_1",), ("call_3",)]
     kept = await KaosmemHistoryProvider(tmp_path).get_messages("talk")
     assert [message.role for message in kept] == ["user", "assistant", "tool", "assistant"] * 2
+
+
+async def test_a_message_that_is_shown_as_it_was_said_is_the_frameworks_own(tmp_path: Path) -> None:
+    """A result of a tool, too, keeps what only its framework knows, such as an artifact."""
+    call = {"name": "read", "args": {"page": 1}, "id": "c"}
+    result = ToolMessage("Page 1.", tool_call_id="c", artifact={"bytes": 9})
+    said = [HumanMessage("How many?"), AIMessage("", tool_calls=[call]), result]
+    calls = LangChainMiddleware(tmp_path, budget=2_500).calls
+    packed = await on_loop(calls.request("talk", said))
+    assert [id(message) for message in packed.messages] == [id(message) for message in said]
 
 
 async def test_a_history_provider_needs_the_id_of_a_session(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Google ADK 2.x: a plugin of a runner or an app, and a `BaseMemoryService`."""
+"""The memories of users in sessions."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
 
-from google.adk.agents.callback_context import CallbackContext
 from google.adk.events import Event
 from google.adk.memory import BaseMemoryService
 from google.adk.memory.base_memory_service import SearchMemoryResponse
 from google.adk.memory.memory_entry import MemoryEntry
-from google.adk.models import LlmRequest, LlmResponse
-from google.adk.plugins import BasePlugin
 from google.adk.sessions import Session
 from google.genai import types
 
-from kaosmem.integrations.model_calls import ModelCalls, in_loop
+from kaosmem.integrations.model_calls import in_loop, joined_names
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
@@ -30,60 +26,6 @@ MEMORIES_SECTION = SectionSpec("memories", eviction="none")
 """The section that holds the memories of a user, one item each."""
 _DELETED = SectionSpec("deleted_memories", eviction="none", in_context=False)
 """Items with the ids of deleted memories as keys, so that their session does not bring them back."""
-
-
-class KaosmemPlugin(BasePlugin):
-    """Keeps each session of a user in a session of kaosmem, and packs each request of its agents.
-
-    Agents of one session have a window each.
-
-    Args:
-        location: The place of the sessions.
-        options: Further arguments of `ModelCalls`, such as `budget`.
-    """
-
-    def __init__(self, location: Location, **options: Any) -> None:
-        super().__init__(name="kaosmem")
-        self.calls: ModelCalls[Any] = ModelCalls(
-            location, id_remedy="run the agent in a session", **{"format": "gemini", **options}
-        )
-
-    @in_loop
-    async def before_model_callback(
-        self, *, callback_context: CallbackContext, llm_request: LlmRequest
-    ) -> None:
-        """Pack a request."""
-        config = llm_request.config
-        given = config.system_instruction
-        tools = [tool.model_dump(exclude_none=True, mode="json") for tool in config.tools or ()]
-        packed = await self.calls.request(
-            _conversation(callback_context),
-            llm_request.contents,
-            system=given if isinstance(given, str) else "",
-            tools=tools,
-            agent=callback_context.agent_name,
-        )
-        if packed.static:
-            llm_request.append_instructions([packed.static])
-        llm_request.contents = [types.Content.model_validate(each) for each in packed.messages]
-
-    @in_loop
-    async def after_model_callback(
-        self, *, callback_context: CallbackContext, llm_response: LlmResponse
-    ) -> None:
-        """Keep a reply."""
-        if llm_response.content is not None and not llm_response.partial:
-            await self.calls.keep(_conversation(callback_context), [llm_response.content])
-
-
-def _conversation(context: CallbackContext) -> str:
-    session = context.session
-    return _joined(session.app_name, session.user_id, session.id)
-
-
-def _joined(*names: str) -> str:
-    """Join names so that no other names give the same text."""
-    return ":".join(quote(name, safe="") for name in names)
 
 
 class KaosmemMemoryService(BaseMemoryService):
@@ -163,7 +105,7 @@ class KaosmemMemoryService(BaseMemoryService):
                 await session.forget(item_id)
 
     def _turn(self, *names: str) -> AbstractAsyncContextManager[SessionMemory]:
-        return self._sessions.turn(safe_id(_joined(*names)))
+        return self._sessions.turn(safe_id(joined_names(*names)))
 
 
 def _store(session: SessionMemory, memory: MemoryEntry, metadata: Mapping[str, Any]) -> None:

@@ -1,0 +1,193 @@
+"""The blocks of a provider's messages, read, written and counted by a table of their shapes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
+
+from kaosmem.arguments import json_text
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.formats.fields import extra_fields, extra_text, opaque_block, tool_name
+from kaosmem.formats.shapes import (
+    CUSTOM,
+    ID_TOKENS,
+    Field,
+    Shape,
+    field_names,
+    filled,
+    image_of,
+    values_by_name,
+    values_in,
+    values_of,
+)
+from kaosmem.tokens.parts import part_tokens
+from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
+from kaosmem.types.content import (
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+
+if TYPE_CHECKING:
+    from kaosmem.tokens.counters import TokenCounter
+
+Block = dict[str, JSONValue]
+"""A block of content as the provider has it."""
+ExtraNames = Mapping[type[ContentBlock], tuple[str, ...]]
+"""Names of further fields by the class of the content block that keeps them."""
+
+_BY_THE_MODEL = {"type": "direct"}
+"""The caller of a call that no program made."""
+_UNKNOWN = Shape(OpaqueBlock, {})
+"""The shape of blocks that have none of a format's shapes."""
+
+
+class ShapedBlocks(ABC):
+    """The blocks of a format.
+
+    Attributes:
+        name: The name of the format, under which it also takes back its own blocks.
+        what: The name of a message in errors.
+        shapes: The shapes of blocks. The first one of a kind that fits is written. Of a result, the
+            shape only tells that it is one.
+        extra_names: The further fields of a call, a text or a result that go back with it.
+        known_names: The names of blocks that have to have a shape. Others are kept as they are.
+        image_names: The names of blocks that count as an image.
+        image_tokens: The estimated tokens of an image.
+        id_tokens: The estimated tokens of the id in a result, if the shape does not count it.
+        max_tool_name_chars: The length of a tool's name.
+    """
+
+    name: str
+    what: ClassVar[str]
+    shapes: ClassVar[tuple[Shape, ...]]
+    extra_names: ClassVar[ExtraNames] = MappingProxyType({})
+    known_names: ClassVar[tuple[str, ...]] = ()
+    image_names: ClassVar[tuple[str, ...]] = ("image",)
+    image_tokens: ClassVar[int]
+    id_tokens: ClassVar[int] = ID_TOKENS
+    max_tool_name_chars: ClassVar[int] = 64
+
+    @abstractmethod
+    def read_result(self, block: Mapping[str, JSONValue]) -> ToolResultBlock:
+        """Return a result as a content block."""
+
+    @abstractmethod
+    def result_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+        """Return the estimated tokens of the content of a result."""
+
+    def block_name(self, block: Mapping[str, JSONValue]) -> str | None:
+        """Return the name by which the provider knows the kind of a block."""
+        name: str | None = block.get("type")
+        return name
+
+    def tool_name(self, name: str) -> str:
+        """Return the name of a tool with the characters and the length that are allowed."""
+        return tool_name(name, max_chars=self.max_tool_name_chars)
+
+    def extra_tokens(self, fields: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+        """Return the tokens of the further fields of a block."""
+        return counter(json_text(fields))
+
+    def text(self, text: str) -> Block:
+        """Return a text that kaosmem made as a block."""
+        return self.written(TextBlock, {"text": text}) or {}
+
+    def written(self, kind: type[ContentBlock], values: Mapping[str, JSONValue]) -> Block | None:
+        """Return a block with values, None if the provider has no place for it."""
+        for shape in self.shapes:
+            block = filled(shape.template, values) if shape.kind is kind else None
+            if block is not None:
+                return block
+        return None
+
+    def write(self, block: ContentBlock) -> Block | None:
+        """Return a block as the provider has it. None: it has no such block."""
+        values = self.values_of(block)
+        sent = self.written(type(block), values)
+        names = self.extra_names.get(type(block), ())
+        if sent is not None and names:
+            sent |= extra_fields(getattr(block, "extra", ""), names)
+        return sent
+
+    def values_of(self, block: ContentBlock) -> dict[str, JSONValue]:
+        """Return the values of a content block as they are sent, by the names of fields."""
+        values = values_of(block)
+        if isinstance(block, ToolUseBlock):
+            values["name"] = self.tool_name(block.name)
+        return values
+
+    def shape_of(self, block: Mapping[str, JSONValue]) -> tuple[Shape, dict[Field, JSONValue]]:
+        """Return the shape of a block, and the values that it has."""
+        for shape in self.shapes:
+            values = values_in(shape.template, block)
+            if values is None:
+                continue
+            names = self.extra_names.get(shape.kind, ())
+            if not shape.is_whole or block.keys() <= {*shape.template, *names}:
+                return shape, values
+        return _UNKNOWN, {}
+
+    def kind(self, block: Mapping[str, JSONValue]) -> type[ContentBlock]:
+        """Return the class of the content block that a block is."""
+        shape, _ = self.shape_of(block)
+        return shape.kind
+
+    def read(self, block: Mapping[str, JSONValue]) -> ContentBlock:
+        """Return a provider's block as a content block. Raises InvalidArgumentError."""
+        shape, found = self.shape_of(block)
+        if shape is _UNKNOWN:
+            self._check_unknown(block)
+        if shape.kind is OpaqueBlock:
+            return opaque_block(block, self.name, self.what, kind=self.block_name(block))
+        if shape.kind is ToolResultBlock:
+            return self.read_result(block)
+        values = values_by_name(found)
+        if shape.kind is ImageBlock:
+            return image_of(values)
+        if shape.kind is ThinkingBlock:
+            values = {"thinking": "", "provider": self.name, **values}
+        names = self.extra_names.get(shape.kind, ())
+        if values.pop(CUSTOM.name, None):
+            names = ("type", *names)
+        if names:
+            fields = {name: block.get(name) for name in names if block.get(name) != _BY_THE_MODEL}
+            values["extra"] = extra_text(fields, names)
+        made: ContentBlock = shape.kind(**values)
+        return made
+
+    def _check_unknown(self, block: Mapping[str, JSONValue]) -> None:
+        """Raise InvalidArgumentError for a block without a shape that has to have one."""
+        name = self.block_name(block)
+        needed: list[str] = []
+        for shape in self.shapes:
+            is_named = name in (shape.template.get("type"), *shape.template)
+            if is_named and shape.kind is not OpaqueBlock:
+                needed += field_names(shape.template)
+        if name in self.known_names:
+            raise InvalidArgumentError(
+                f"a block of kind {name!r} in {self.what} lacks a field; it needs "
+                f"{', '.join(needed)}"
+            )
+
+    def content_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+        """Return the estimated tokens of a block without its share of the framing."""
+        shape, values = self.shape_of(block)
+        if shape.kind is ImageBlock or self.block_name(block) in self.image_names:
+            return self.image_tokens
+        if shape.kind is OpaqueBlock:
+            return part_tokens(block, counter)
+        tokens = sum(field.tokens(value, counter) for field, value in values.items())
+        if shape.kind is ToolResultBlock:
+            tokens += self.id_tokens + self.result_tokens(block, counter)
+        names = self.extra_names.get(shape.kind, ())
+        extra = {name: block[name] for name in names if name in block}
+        return tokens + self.extra_tokens(extra, counter) if extra else tokens
+
+    def read_parts(self, parts: Iterable[Mapping[str, JSONValue]]) -> list[ContentBlock]:
+        """Return the blocks of a message as content blocks."""
+        return list(map(self.read, parts))

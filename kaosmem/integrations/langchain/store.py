@@ -1,0 +1,130 @@
+"""A `BaseStore` of LangGraph in a session."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from langgraph.store import base
+from langgraph.store.memory import InMemoryStore
+
+from kaosmem.arguments import check_json, json_text
+from kaosmem.integrations.model_calls import now, on_loop
+from kaosmem.names import safe_id
+from kaosmem.persistence.storage.places import Location
+from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
+from kaosmem.session.memory import SessionMemory
+from kaosmem.session.sessions import Sessions
+from kaosmem.types.items import Item
+
+STORE_SECTION = SectionSpec("store", eviction="none")
+"""The section that holds the values of a store, one item each."""
+
+
+class KaosmemStore(base.BaseStore):
+    """A `BaseStore` in the section `store` of a session.
+
+    A value is an item, and its namespace and key are the item's key: a new value is a new version.
+    A search with a query ranks the values as kaosmem ranks documents, and returns those that match.
+    Deleted values move to the archive.
+
+    Args:
+        location: The place of the session.
+        session_id: The session that holds all namespaces.
+        options: Further arguments of `Sessions`, such as `namespace` and `ranker`. Own `sections`
+            need one of the name `store`, such as `STORE_SECTION`.
+    """
+
+    def __init__(self, location: Location, *, session_id: str = "store", **options: Any) -> None:
+        self._session_id = safe_id(session_id)
+        sections = (*DEFAULT_SECTIONS, STORE_SECTION)
+        self._sessions = Sessions(location, **{"sections": sections, **options})
+
+    def batch(self, ops: Iterable[base.Op]) -> list[base.Result]:
+        """Do operations in one turn of the session. Reads come before writes."""
+        return now(self._batch(list(ops)))
+
+    async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
+        """Do the same as `batch`."""
+        return await on_loop(self._batch(list(ops)))
+
+    async def _batch(self, ops: list[base.Op]) -> list[base.Result]:
+        for op in ops:
+            base.validate_op_namespace(op)
+        async with self._sessions.turn(self._session_id) as memory:
+            results = [_result(memory, op) for op in ops]
+            puts = [op for op in ops if isinstance(op, base.PutOp)]
+            for op in {_item_key(op): op for op in puts}.values():
+                _put(memory, op)
+        return results
+
+
+def _result(memory: SessionMemory, op: base.Op) -> base.Result:
+    section = memory[STORE_SECTION.name]
+    match op:
+        case base.GetOp():
+            item = section.keyed(_item_key(op))
+            return None if item is None else base.Item(**_fields(item))
+        case base.SearchOp():
+            return _search(memory, op)
+        case base.ListNamespacesOp():
+            return _in_memory(section).batch([op])[0]
+    return None
+
+
+def _search(memory: SessionMemory, op: base.SearchOp) -> list[base.SearchItem]:
+    """Return the live items, or the indexed ones that match a query, best first."""
+    section = memory[STORE_SECTION.name]
+    limit = len(section)
+    candidates: list[tuple[Item, float | None]] = [(item, None) for item in section]
+    if op.query:
+        hits = memory.search(op.query, STORE_SECTION.name, limit, archived=False)
+        candidates = [(hit.item, hit.score) for hit in hits if hit.item.metadata["is_indexed"]]
+    unranked = op._replace(query=None, limit=limit, offset=0)
+    (met,) = _in_memory(item for item, _ in candidates).batch([unranked])
+    keys = {_item_key(each) for each in met}
+    found = []
+    for item, score in candidates:
+        if item.key in keys:
+            found.append(base.SearchItem(**_fields(item), score=score))
+    return found[op.offset : op.offset + op.limit]
+
+
+def _in_memory(items: Iterable[Item]) -> InMemoryStore:
+    """Return the items in LangGraph's own store, which knows its conditions."""
+    store = InMemoryStore()
+    for item in items:
+        fields = _fields(item)
+        store.put(fields["namespace"], fields["key"], fields["value"])
+    return store
+
+
+def _put(memory: SessionMemory, op: base.PutOp) -> None:
+    key = _item_key(op)
+    old = memory[STORE_SECTION.name].keyed(key)
+    if op.value is not None:
+        first = None if old is None else _fields(old)["created_at"].isoformat()
+        metadata: dict[str, Any] = {"is_indexed": op.index is not False, "first_stored": first}
+        content = json_text(check_json(op.value, "value"))
+        memory.add(STORE_SECTION.name, content, key=key, metadata=metadata)
+    elif old is not None:
+        memory.remove(old.id)
+
+
+def _item_key(op: base.GetOp | base.PutOp | base.Item) -> str:
+    return json_text([*op.namespace, op.key])
+
+
+def _fields(item: Item) -> dict[str, Any]:
+    """Return the fields of a stored value."""
+    *namespace, key = json.loads(item.key or "[]")
+    first = item.metadata.get("first_stored")
+    return {
+        "namespace": tuple(namespace),
+        "key": key,
+        "value": json.loads(item.text),
+        "created_at": datetime.fromisoformat(str(first)) if first else item.created_at,
+        "updated_at": item.created_at,
+    }

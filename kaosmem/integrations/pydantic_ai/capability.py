@@ -1,0 +1,82 @@
+"""A capability of an agent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pydantic_ai import messages as ai
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.tools import RunContext
+
+from kaosmem.integrations.model_calls import ModelCalls, in_loop, tool_schema
+from kaosmem.integrations.pydantic_ai.messages import read_message, write_message
+from kaosmem.persistence.storage.places import Location
+
+
+class KaosmemCapability(AbstractCapability[Any]):
+    """Keeps each conversation of an agent in a session, and packs each request of its model.
+
+    The message history of the run stays as it is: the capability changes the request alone. System
+    prompts of the messages come first in each request.
+
+    Args:
+        location: The place of the sessions. Each `conversation_id` has one.
+        options: Further arguments of `ModelCalls`, such as `budget`.
+    """
+
+    def __init__(self, location: Location, **options: Any) -> None:
+        super().__init__()
+        remedy = "run the agent with conversation_id=..."
+        self.calls: ModelCalls[ai.ModelMessage] = ModelCalls(
+            location, read=read_message, write=write_message, id_remedy=remedy, **options
+        )
+
+    @in_loop
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Pack a request."""
+        parameters = request_context.model_request_parameters
+        prompts, messages = _prompts_apart(request_context.messages)
+        instructions = (*(parameters.instruction_parts or ()), *prompts)
+        tools = [
+            tool_schema(tool.name, tool.description, tool.parameters_json_schema)
+            for tool in (*parameters.function_tools, *parameters.output_tools)
+        ]
+        system = "\n\n".join(part.content for part in instructions)
+        packed = await self.calls.request(ctx.conversation_id, messages, system=system, tools=tools)
+        if packed.static:
+            prompts.append(ai.SystemPromptPart(packed.static))
+        first = [ai.ModelRequest(prompts)] if prompts else []
+        return replace(request_context, messages=[*first, *packed.messages])
+
+    @in_loop
+    async def after_model_request(
+        self,
+        ctx: RunContext[Any],
+        *,
+        request_context: ModelRequestContext,
+        response: ai.ModelResponse,
+    ) -> ai.ModelResponse:
+        """Keep a reply."""
+        interrupted = response.state != "complete"
+        await self.calls.keep(ctx.conversation_id, [response], interrupted=interrupted)
+        return response
+
+
+def _prompts_apart(
+    given: list[ai.ModelMessage],
+) -> tuple[list[ai.SystemPromptPart], list[ai.ModelMessage]]:
+    """Return the system prompts of messages, and the messages without them."""
+    prompts: list[ai.SystemPromptPart] = []
+    messages: list[ai.ModelMessage] = []
+    for message in given:
+        found = [part for part in message.parts if isinstance(part, ai.SystemPromptPart)]
+        prompts += found
+        if found:
+            rest = [part for part in message.parts if part not in found]
+            message = replace(message, parts=rest)
+        messages.append(message)
+    return prompts, messages
