@@ -33,7 +33,6 @@ from kaosmem.formats.delimiters import (
     OPENING,
     escaped_in_history,
     mark_text,
-    named_speaker,
     speaker_line,
 )
 from kaosmem.formats.fields import (
@@ -41,11 +40,10 @@ from kaosmem.formats.fields import (
     check_has_content,
     mapping_of,
     parts_of,
-    plainest,
     sent_part,
 )
 from kaosmem.formats.layout import BlockPlace, Mark, Rendered
-from kaosmem.formats.shaped_blocks import Block, ShapedBlocks
+from kaosmem.formats.shaped_blocks import Block, ShapedBlocks, named_message
 from kaosmem.formats.shapes import (
     EMPTY,
     values_by_name,
@@ -156,9 +154,12 @@ class BlockFormat(ShapedBlocks):
         if isinstance(content, str):
             return ChatMessage(role, check_content(content))
         parts = self.read_parts(parts_of(content or [], self.what))
-        if role != "system":
-            role, parts = _role_and_blocks(parts, is_assistants=role == self.roles[True])
-        return ChatMessage(role, check_content(plainest(parts)))
+        if role == self.roles[True]:
+            role = "assistant"
+        elif role != "system":
+            is_answer = parts and all(isinstance(block, ToolResultBlock) for block in parts)
+            role = "tool" if is_answer else "user"
+        return named_message(role, parts)
 
     # The format.
 
@@ -370,19 +371,3 @@ class BlockFormat(ShapedBlocks):
         if self.is_trimmed and self.kind(blocks[-1]) is TextBlock:
             blocks[-1]["text"] = blocks[-1]["text"].rstrip()
         return self.finished(blocks)
-
-
-def _role_and_blocks(
-    blocks: list[ContentBlock], *, is_assistants: bool
-) -> tuple[str, list[ContentBlock]]:
-    """Return the role of a parsed message, and its blocks without the line that names a speaker.
-
-    A user's message of nothing but results has the role "tool".
-    """
-    if is_assistants:
-        return "assistant", blocks
-    if blocks and all(isinstance(block, ToolResultBlock) for block in blocks):
-        return "tool", blocks
-    first = blocks[0] if len(blocks) > 1 else None
-    speaker = named_speaker(first.text) if isinstance(first, TextBlock) else None
-    return (speaker, blocks[1:]) if speaker else ("user", blocks)

@@ -20,14 +20,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats.delimiters import mark_text, named_speaker, speaker_line
+from kaosmem.formats.delimiters import mark_text, speaker_line
 from kaosmem.formats.fields import (
     extra_fields,
     extra_text,
     mapping_of,
     parts_of,
     plain_id,
-    plainest,
     sent_part,
     text_field,
 )
@@ -40,7 +39,7 @@ from kaosmem.formats.openai import (
     result_content,
     shown_text,
 )
-from kaosmem.formats.shaped_blocks import ExtraNames
+from kaosmem.formats.shaped_blocks import ExtraNames, named_message
 from kaosmem.formats.shapes import (
     CALL_ID,
     CALL_TEXT,
@@ -60,7 +59,6 @@ from kaosmem.types.content import (
     ToolResultBlock,
     ToolUseBlock,
     block_text,
-    check_content,
 )
 from kaosmem.types.items import ChatMessage
 
@@ -129,12 +127,7 @@ class ResponsesFormat(OpenAIFormat):
         blocks: list[ContentBlock] = []
         for item in items:
             blocks += self._read_item(item)
-        first = blocks[0] if len(blocks) > 1 else None
-        speaker = named_speaker(first.text) if isinstance(first, TextBlock) else None
-        if role == "user" and speaker:
-            role = speaker
-            blocks = blocks[1:]
-        return ChatMessage(role, check_content(plainest(blocks)))
+        return named_message(role, blocks)
 
     def _read_item(self, item: Mapping[str, JSONValue]) -> Iterator[ContentBlock]:
         if item.get("type") not in (None, "message"):

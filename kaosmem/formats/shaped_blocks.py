@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats.fields import extra_fields, extra_text, opaque_block, tool_name
+from kaosmem.formats.delimiters import named_speaker
+from kaosmem.formats.fields import extra_fields, extra_text, opaque_block, plainest, tool_name
 from kaosmem.formats.shapes import (
     CUSTOM,
     ID_TOKENS,
@@ -30,7 +31,9 @@ from kaosmem.types.content import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    check_content,
 )
+from kaosmem.types.items import ChatMessage
 
 if TYPE_CHECKING:
     from kaosmem.tokens.counters import TokenCounter
@@ -191,3 +194,17 @@ class ShapedBlocks(ABC):
     def read_parts(self, parts: Iterable[Mapping[str, JSONValue]]) -> list[ContentBlock]:
         """Return the blocks of a message as content blocks."""
         return list(map(self.read, parts))
+
+
+def named_message(role: str, blocks: Sequence[ContentBlock]) -> ChatMessage:
+    """Return a message with checked blocks. Its role is the speaker whom its first line names.
+
+    Raises:
+        InvalidArgumentError: If the blocks cannot be kept.
+    """
+    content = check_content(plainest(blocks))
+    first = content[0] if role == "user" and len(content) > 1 else None
+    speaker = named_speaker(first.text) if isinstance(first, TextBlock) else None
+    if speaker is None:
+        return ChatMessage(role, content)
+    return ChatMessage(speaker, check_content(plainest(blocks[1:])))

@@ -832,6 +832,8 @@ NO_MESSAGES = {
         ({"role": "tool", "content": "x"}, "role"),
         ({"role": "user"}, "list of parts"),
         ({"role": "user", "content": [{"type": "tool_result"}]}, "tool_use_id"),
+        ({"role": "user", "content": [{"type": "text", "text": 5}, {"type": "image"}]}, "image"),
+        ({"role": "user", "content": 2 * [{"type": "text", "text": 5}]}, "text"),
         ({"role": "user", "content": [{"type": "image"}]}, "image"),
         ({"role": "user", "content": [{"no": "type"}]}, "type"),
         ({"role": "user", "parts": [{"text": "hello"}]}, "no content, but 'parts'"),
