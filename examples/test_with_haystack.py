@@ -9,8 +9,6 @@ from haystack.dataclasses import ChatMessage
 
 from kaosmem.integrations.haystack import KaosmemChatGenerator
 
-pytestmark = pytest.mark.frameworks
-
 
 @component
 class ScriptedGenerator:
@@ -21,6 +19,7 @@ class ScriptedGenerator:
         return {"replies": [ChatMessage.from_assistant(f"Seen: {len(messages)}.")]}
 
 
+@pytest.mark.frameworks
 def test_an_agent_of_haystack(tmp_path: Path) -> None:
     """A run gives the new message alone: the session has the earlier ones."""
     generator = KaosmemChatGenerator(ScriptedGenerator(), tmp_path, budget=8_000)

@@ -7,13 +7,10 @@ from agents import Agent, ModelResponse, RunConfig, Runner, Usage
 from agents.models.interface import Model
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
-from kaosmem import SyncSessionMemory
 from kaosmem.integrations.openai_agents import KaosmemFilter
 
 
-class ScriptedModel(Model):
-    """Says how many items it got."""
-
+class _SeenModel(Model):
     async def get_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> Any:
         part = ResponseOutputText(text=f"Seen: {len(input)}.", type="output_text", annotations=[])
         said: Any = {"id": "m", "role": "assistant", "status": "completed", "type": "message"}
@@ -24,12 +21,10 @@ class ScriptedModel(Model):
 
 
 async def test_an_agent_of_openai_agents(tmp_path: Path) -> None:
-    """Each run gets the question alone: the session has the earlier messages, and the document."""
-    with SyncSessionMemory.open(tmp_path, "deal-42") as memory:
-        memory.add("documents", "Notice is thirty days.", metadata={"source": "msa.pdf"})
+    """Each run gets the question alone: the session has the earlier messages."""
     kept = KaosmemFilter(tmp_path, conversation="deal-42", budget=8_000)
     config = RunConfig(call_model_input_filter=kept, tracing_disabled=True)
-    agent = Agent(name="analyst", model=ScriptedModel())
+    agent = Agent(name="analyst", model=_SeenModel())
     for question, answer in (("How long is the notice?", "Seen: 1."), ("How?", "Seen: 3.")):
         result = await Runner.run(agent, question, hooks=kept, run_config=config)
         assert result.final_output == answer

@@ -10,8 +10,6 @@ from smolagents.monitoring import LogLevel
 from kaosmem import SyncSessionMemory
 from kaosmem.integrations.smolagents import KaosmemModel
 
-pytestmark = pytest.mark.frameworks
-
 
 class ScriptedModel(Model):
     """Answers with the number of messages that it got."""
@@ -20,13 +18,12 @@ class ScriptedModel(Model):
         return ChatMessage(MessageRole.ASSISTANT, f"<code>final_answer({len(messages)})</code>")
 
 
+@pytest.mark.frameworks
 def test_an_agent_of_smolagents(tmp_path: Path) -> None:
     """Each agent is a new one: the session has the earlier messages."""
     for question, seen in (("How long is the notice?", 2), ("How?", 5)):
         model = KaosmemModel(ScriptedModel(), tmp_path, conversation="deal-42", budget=16_000)
-        agent = CodeAgent(
-            tools=[], model=model, step_callbacks=[model.keep], verbosity_level=LogLevel.OFF
-        )
+        agent = CodeAgent([], model, step_callbacks=[model.keep], verbosity_level=LogLevel.OFF)
         assert agent.run(question) == seen
     with SyncSessionMemory.open(tmp_path, "deal-42") as memory:
         assert len(memory["messages"]) == 6

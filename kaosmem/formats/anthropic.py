@@ -130,7 +130,7 @@ class AnthropicFormat(BlockFormat):
 
     def content_of(self, blocks: list[Block]) -> JSONValue:
         """Return blocks in the API's plainest form: one text is a string."""
-        return blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
+        return self.plain(blocks)
 
     def blocks_of(self, message: Mapping[str, JSONValue]) -> Sequence[Mapping[str, JSONValue]]:
         """Return the blocks of a message."""

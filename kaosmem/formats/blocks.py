@@ -31,7 +31,6 @@ from kaosmem.formats.delimiters import (
     BLOCK_BEGIN,
     BLOCK_END,
     OPENING,
-    escaped_in_history,
     mark_text,
     speaker_line,
 )
@@ -40,7 +39,6 @@ from kaosmem.formats.fields import (
     check_has_content,
     mapping_of,
     parts_of,
-    sent_part,
 )
 from kaosmem.formats.layout import BlockPlace, Mark, Rendered
 from kaosmem.formats.shaped_blocks import Block, ShapedBlocks, named_message
@@ -51,13 +49,10 @@ from kaosmem.formats.shapes import (
 from kaosmem.names import shown_name
 from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
-    DocumentBlock,
-    ImageBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    block_text,
     check_content,
 )
 from kaosmem.types.items import ChatMessage
@@ -174,9 +169,6 @@ class BlockFormat(ShapedBlocks):
         if known is not None and is_text:
             return known + BLOCK_TOKENS + self.tokens(blocks[:-1], counter)
         return self.tokens(blocks, counter)
-
-    def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
-        return 0
 
     def frame_tokens(
         self,
@@ -329,39 +321,10 @@ class BlockFormat(ShapedBlocks):
 
     def shown_blocks(self, content: Iterable[ContentBlock]) -> list[Block]:
         """Return blocks of a user's message or of a result, at least one."""
-        return self._shown(content, is_assistants=False) or [self.text(EMPTY)]
-
-    def _shown(self, content: Iterable[ContentBlock], *, is_assistants: bool) -> list[Block]:
-        blocks = []
-        for block in content:
-            shown = self._shown_block(block, is_assistants=is_assistants)
-            if shown is not None:
-                blocks.append(shown)
-        return blocks
-
-    def _shown_block(self, block: ContentBlock, *, is_assistants: bool) -> Block | None:
-        sent: Block | None = None
-        match block:
-            case OpaqueBlock():
-                sent = sent_part(block, self.name)
-            case ThinkingBlock():
-                is_sent = is_assistants and block.is_sealed_by(self.name)
-                return self.write(block) if is_sent else None
-            case ToolUseBlock() if is_assistants:
-                sent = self.write(block)
-            case ImageBlock() | DocumentBlock() if not is_assistants:
-                sent = self.write(block)
-            case TextBlock():
-                sent = self.write(block)
-        if sent is None:
-            sent = self.text(escaped_in_history(block_text(block)))
-        text = sent.get("text")
-        # A blank text with a signature goes back.
-        is_blank = isinstance(text, str) and not text.strip() and sent == self.text(text)
-        return None if is_blank else sent
+        return self.shown(content, is_assistants=False) or [self.text(EMPTY)]
 
     def _assistants_blocks(self, content: Sequence[ContentBlock]) -> list[Block]:
-        blocks = self._shown(content, is_assistants=True)
+        blocks = self.shown(content, is_assistants=True)
         has_parts = any(isinstance(block, OpaqueBlock) for block in content)
         # Thinking stays where it is between a server's tools: whoever moves it is refused.
         if self.has_thinking_first and not has_parts:

@@ -183,6 +183,18 @@ def parts_of(content: object, what: str) -> list[Mapping[str, JSONValue]]:
     return [mapping_of(part, f"a part of {what}") for part in content]
 
 
+def only_one(parts: object, what: str) -> Mapping[str, JSONValue]:
+    """Return the only part that there is. Raises InvalidArgumentError for several.
+
+    Args:
+        what: The parts, for the error.
+    """
+    found = parts_of(parts, what)
+    if len(found) != 1:
+        raise InvalidArgumentError(f"{what} are {len(found)}; give the message of one")
+    return found[0]
+
+
 def opaque_block(
     part: Mapping[str, JSONValue], provider: str, what: str, *, kind: JSONValue = None
 ) -> OpaqueBlock:

@@ -27,6 +27,7 @@ from kaosmem.formats.fields import (
     extra_text,
     json_object,
     mapping_of,
+    only_one,
     parts_of,
     sent_part,
     text_field,
@@ -158,12 +159,8 @@ class GeminiFormat(BlockFormat):
         """Return the content of a response, and a content as it is, with the names of the API."""
         content = _plain(given)
         if "candidates" in content:
-            candidates = parts_of(content["candidates"], "a gemini response")
-            if len(candidates) != 1:
-                raise InvalidArgumentError(
-                    f"a gemini response has {len(candidates)} candidates; give the content of one"
-                )
-            found = mapping_of(candidates[0].get("content"), self.what)
+            candidate = only_one(content["candidates"], "the candidates of a gemini response")
+            found = mapping_of(candidate.get("content"), self.what)
             content = {"role": "model", "parts": [], **found}
         return {**content, "role": content.get("role") or "user"}
 

@@ -30,10 +30,10 @@ from kaosmem.formats.fields import (
     check_has_content,
     extra_fields,
     mapping_of,
+    only_one,
     parts_of,
     plain_id,
     plainest,
-    sent_part,
     text_field,
 )
 from kaosmem.formats.layout import BlockPlace, Mark, Rendered
@@ -150,7 +150,7 @@ class OpenAIFormat(ShapedBlocks):
         calls = parts_of(given.get("tool_calls") or [], "tool_calls")
         blocks = [
             *_reasoning(given),
-            *self._content(given.get("content")),
+            *self.read_content(given.get("content") or []),
             *_spoken(given),
             *map(self._read_call, calls),
         ]
@@ -161,15 +161,8 @@ class OpenAIFormat(ShapedBlocks):
     def read_result(self, block: Mapping[str, JSONValue]) -> ToolResultBlock:
         """Return a tool's message as a content block. Raises InvalidArgumentError."""
         check_has_content(block, "an openai tool message")
-        content = result_content(self._content(block.get("content")))
+        content = result_content(self.read_content(block["content"]))
         return ToolResultBlock(text_field(block, "tool_call_id", self.what), content)
-
-    def _content(self, content: JSONValue) -> list[ContentBlock]:
-        if not content:
-            return []
-        if isinstance(content, str):
-            return [TextBlock(content)]
-        return list(map(self.read, parts_of(content, self.what)))
 
     def _read_call(self, call: Mapping[str, JSONValue]) -> ContentBlock:
         read = self.read({"type": "function", **call})
@@ -209,9 +202,6 @@ class OpenAIFormat(ShapedBlocks):
         ):
             return self.message_tokens({**messages[-1], "content": ""}, counter) + known
         return sum(self.message_tokens(message, counter) for message in messages)
-
-    def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
-        return 0
 
     def frame_tokens(
         self,
@@ -266,13 +256,16 @@ class OpenAIFormat(ShapedBlocks):
             return [{**_author(entry.role), "content": shown_text(entry.content)}]
         messages = []
         calls = []
+        said = []
         for block in entry.content:
             if isinstance(block, ToolResultBlock):
                 messages.append(self._result_message(block))
             elif isinstance(block, ToolUseBlock):
                 calls.append(self.write(block))
+            else:
+                said.append(block)
         author = {"role": "assistant"} if calls else _author(entry.role)
-        parts = self.parts(entry.content, images=author["role"] == "user")
+        parts = self.shown(said, is_assistants=author["role"] != "user")
         if calls:
             content = self.plain(parts) if parts else None
             messages.append({**author, "content": content, "tool_calls": calls})
@@ -284,46 +277,16 @@ class OpenAIFormat(ShapedBlocks):
         content: JSONValue = escaped_in_history(block_text(result))
         for part in result.content:
             if isinstance(part, OpaqueBlock) and part.provider == self.name:
-                content = self.parts(result.content, images=False)
+                content = self.shown(result.content, is_assistants=True)
         return {
             "role": "tool",
             "tool_call_id": self.call_id(result.tool_use_id),
             "content": content,
         }
 
-    def parts(self, content: Iterable[ContentBlock | str], *, images: bool) -> list[Block]:
-        """Return content as parts of the API, images as such where they are allowed.
-
-        A blank text is left out: servers that pass a request on to another provider refuse it.
-        """
-        parts = []
-        for block in content:
-            part = self._part(block, images=images)
-            if part is not None:
-                parts.append(part)
-        return parts
-
-    def _part(self, block: ContentBlock | str, *, images: bool) -> Block | None:
-        sent = None
-        match block:
-            case str() | ThinkingBlock() | ToolUseBlock() | ToolResultBlock():
-                return None
-            case OpaqueBlock():
-                sent = sent_part(block, self.name)
-            case ImageBlock() if images:
-                sent = self.write(block)
-        if sent is not None:
-            return sent
-        shown = shown_text(block_text(block))
-        return self.text(shown) if shown else None
-
     def plain(self, parts: Sequence[Block]) -> JSONValue:
         """Return parts in the API's plainest form: one text is a string, and so is nothing."""
-        if not parts:
-            return self.empty
-        if len(parts) == 1 and self.kind(parts[0]) is TextBlock:
-            return parts[0]["text"]
-        return list(parts)
+        return super().plain(parts) if parts else self.empty
 
     def message_tokens(self, message: Mapping[str, JSONValue], counter: TokenCounter) -> int:
         """Return the tokens of one message with its framing."""
@@ -350,12 +313,8 @@ def _message_of(given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
     """Return the message of a reply, and a message as it is."""
     if "role" in given or "choices" not in given:
         return given
-    choices = parts_of(given["choices"], "an openai reply")
-    if len(choices) != 1:
-        raise InvalidArgumentError(
-            f"an openai reply has {len(choices)} choices; give the message of one"
-        )
-    return mapping_of(choices[0].get("message"), OpenAIFormat.what)
+    choice = only_one(given["choices"], "the choices of an openai reply")
+    return mapping_of(choice.get("message"), OpenAIFormat.what)
 
 
 def _role(role: str, name: JSONValue) -> str:

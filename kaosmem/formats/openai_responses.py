@@ -133,11 +133,8 @@ class ResponsesFormat(OpenAIFormat):
         if item.get("type") not in (None, "message"):
             yield self.read(item)
             return
-        content = item.get("content")
         extra = extra_text(item, ("phase",))
-        given = [self.text(content)] if isinstance(content, str) else content
-        for part in parts_of(given, _ITEM):
-            read = self.read(part)
+        for read in self.read_content(item.get("content")):
             yield TextBlock(read.text, extra=extra) if isinstance(read, TextBlock) else read
 
     def read(self, block: Mapping[str, JSONValue]) -> ContentBlock:
@@ -146,13 +143,10 @@ class ResponsesFormat(OpenAIFormat):
 
     def read_result(self, block: Mapping[str, JSONValue]) -> ToolResultBlock:
         """Return an output as a content block. Raises InvalidArgumentError."""
-        output = block.get("output")
-        given = [self.text(output)] if isinstance(output, str) else output
-        parts = map(self.read, parts_of(given, _ITEM))
         call_id = text_field(block, "call_id", _ITEM)
+        content = result_content(self.read_content(block.get("output")))
         extra = extra_text(block, ("caller",))
-        name = str(block.get("name") or "")
-        return ToolResultBlock(call_id, result_content(parts), extra=extra, name=name)
+        return ToolResultBlock(call_id, content, extra=extra, name=str(block.get("name") or ""))
 
     def values_of(self, block: ContentBlock) -> dict[str, JSONValue]:
         """Return the values of a content block as they are sent, by the names of fields."""
@@ -217,7 +211,7 @@ class ResponsesFormat(OpenAIFormat):
         if isinstance(result.content, str):
             output = result_text(result.content)
         else:
-            output = self.plain(self.parts(result.content, images=True))
+            output = self.plain(self.shown(result.content, is_assistants=False))
         call_id = self.call_id(result.tool_use_id)
         # `render` gives the outputs of custom tools their type.
         sent: _Item = {"type": "function_call_output", "call_id": call_id, "output": output}
@@ -231,8 +225,8 @@ class ResponsesFormat(OpenAIFormat):
         for block in content:
             if _is_item(block):
                 items.append(sent_part(block, self.name) or {})
-            else:
-                parts += self.parts((block,), images=not is_system)
+            elif not isinstance(block, ThinkingBlock):
+                parts += self.shown((block,), is_assistants=is_system)
         if items and not parts:
             return items
         if not is_system and role != "user":

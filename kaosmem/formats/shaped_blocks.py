@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats.delimiters import named_speaker
-from kaosmem.formats.fields import extra_fields, extra_text, opaque_block, plainest, tool_name
+from kaosmem.formats.delimiters import escaped_in_history, named_speaker
+from kaosmem.formats.fields import (
+    extra_fields,
+    extra_text,
+    opaque_block,
+    parts_of,
+    plainest,
+    sent_part,
+    tool_name,
+)
 from kaosmem.formats.shapes import (
     CUSTOM,
     ID_TOKENS,
@@ -26,11 +34,13 @@ from kaosmem.formats.shapes import (
 from kaosmem.tokens.parts import part_tokens
 from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
+    DocumentBlock,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    block_text,
     check_content,
 )
 from kaosmem.types.items import ChatMessage
@@ -177,6 +187,36 @@ class ShapedBlocks(ABC):
                 f"{', '.join(needed)}"
             )
 
+    def shown(self, content: Iterable[ContentBlock], *, is_assistants: bool) -> list[Block]:
+        """Return content as the provider is shown it. Blank texts and others' reasoning are left out."""
+        blocks = []
+        for block in content:
+            shown = self._shown_block(block, is_assistants=is_assistants)
+            if shown is not None:
+                blocks.append(shown)
+        return blocks
+
+    def _shown_block(self, block: ContentBlock, *, is_assistants: bool) -> Block | None:
+        sent: Block | None = None
+        match block:
+            case OpaqueBlock():
+                sent = sent_part(block, self.name)
+            case ThinkingBlock():
+                is_sent = is_assistants and block.is_sealed_by(self.name)
+                return self.write(block) if is_sent else None
+            case ToolUseBlock() if is_assistants:
+                sent = self.write(block)
+            case ImageBlock() | DocumentBlock() if not is_assistants:
+                sent = self.write(block)
+            case TextBlock():
+                sent = self.write(block)
+        if sent is None:
+            sent = self.text(escaped_in_history(block_text(block)))
+        text = sent.get("text")
+        # A blank text with a signature goes back.
+        is_blank = isinstance(text, str) and not text.strip() and sent == self.text(text)
+        return None if is_blank else sent
+
     def content_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
         """Return the estimated tokens of a block without its share of the framing."""
         shape, values = self.shape_of(block)
@@ -190,6 +230,21 @@ class ShapedBlocks(ABC):
         names = self.extra_names.get(shape.kind, ())
         extra = {name: block[name] for name in names if name in block}
         return tokens + self.extra_tokens(extra, counter) if extra else tokens
+
+    def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
+        """Return the tokens of a history section's header: messages have none."""
+        return 0
+
+    def plain(self, blocks: Sequence[Block]) -> JSONValue:
+        """Return blocks in the plainest form: one text is a string."""
+        is_text = len(blocks) == 1 and self.kind(blocks[0]) is TextBlock
+        return blocks[0]["text"] if is_text else list(blocks)
+
+    def read_content(self, content: JSONValue) -> list[ContentBlock]:
+        """Return a text, or the blocks of a message, as content blocks."""
+        if isinstance(content, str):
+            return [TextBlock(content)]
+        return self.read_parts(parts_of(content, self.what))
 
     def read_parts(self, parts: Iterable[Mapping[str, JSONValue]]) -> list[ContentBlock]:
         """Return the blocks of a message as content blocks."""
