@@ -101,14 +101,14 @@ class OpenAIFormat(ShapedBlocks):
 
     name = "openai"
     what = "an openai message"
-    shapes = (
+    shapes: ClassVar[tuple[Shape, ...]] = (
         *CHAT_PARTS,
         *ITEM_PARTS,
         Shape(ToolUseBlock, _CUSTOM_CALL),
         Shape(ToolUseBlock, {"id": CALL_ID, "type": "function", "function": _FUNCTION}),
     )
     extra_names: ClassVar[ExtraNames] = {ToolUseBlock: ("extra_content",)}
-    known_names = (
+    known_names: ClassVar[tuple[str, ...]] = (
         "text",
         "input_text",
         "output_text",
@@ -275,9 +275,9 @@ class OpenAIFormat(ShapedBlocks):
 
     def _result_message(self, result: ToolResultBlock) -> dict[str, JSONValue]:
         content: JSONValue = escaped_in_history(block_text(result))
-        for part in result.content:
-            if isinstance(part, OpaqueBlock) and part.provider == self.name:
-                content = self.shown(result.content, is_assistants=True)
+        parts = () if isinstance(result.content, str) else result.content
+        if any(isinstance(part, OpaqueBlock) and part.provider == self.name for part in parts):
+            content = self.shown(parts, is_assistants=True)
         return {
             "role": "tool",
             "tool_call_id": self.call_id(result.tool_use_id),

@@ -164,7 +164,7 @@ class ModelCalls(Generic[M]):
         if self._write is None:
             sent: list[Any] = render_messages(said, self._format).messages or []
             return sent
-        return self._written(_single(said), (), self._write)
+        return list(map(self._write, _single(said)))
 
     async def clear(self, conversation: object) -> None:
         """Move the messages of a conversation to the archive."""

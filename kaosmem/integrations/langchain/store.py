@@ -11,6 +11,7 @@ from langgraph.store import base
 from langgraph.store.memory import InMemoryStore
 
 from kaosmem.arguments import check_json, json_text
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.integrations.model_calls import now, on_loop
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
@@ -83,7 +84,10 @@ def _search(memory: SessionMemory, op: base.SearchOp) -> list[base.SearchItem]:
         hits = memory.search(op.query, STORE_SECTION.name, limit, archived=False)
         candidates = [(hit.item, hit.score) for hit in hits if hit.item.metadata["is_indexed"]]
     unranked = op._replace(query=None, limit=limit, offset=0)
-    (met,) = _in_memory(item for item, _ in candidates).batch([unranked])
+    try:
+        (met,) = _in_memory(item for item, _ in candidates).batch([unranked])
+    except ValueError as error:
+        raise InvalidArgumentError(f"{error}; give a condition of LangGraph's filters") from error
     keys = {_item_key(each) for each in met}
     found = []
     for item, score in candidates:

@@ -73,10 +73,9 @@ def _prompts_apart(
     prompts: list[ai.SystemPromptPart] = []
     messages: list[ai.ModelMessage] = []
     for message in given:
-        found = [part for part in message.parts if isinstance(part, ai.SystemPromptPart)]
-        prompts += found
-        if found:
-            rest = [part for part in message.parts if part not in found]
+        if isinstance(message, ai.ModelRequest):
+            prompts += [part for part in message.parts if isinstance(part, ai.SystemPromptPart)]
+            rest = [part for part in message.parts if not isinstance(part, ai.SystemPromptPart)]
             message = replace(message, parts=rest)
         messages.append(message)
     return prompts, messages
