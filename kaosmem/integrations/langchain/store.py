@@ -84,6 +84,7 @@ def _search(memory: SessionMemory, op: base.SearchOp) -> list[base.SearchItem]:
         hits = memory.search(op.query, STORE_SECTION.name, limit, archived=False)
         candidates = [(hit.item, hit.score) for hit in hits if hit.item.metadata["is_indexed"]]
     unranked = op._replace(query=None, limit=limit, offset=0)
+    met: Any
     try:
         (met,) = _in_memory(item for item, _ in candidates).batch([unranked])
     except ValueError as error:
