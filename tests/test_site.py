@@ -41,13 +41,16 @@ def test_the_reference_has_the_integrations() -> None:
     """Each class of an adapter that users import, and no name that is gone."""
     page = (DOCS / "reference" / "integrations.md").read_text()
     folder = ROOT / "kaosmem" / "integrations"
+    texts: dict[str, str] = {}
+    for source in folder.rglob("*.py"):
+        module = source.relative_to(folder).parts[0].removesuffix(".py")
+        texts[module] = texts.get(module, "") + source.read_text()
     for path in re.findall(r"(?m)^::: (\S+)$", page):
         module, _, name = path.removeprefix("kaosmem.integrations.").rpartition(".")
-        source = folder / module / "server.py" if module == "mcp" else folder / f"{module}.py"
-        assert re.search(rf"(?m)^(class |async def )?{name}\b", source.read_text()), path
-    for source in folder.glob("*.py"):
-        for name in re.findall(r"(?m)^class (Kaosmem\w+)", source.read_text()):
-            assert f"::: kaosmem.integrations.{source.stem}.{name}\n" in page
+        assert re.search(rf"(?m)^(class |async def )?{name}\b", texts[module]), path
+    for module, text in texts.items():
+        for name in re.findall(r"(?m)^class (Kaosmem\w+)", text):
+            assert f"::: kaosmem.integrations.{module}.{name}\n" in page
 
 
 def test_pages_of_the_site_link_to_each_other_alone() -> None:
