@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
-from kaosmem import BM25Ranker, Context, Ranker, Reason, SectionSpec, SessionMemory
+from kaosmem import BM25Ranker, Ranker, Reason, SectionSpec, SessionMemory
 
 FACT = "The zebrafish licence QX-7741 expires in March."
 QUESTION = "When does licence QX-7741 expire?"
@@ -181,12 +181,6 @@ async def test_a_history_that_fits_whole_leaves_room_for_what_was_evicted() -> N
     context = await memory.assemble_context(QUESTION, budget=2_000, format="openai")
     assert context.decision(fact.id).reason is Reason.RECALLED
     assert context.by_section["messages"].used <= 200
-
-
-def tail_of(context: Context) -> frozenset[str]:
-    return frozenset(
-        each.item_id for each in context.decisions if each.reason in (Reason.TAIL, Reason.MUST)
-    )
 
 
 @pytest.mark.parametrize("window", [60, 100, 500, 4_000])

@@ -33,7 +33,6 @@ from kaosmem.types.content import TextBlock, ThinkingBlock, ToolResultBlock, Too
 from kaosmem.types.items import Item
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-NEW_GROUP = 1_000
 MADE = {COMPACTED: asdict(Replaced(1, 1))}
 
 ORDER: dict[str, Callable[[list[Row]], tuple[int, ...]]] = {

@@ -29,7 +29,7 @@ from kaosmem import (
 from kaosmem.persistence.layout import FOLDERS, PURGE
 from kaosmem.persistence.steps import Append, Delete, Publish, Step, Write
 from kaosmem.persistence.storage.disk import Disk
-from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem, ObjectStorage
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import paths_holding
 from tests.persistence.damage.forgery import encoded, seal
 from tests.places import files_in
@@ -501,17 +501,6 @@ async def test_the_newest_version_stays_the_newest(
         assert (await memory.fetch("plan")).text == "first"
         assert len(memory["documents"].archive) == 3
     assert (await repair_session(place, "default")).damage == ()
-
-
-def _raising_for(name: str, error: OSError) -> Any:
-    put = ObjectStorage._put
-
-    def raising(self: ObjectStorage, path: str, data: bytes, **options: str) -> None:
-        if path.startswith(name):
-            raise error
-        put(self, path, data, **options)
-
-    return raising
 
 
 async def test_unknown_items_and_read_only_sessions_are_refused(place: Any) -> None:
