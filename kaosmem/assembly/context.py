@@ -223,10 +223,6 @@ class SourceReport:
 class CreditCount(Protocol):
     """Counts the items that one turn showed and its reply used."""
 
-    def units(self, items: Iterable[Item]) -> Mapping[str, object]:
-        """Return the unit of each item, by id. Items of one unit have equal ones."""
-        ...
-
     def count(self, used: Collection[Item], confirmed: Collection[Item]) -> None:
         """Count that the reply used items, and that a person confirmed some."""
         ...
@@ -417,8 +413,7 @@ class Context(Seen):
             raise InvalidArgumentError("there is nothing to credit; give the reply, or ids=[...]")
         named = [each.item for each in found]
         if text.strip():
-            units = self._credits.units(self.items)
-            uses = find_uses(text, self.query, self.items, units)
+            uses = find_uses(text, self.query, self.items)
             found += [each for each in uses if each.item not in named]
         self._credits.count([each.item for each in found], named if confirmed else ())
         return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kaosmem.display import preview
 from kaosmem.language.analysis import chunk_terms
 from kaosmem.language.marks import WORD, marks_of, plain_word
 from kaosmem.types.items import Item
+from kaosmem.units import Link
 
 CALLERS_WORD = "the caller says so"
 _QUOTE_WORDS = 3
@@ -85,31 +86,35 @@ class _Words:
         return f" {run} " in self.joined
 
 
-def find_uses(
-    reply: str, question: str, items: Iterable[Item], units: Mapping[str, object]
-) -> list[Credit]:
+def find_uses(reply: str, question: str, items: Iterable[Item]) -> list[Credit]:
     """Return the items that a reply used.
 
-    A reply uses an item if both have a quote, a name or a number that neither the question nor an
-    item of another unit has.
-
-    Args:
-        units: The unit of each item, by id. Items of one unit have equal ones.
+    A reply uses an item if both have a quote, a name or a number that neither the question nor
+    another item has. A call and its results count as one item.
     """
     told = _Words(reply)
     asked = _Words(question)
-    shown = [(item, units[item.id], _Words(item.text)) for item in items]
+    shown = [(item, _ties(item), _Words(item.text)) for item in items]
     found = []
-    for item, unit, words in shown:
+    for item, ties, words in shown:
         if item.text.strip() == question.strip():
             continue
-        others = [other for _, other_unit, other in shown if other_unit != unit]
+        others = []
+        for other, other_ties, other_words in shown:
+            if other is not item and ties.isdisjoint(other_ties):
+                others.append(other_words)
         reason = _quote(words, told, asked, others)
         if not reason:
             reason = _mark(words, told, asked, others)
         if reason:
             found.append(Credit(item, reason))
     return found
+
+
+def _ties(item: Item) -> frozenset[str]:
+    """Return the ids of an item's calls, and of the calls that it answers."""
+    link = Link.of(item)
+    return frozenset((*link.calls, *link.answers))
 
 
 def _quote(words: _Words, told: _Words, asked: _Words, others: Sequence[_Words]) -> str:

@@ -46,8 +46,7 @@ class _Asked:
                 item = decision.item
                 if item is not None and item.created_at < self.at:
                     pool[item.id] = item
-        units = dict(zip(pool, pool, strict=True))
-        uses = find_uses(self.reply, self.query, pool.values(), units)
+        uses = find_uses(self.reply, self.query, pool.values())
         return {each.item.text for each in uses}
 
 

@@ -106,12 +106,15 @@ class AppliedChange:
     Attributes:
         change: The change as it was proposed.
         item: The item that was added, or the item that was retired.
-        is_disputed: The item contradicts a live one, and stands beside it until a person decides.
     """
 
     change: ProposedChange
     item: Item
-    is_disputed: bool = False
+
+    @property
+    def is_disputed(self) -> bool:
+        """The item contradicts a live one, and stands beside it until a person decides."""
+        return DISPUTED in self.item.tags
 
     def __str__(self) -> str:
         return self.item.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from itertools import chain
 from typing import Literal, TypeAlias
 
 from kaosmem.arguments import check_count
@@ -68,23 +69,14 @@ class EpisodeFormer:
         return f"<EpisodeFormer {self._span!r}>"
 
     async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
-        """Return one change for each episode that has ended."""
+        """Return one change for each episode that has ended. The last one may go on."""
         changes = []
-        covered = 0
-        for episode in self._ended(said):
-            covered += len(episode)
-            change = _episode(episode)
-            if change is not None:
-                changes.append(change)
-        return Draft(changes, covered)
-
-    def _ended(self, said: Sequence[Item]) -> Iterator[Sequence[Item]]:
-        """Yield the items of each episode, without the last one, which may go on."""
         begin = 0
         for place in range(1, len(said)):
             if self._ends(said[begin:place], said[place : place + _AROUND]):
-                yield said[begin:place]
+                changes += _episodes(said[begin:place])
                 begin = place
+        return Draft(changes, begin)
 
     def _ends(self, episode: Sequence[Item], later: Sequence[Item]) -> bool:
         """Return whether an episode ends before later items."""
@@ -93,76 +85,56 @@ class EpisodeFormer:
         if self._span != "topic":
             form = _SPAN_FORMS[self._span]
             return last.valid_from.strftime(form) != following.valid_from.strftime(form)
-        if following.metadata.get("source") != last.metadata.get("source"):
-            return True
+        is_elsewhere = following.metadata.get("source") != last.metadata.get("source")
         pause = following.valid_from - last.valid_from
-        if pause > self._gap or len(episode) >= self._most:
+        if is_elsewhere or pause > self._gap or len(episode) >= self._most:
             return True
-        if len(episode) < _AROUND or len(later) < _AROUND:
-            return False
-        return _terms(episode[-_AROUND:]).keys().isdisjoint(_terms(later[:_AROUND]))
+        around = [_terms(episode[-_AROUND:]), _terms(later)]
+        is_cut = min(len(episode), len(later)) >= _AROUND
+        return is_cut and around[0].keys().isdisjoint(around[1])
 
 
-def _episode(items: Sequence[Item]) -> ProposedChange | None:
-    """Return an episode as a change, or None if nothing in it can be quoted."""
+def _episodes(items: Sequence[Item]) -> Iterator[ProposedChange]:
+    """Yield neighbouring items as an episode, if anything in them can be quoted.
+
+    It has the sentences with the most frequent terms, in their order, each after its speaker.
+    """
     terms = _terms(items)
-    lines = _central_lines(items, terms)
-    if not lines:
-        return None
+    weights = {}
     participants: dict[JSONValue, None] = {}
-    ends = []
     for item in items:
-        if item.role:
-            participants[item.role] = None
-        participants |= dict.fromkeys(item.metadata.get("participants", ()))
-        ends.append(item.metadata.get("until", item.valid_from.isoformat()))
-    details: dict[str, JSONValue] = {
-        "title": " ".join(term for term, _ in terms.most_common(_TITLE_TERMS)),
-        "timestamp": items[0].valid_from.isoformat(),
-        "until": max(ends),
-        "participants": [*participants],
-    }
-    return ProposedChange(
-        "\n".join(speaker + sentence for speaker, sentence in lines),
+        speaker = f"{item.role}: " if item.role else ""  # an episode names its speakers itself
+        participants |= dict.fromkeys(item.metadata.get("participants", filter(None, [item.role])))
+        for sentence in filter(_is_quotable, _sentences(item)):
+            weights[speaker, sentence] = sum(terms[term] for term in {*analyze(sentence)})
+    central = sorted(weights, key=lambda line: -weights[line])[:_SENTENCES]
+    while sum(len(speaker) + len(sentence) + 1 for speaker, sentence in central) > MAX_TEXT_CHARS:
+        central.pop()
+    lines = [line for line in weights if line in central]
+    if not lines:
+        return
+    yield ProposedChange(
+        "\n".join(map("".join, lines)),
         lines[0][1],
         tuple(item.id for item in items),
         kind="episodic",
-        details=details,
+        details={
+            "title": " ".join(term for term, _ in terms.most_common(_TITLE_TERMS)),
+            "timestamp": items[0].valid_from.isoformat(),
+            "until": max(item.metadata.get("until", item.valid_from.isoformat()) for item in items),
+            "participants": [*participants],
+        },
     )
 
 
 def _terms(items: Sequence[Item]) -> Counter[str]:
     """Return how often the items say each term. A term of one letter, or of digits, says little."""
-    found: Counter[str] = Counter()
-    for item in items:
-        found.update(term for term in analyze(item.text) if len(term) > 2 and term.isalpha())
-    return found
+    terms = chain.from_iterable(analyze(item.text) for item in items)
+    return Counter(term for term in terms if len(term) > 2 and term.isalpha())
 
 
-def _central_lines(items: Sequence[Item], terms: Counter[str]) -> list[tuple[str, str]]:
-    """Return the sentences with the most frequent terms, in their order, each with its speaker.
-
-    A speaker is written as `Ann: `. An item that is an episode has no role, and names them itself.
-    """
-    lines = []
-    for item in items:
-        speaker = f"{item.role}: " if item.role else ""
-        for sentence in sentences_in(item.text):
-            text = " ".join(sentence.split())
-            if _is_quotable(text):
-                lines.append((speaker, text))
-
-    def weight(place: int) -> int:
-        return sum(terms[term] for term in {*analyze(lines[place][1])})
-
-    chosen = []
-    left = MAX_TEXT_CHARS
-    for place in sorted(range(len(lines)), key=weight, reverse=True)[:_SENTENCES]:
-        left -= len("".join(lines[place])) + 1
-        if left < 0:
-            break
-        chosen.append(place)
-    return [lines[place] for place in sorted(chosen)]
+def _sentences(item: Item) -> list[str]:
+    return [" ".join(sentence.split()) for sentence in sentences_in(item.text)]
 
 
 def _is_quotable(sentence: str) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.resources import files
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from kaosmem.types.items import ChatMessage, Item
 
 TOOL_NAME = "record_changes"
 _Text = Annotated[str, AfterValidator(partial(check_text, what="a field"))]
+_Name = Annotated[_Text | None, AfterValidator(lambda name: name or None)]
 
 
 class _Change(BaseModel):
@@ -33,12 +35,18 @@ class _Change(BaseModel):
 
     action: Action
     kind: Kind
-    key: _Text | None
+    key: _Name
     text: _Text
     quote: _Text
     sources: list[int]
-    valid_from: _Text | None
+    valid_from: _Name
     worked: bool | None = None
+
+
+class _Answer(BaseModel):
+    """The call of the model. Each of the changes is validated by itself."""
+
+    changes: list[Any]
 
 
 _CHANGE_SCHEMA = _Change.model_json_schema()
@@ -82,6 +90,7 @@ class LLMFormer:
     Raises:
         InvalidArgumentError: If an argument is not valid.
 
+    >>> import json
     >>> from kaosmem import SessionMemory
     >>> from kaosmem.testing import ScriptedLLM
     >>> change = {
@@ -119,13 +128,16 @@ class LLMFormer:
 
     async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
         """Return the changes that the model proposes for the first batch of messages."""
-        batch = self._first_batch(said)
-        material = json_text({"known": self._known(known), "messages": _messages(batch)})
+        batch = self._fitting(said, self._batch) or said[:1]  # a larger message stands alone
+        keyed = [item for item in reversed(known) if item.key is not None]
+        newest = self._fitting(keyed, self._batch // _KNOWN_SHARE)
+        told = [{"key": item.key, "text": item.text} for item in reversed(newest)]
+        material = json_text({"known": told, "messages": _messages(batch)})
         spent: list[int] = []
 
         def request(fault: str) -> Sequence[ChatMessage]:
-            told = f"\nAn earlier answer could not be taken: {fault}." if fault else ""
-            messages = ChatMessage("system", self._prompt), ChatMessage("user", material + told)
+            note = f"\nAn earlier answer could not be taken: {fault}." if fault else ""
+            messages = ChatMessage("system", self._prompt), ChatMessage("user", material + note)
             spent.extend(self._counter(message.text) for message in messages)
             return messages
 
@@ -145,27 +157,10 @@ class LLMFormer:
         faults = [_UNUSABLE] * (len(changes) - len(usable))
         return Draft(usable, len(batch), faults, spent=sum(spent))
 
-    def _first_batch(self, said: Sequence[Item]) -> Sequence[Item]:
-        """Return the first messages that fit a batch. A message that is too large stands alone."""
-        left = self._batch
-        for place, item in enumerate(said):
-            left -= self._counter(item.text)
-            if left < 0:
-                return said[: max(1, place)]
-        return said
-
-    def _known(self, known: Sequence[Item]) -> list[JSONValue]:
-        """Return the newest known facts that have a key, as many as fit."""
-        left = self._batch // _KNOWN_SHARE
-        found: list[JSONValue] = []
-        for item in reversed(known):
-            if item.key is None:
-                continue
-            left -= self._counter(item.text)
-            if left < 0:
-                break
-            found.append({"key": item.key, "text": item.text})
-        return found[::-1]
+    def _fitting(self, items: Sequence[Item], tokens: int) -> Sequence[Item]:
+        """Return the first items whose texts have so many tokens together."""
+        sums = accumulate(self._counter(item.text) for item in items)
+        return items[: sum(1 for _ in takewhile(tokens.__ge__, sums))]
 
 
 def _prompt_text(prompt: str | Path | None) -> str:
@@ -184,24 +179,16 @@ def _messages(batch: Sequence[Item]) -> list[JSONValue]:
         message: dict[str, JSONValue] = {"number": number, "speaker": item.role or "document"}
         if "timestamp" in item.metadata:
             message["time"] = item.metadata["timestamp"]
-        message["text"] = item.text
-        found.append(message)
+        found.append({**message, "text": item.text})
     return found
 
 
 def _entries(reply: ChatMessage) -> list[Any]:
     """Return the list in the call of an answer, or in its text. Raises InvalidArgumentError."""
-    texts = [reply.text]
-    for block in reply.blocks:
-        if isinstance(block, ToolUseBlock) and block.name == TOOL_NAME:
-            texts.insert(0, block.arguments)
-    for text in texts:
-        try:
-            given = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(given, dict) and isinstance(given.get("changes"), list):
-            return list(given["changes"])
+    calls = [block for block in reply.blocks if isinstance(block, ToolUseBlock)]
+    for text in (*(call.arguments for call in calls if call.name == TOOL_NAME), reply.text):
+        with suppress(ValidationError):
+            return _Answer.model_validate_json(text).changes
     raise InvalidArgumentError(
         f"the answer has no call of {TOOL_NAME} with a list of changes; answer by calling it"
     )
@@ -215,8 +202,5 @@ def _change_of(entry: Any, batch: Sequence[Item]) -> ProposedChange | None:
         return None
     if not all(1 <= number <= len(batch) for number in given.sources):
         return None
-    fields = given.model_dump()
-    fields["sources"] = tuple(dict.fromkeys(batch[number - 1].id for number in given.sources))
-    fields["key"] = given.key or None
-    fields["valid_from"] = given.valid_from or None
-    return ProposedChange(**fields)
+    sources = dict.fromkeys(batch[number - 1].id for number in given.sources)
+    return ProposedChange(**{**given.model_dump(), "sources": tuple(sources)})

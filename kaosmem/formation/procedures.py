@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from itertools import pairwise
+from typing import TypeVar
 
 from kaosmem.arguments import check_count, json_text
 from kaosmem.formation.changes import Draft, ProposedChange
@@ -18,6 +18,8 @@ from kaosmem.language.sentences import sentences_in
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import Item
 from kaosmem.units import Link
+
+T = TypeVar("T")
 
 _MAX_TASK_CHARS = 160
 _MAX_VALUE_CHARS = 80
@@ -69,135 +71,83 @@ class ProcedureFormer:
 
     async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
         """Return one change for each run that has ended with an outcome."""
+        begins = []
+        for place, item in enumerate(said):
+            if item.role == "user" and not Link.of(item).answers:
+                begins.append(place)
         changes = []
-        covered = 0
-        for run in _runs(said):
-            if run.answer is None and run.calls:
-                break
-            covered = run.end
-            outcome = _outcome_of(run)
-            change = None if outcome is None else self._change(run, outcome)
+        for begin, end in pairwise(begins):
+            change = self._change(said[begin:end], said[end])
             if change is not None:
                 changes.append(change)
-        return Draft(changes, covered)
+        last = begins[-1] if begins else 0
+        goes_on = any(_blocks(said[last:], ToolUseBlock))
+        return Draft(changes, last if begins and goes_on else len(said))
 
-    def _change(self, run: _Run, outcome: _Outcome) -> ProposedChange | None:
-        """Return a procedure, or None for a run that is none."""
-        calls = run.calls
-        if outcome.worked:
-            calls = [call for call in calls if call.id not in run.failed]
-        task = _first_sentence(run.task.text)
-        text = _written(task, calls)
-        if len(calls) < self._least or not task:
+    def _change(self, run: Sequence[Item], answer: Item) -> ProposedChange | None:
+        """Return a run as a procedure, or None if it is none.
+
+        Args:
+            run: The task, and the messages until the user's answer.
+        """
+        calls = _blocks(run, ToolUseBlock)
+        results = _blocks(run, ToolResultBlock)
+        outcome = _outcome_of(run, answer)
+        task = _first_sentence(run[0].text)
+        if outcome is None or not task:
             return None
+        quote, quoted, worked = outcome
+        failed = {result.tool_use_id for result in results if result.is_error and worked}
+        calls = [call for call in calls if call.id not in failed]
+        text = _written(task, [_step_text(call) for call in calls])
         if len(text) > MAX_TEXT_CHARS:  # of a long run, the names of the tools are kept
-            text = _written(task, [replace(call, arguments="") for call in calls])
-        if any(address not in run.task.text for address in _ADDRESS.findall(text)):
-            return None  # the address may be that of a hostile text
-        sources = [run.task.id, *(item.id for item in run.items), outcome.quoted.id]
+            text = _written(task, [call.name for call in calls])
+        # An address that the task does not name may be that of a hostile text.
+        has_foreign = any(address not in run[0].text for address in _ADDRESS.findall(text))
+        if len(calls) < self._least or has_foreign:
+            return None
+        sources = [run[0], *(item for item in run if not Link.of(item).is_plain), quoted]
         return ProposedChange(
             text,
-            outcome.quote,
-            tuple(dict.fromkeys(sources)),
+            quote,
+            tuple(dict.fromkeys(source.id for source in sources)),
             kind="procedural",
             details={"title": task},
-            worked=outcome.worked,
+            worked=worked,
         )
 
 
-@dataclass
-class _Run:
-    """A task, and the calls that were made for it.
+def _blocks(items: Sequence[Item], kind: type[T]) -> list[T]:
+    """Return the blocks of a kind in some messages, in order."""
+    found: list[T] = []
+    for item in items:
+        found += (block for block in item.message.blocks if isinstance(block, kind))
+    return found
 
-    Attributes:
-        task: The message that asks for it.
-        end: The number of messages until the run's end.
-        items: The messages with its calls and results.
-        failed: The ids of the calls whose results are errors.
-        answer: The next message of a user, None if the run goes on.
+
+def _outcome_of(run: Sequence[Item], answer: Item) -> tuple[str, Item, bool] | None:
+    """Return the outcome of a run: the quote that states it, its message, and whether it worked.
+
+    The user's answer counts before the last result of a tool, and a failure before a success.
     """
-
-    task: Item
-    end: int = 0
-    items: list[Item] = field(default_factory=list)
-    calls: list[ToolUseBlock] = field(default_factory=list)
-    failed: set[str] = field(default_factory=set)
-    last_result: Item | None = None
-    answer: Item | None = None
-
-    def take(self, item: Item) -> None:
-        """Take in a message with calls or results."""
-        has_any = False
-        for block in item.message.blocks:
-            if isinstance(block, ToolUseBlock):
-                self.calls.append(block)
-                has_any = True
-            if isinstance(block, ToolResultBlock):
-                self.last_result = item
-                has_any = True
-                if block.is_error:
-                    self.failed.add(block.tool_use_id)
-        if has_any:
-            self.items.append(item)
-
-
-class _Outcome(NamedTuple):
-    """The outcome of a run.
-
-    Attributes:
-        quote: The words that state it.
-        quoted: The message that has these words.
-    """
-
-    quote: str
-    quoted: Item
-    worked: bool
-
-
-def _runs(said: Sequence[Item]) -> Iterator[_Run]:
-    """Yield the runs of messages in order, the last one without an answer."""
-    run: _Run | None = None
-    for place, item in enumerate(said):
-        if item.role == "user" and not Link.of(item).answers:
-            if run is not None:
-                run.answer = item
-                yield run
-            run = _Run(item)
-        elif run is not None:
-            run.take(item)
-        if run is not None:
-            run.end = place + 1
-    if run is not None:
-        yield run
-
-
-def _outcome_of(run: _Run) -> _Outcome | None:
-    """Return the outcome of a run by the user's answer, else by the last result of a tool."""
-    outcome = None
-    if run.answer is not None:
-        answer = _first_sentence(run.answer.text, most=_MAX_RESULT_CHARS)
-        outcome = _stated_outcome("user", answer, run.answer)
-    if outcome is None and run.last_result is not None:
-        end = run.last_result.text[-_MAX_RESULT_CHARS:]
-        outcome = _stated_outcome("tool", end, run.last_result)
-    return outcome
-
-
-def _stated_outcome(speaker: str, text: str, quoted: Item) -> _Outcome | None:
-    """Return the outcome that a text states. A failure counts before a success."""
-    for name in ("failed", "worked"):
-        words = _outcome_words()[f"{speaker}_{name}"]
-        for line in text.splitlines():
-            if words.search(line):
-                return _Outcome(line.strip(), quoted, name == "worked")
+    stated = [("user", answer, _first_sentence(answer.text, most=_MAX_RESULT_CHARS))]
+    results = [item for item in run if Link.of(item).answers]
+    if results:
+        stated.append(("tool", results[-1], results[-1].text[-_MAX_RESULT_CHARS:]))
+    for speaker, item, text in stated:
+        for outcome in ("failed", "worked"):
+            words = _outcome_words()[f"{speaker}_{outcome}"]
+            for line in text.splitlines():
+                if words.search(line):
+                    return line.strip(), item, outcome == "worked"
     return None
 
 
-def _written(task: str, calls: Sequence[ToolUseBlock]) -> str:
+def _written(task: str, steps: Sequence[str]) -> str:
     """Return a procedure as text: the task, and a numbered line for each step."""
     lines = [task]
-    for number, line in enumerate(dict.fromkeys(map(_step_text, calls)), 1):
-        lines.append(f"{number}. {line}")
+    for number, step in enumerate(dict.fromkeys(steps), 1):
+        lines.append(f"{number}. {step}")
     return "\n".join(lines)
 
 
@@ -206,7 +156,7 @@ def _step_text(call: ToolUseBlock) -> str:
     try:
         arguments = json.loads(call.arguments)
     except (ValueError, RecursionError):
-        return call.name
+        arguments = None
     if not isinstance(arguments, dict):
         return call.name
     parts = []

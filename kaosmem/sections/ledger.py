@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.sections.archive import parse_time
@@ -16,9 +18,9 @@ MAX_RUNS = 100
 """A procedure is judged by its newest runs, so many at most."""
 _MANY_SHOWS = 8
 """An item that so many turns showed, and no reply used, is less important than a new one."""
-_NUMBERS = ("marks", "refused", "credited", "shown")
 _TIMES = ("used_at", "verified_at")
-_BY_ITEM = ("pending", "credited", "shown", "used_at", "verified_at", "outcomes")
+_OF_ITEMS = ("pending", "credited", "shown", "outcomes", *_TIMES)
+"""The tables by the ids of items."""
 
 
 @dataclass
@@ -37,23 +39,24 @@ class Ledger:
         outcomes: By the id of a procedure and the name of a run, whether the run succeeded.
     """
 
-    marks: dict[str, int] = field(default_factory=dict)
-    refused: dict[str, int] = field(default_factory=dict)
+    marks: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
     pending: dict[str, Item] = field(default_factory=dict)
-    credited: dict[str, int] = field(default_factory=dict)
-    shown: dict[str, int] = field(default_factory=dict)
+    credited: Counter[str] = field(default_factory=Counter)
+    shown: Counter[str] = field(default_factory=Counter)
     used_at: dict[str, datetime] = field(default_factory=dict)
     verified_at: dict[str, datetime] = field(default_factory=dict)
     outcomes: dict[str, dict[str, bool]] = field(default_factory=dict)
 
-    def note_use(self, item_id: str, at: datetime) -> None:
-        """Count that a reply used an item. Times only move forward, whatever two clocks say."""
-        self.credited[item_id] = self.credited.get(item_id, 0) + 1
-        self.used_at[item_id] = max(at, self.used_at.get(item_id, at))
-
-    def note_verification(self, item_id: str, at: datetime) -> None:
-        """Note that a fact was said again, or confirmed."""
-        self.verified_at[item_id] = max(at, self.verified_at.get(item_id, at))
+    def note(
+        self, credited: Sequence[str], shown: Sequence[str], verified: Sequence[str], at: datetime
+    ) -> None:
+        """Count uses and shows, and note times. They only move forward, whatever two clocks say."""
+        self.credited.update(credited)
+        self.shown.update(shown)
+        for times, item_ids in ((self.used_at, credited), (self.verified_at, verified)):
+            for item_id in item_ids:
+                times[item_id] = max(at, times.get(item_id, at))
 
     def note_run(self, item_id: str, run: str, *, worked: bool) -> None:
         """Count a run of a procedure, once. Each procedure keeps its newest runs."""
@@ -65,48 +68,44 @@ class Ledger:
     def importance(self, item_id: str) -> int:
         """Return the importance of an item by its use: -1 to 3, and 0 for one without any.
 
-        >>> ledger = Ledger(credited={"a": 2}, shown={"a": 8, "b": 8})
+        >>> ledger = Ledger(credited=Counter(a=2), shown=Counter(a=8, b=8))
         >>> ledger.importance("a"), ledger.importance("b"), ledger.importance("c")
         (2, -1, 0)
         """
-        credited = self.credited.get(item_id, 0)
-        if credited:
-            return min(3, credited.bit_length())
-        return -1 if self.shown.get(item_id, 0) >= _MANY_SHOWS else 0
+        if item_id in self.credited:
+            return min(3, self.credited[item_id].bit_length())
+        return -1 if self.shown[item_id] >= _MANY_SHOWS else 0
+
+    def _tables(self) -> list[dict[str, Any]]:
+        """Return the tables by the ids of items, and by the names of runs."""
+        tables = [getattr(self, name) for name in _OF_ITEMS]
+        return [*tables, *self.outcomes.values()]
 
     def known_among(self, item_ids: Set[str]) -> set[str]:
         """Return which of these ids the ledger has entries of, the names of runs included."""
-        known = self.pending.keys() | self.credited.keys() | self.shown.keys()
-        known |= self.verified_at.keys()
-        for runs in self.outcomes.values():
-            known |= runs.keys()
-        return known & item_ids
+        known: set[str] = set()
+        return known.union(*(table.keys() & item_ids for table in self._tables()))
 
     def forget(self, item_ids: Iterable[str]) -> list[str]:
         """Drop all entries of erased items. Return the ids of procedures that lost a run."""
         erased = {*item_ids}
-        for name in _BY_ITEM:
-            entries = getattr(self, name)
-            for item_id in entries.keys() & erased:
-                del entries[item_id]
         changed = []
         for item_id, runs in self.outcomes.items():
-            for run in runs.keys() & erased:
-                del runs[run]
+            if item_id not in erased and not erased.isdisjoint(runs):
                 changed.append(item_id)
+        for table in self._tables():
+            for item_id in table.keys() & erased:
+                del table[item_id]
         return changed
 
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the ledger as JSON values, empty if it has no entry."""
-        stored: dict[str, JSONValue] = {}
-        for name in (*_NUMBERS, "outcomes"):
-            stored[name] = deepcopy(getattr(self, name))
-        for name in _TIMES:
-            stored[name] = {}
-            for item_id, at in getattr(self, name).items():
-                stored[name][item_id] = at.isoformat()
-        stored["pending"] = [item.to_dict() for item in self.pending.values()]
-        return {name: entries for name, entries in stored.items() if entries}
+        stored = {name: deepcopy({**table}) for name, table in vars(self).items() if table}
+        for name in {*_TIMES} & stored.keys():
+            stored[name] = {key: at.isoformat() for key, at in stored[name].items()}
+        if self.pending:
+            stored["pending"] = [item.to_dict() for item in self.pending.values()]
+        return stored
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Ledger:
@@ -117,18 +116,23 @@ class Ledger:
             AttributeError: If there are no entries by name.
         """
         ledger = cls()
-        for name in _NUMBERS:
-            for entry, number in stored.get(name, {}).items():
-                if type(number) is not int or number < 0:
-                    raise InvalidArgumentError("a section's ledger has a number that is none")
-                getattr(ledger, name)[entry] = number
-        for name in _TIMES:
-            for item_id, at in stored.get(name, {}).items():
-                getattr(ledger, name)[item_id] = parse_time(at)
-        for each in stored.get("pending", ()):
-            item = Item.from_dict(each, section)
-            ledger.pending[item.id] = item
-        for item_id, runs in stored.get("outcomes", {}).items():
-            for run, worked in runs.items():
-                ledger.outcomes.setdefault(item_id, {})[run] = bool(worked)
+        for name, entries in stored.items():
+            table = getattr(ledger, name)
+            if name == "pending":
+                items = [Item.from_dict(each, section) for each in entries]
+                table.update((item.id, item) for item in items)
+                continue
+            for key, value in entries.items():
+                table[key] = _read(name, value)
         return ledger
+
+
+def _read(name: str, value: JSONValue) -> Any:
+    """Return an entry of a table, as it was stored."""
+    if name in _TIMES:
+        return parse_time(value)
+    if name == "outcomes":
+        return {run: bool(worked) for run, worked in value.items()}
+    if type(value) is not int or value < 0:
+        raise InvalidArgumentError("a section's ledger has a number that is none")
+    return value

@@ -10,10 +10,9 @@ writers, and to the remains of a damaged session.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from datetime import datetime
-from itertools import filterfalse
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
@@ -104,6 +103,7 @@ _FORMS = {
     "credited": _IDS,
     "shown": _IDS,
     "verified": _IDS,
+    "tried": _IDS,
 }
 """The forms of the fields whose values are not JSON themselves, by name."""
 
@@ -235,13 +235,18 @@ class Use(SectionOperation):
 
 @dataclass(frozen=True, slots=True)
 class Credit(SectionOperation):
-    """Replies used items, or facts were verified.
+    """Replies used items, facts were verified, or procedures were tried.
+
+    It touches no item in the sense of clashes: the counts of two writers add up.
 
     Attributes:
         at: When.
         credited: The ids of the used items.
         shown: The ids of those that the turn showed.
         verified: The ids of facts that were said again, or confirmed.
+        tried: The ids of procedures that a run was one of.
+        run: The name of the run, which counts once.
+        worked: Whether the run succeeded.
     """
 
     op = "credit"
@@ -249,21 +254,29 @@ class Credit(SectionOperation):
     credited: Sequence[str] = ()
     shown: Sequence[str] = ()
     verified: Sequence[str] = ()
+    tried: Sequence[str] = ()
+    run: str = ""
+    worked: bool = True
 
-    def without(self, is_gone: Callable[[str], bool]) -> Credit:
-        """Return the same credit without some items."""
-        lists = (self.credited, self.shown, self.verified)
-        kept = [tuple(filterfalse(is_gone, item_ids)) for item_ids in lists]
-        return Credit(self.section, self.at, *kept)
+    def without(self, forgotten: Container[str], section: Section) -> Credit:
+        """Return the same credit without the items that were forgotten."""
+
+        def kept(item_ids: Sequence[str]) -> tuple[str, ...]:
+            return tuple(each for each in item_ids if each in section or each not in forgotten)
+
+        return replace(
+            self,
+            credited=kept(self.credited),
+            shown=kept(self.shown),
+            verified=kept(self.verified),
+        )
 
     def apply(self, section: Section) -> None:
-        ledger = section.ledger
-        for item_id in self.credited:
-            ledger.note_use(item_id, self.at)
-        for item_id in self.shown:
-            ledger.shown[item_id] = ledger.shown.get(item_id, 0) + 1
-        for item_id in self.verified:
-            ledger.note_verification(item_id, self.at)
+        section.ledger.note(self.credited, self.shown, self.verified, self.at)
+        for item_id in self.tried:
+            if item_id in section.held.ordinals:
+                section.ledger.note_run(item_id, self.run, worked=self.worked)
+                _show_outcomes(section, item_id, self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,39 +409,11 @@ class Form(SectionOperation):
     def apply(self, section: Section) -> None:
         ledger = section.ledger
         if self.mark:
-            ledger.marks[self.mark] = max(self.until, ledger.marks.get(self.mark, 0))
+            ledger.marks[self.mark] = max(self.until, ledger.marks[self.mark])
         for item_id in self.settled:
             ledger.pending.pop(item_id, None)
-        for item in self.pending:
-            ledger.pending[item.id] = item
-        for reason in self.refused:
-            ledger.refused[reason] = ledger.refused.get(reason, 0) + 1
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome(SectionOperation):
-    """A run of a procedure succeeded or failed.
-
-    It touches no item in the sense of clashes: two writers may count runs of one procedure.
-
-    Attributes:
-        id: The procedure.
-        run: The name of the run, which counts once.
-        at: When the session was told.
-    """
-
-    op = "outcome"
-    id: str
-    run: str
-    worked: bool
-    at: datetime | None = None
-
-    def apply(self, section: Section) -> None:
-        if type(self.run) is not str or type(self.worked) is not bool:
-            raise InvalidArgumentError("an outcome has no run, or neither succeeded nor failed")
-        section.held.ordinal(self.id)
-        section.ledger.note_run(self.id, self.run, worked=self.worked)
-        _show_outcomes(section, self.id, self.at)
+        ledger.pending.update((item.id, item) for item in self.pending)
+        ledger.refused.update(self.refused)
 
 
 def _show_outcomes(section: Section, item_id: str, at: datetime | None = None) -> None:
@@ -537,7 +522,6 @@ _OPERATIONS = {
         Compact,
         Forget,
         Form,
-        Outcome,
     )
 }
 

@@ -24,7 +24,6 @@ from kaosmem.sections.operations import (
     Evict,
     Forget,
     Form,
-    Outcome,
     Remove,
     SectionOperation,
     Update,
@@ -368,13 +367,12 @@ class Section:
     def form(self, formation: Form) -> None:
         """Note the mark and the proposals of a formation. The caller adds and removes its items."""
         self._check_writable()
-        self._change(formation)
+        if formation != Form(self.spec.name, formation.mark, formation.since, formation.since):
+            self._change(formation)
 
-    def count_outcome(self, item_id: str, run: str, *, worked: bool, at: datetime | None) -> None:
-        """Count a run of a procedure, once. Raises NotFoundError, ReadOnlyError."""
-        self._check_change(self.peek(item_id))
-        if run not in self.ledger.outcomes.get(item_id, ()):
-            self._change(Outcome(self.spec.name, item_id, run, worked, at))
+    def count_run(self, item_id: str, run: str, worked: bool, at: datetime) -> None:
+        """Count a run of a procedure, once. Raises ReadOnlyError."""
+        self.credit(Credit(self.spec.name, at, tried=(item_id,), run=run, worked=worked))
 
     def use(self, item_ids: Iterable[str]) -> None:
         """Mark one use of each of these items; items that have left the section are passed over."""
@@ -384,9 +382,9 @@ class Section:
                 self._change(Use(self.spec.name, live))
 
     def credit(self, credit: Credit) -> None:
-        """Count which items a reply used, and which facts were verified. Nothing else changes."""
+        """Count which items were used, tried or verified. Nothing else changes."""
         self._check_writable()
-        if credit.credited or credit.shown or credit.verified:
+        if credit.credited or credit.shown or credit.verified or credit.tried:
             self._change(credit)
 
     def apply(self, operation: SectionOperation) -> None:

@@ -251,7 +251,7 @@ class SessionAdmin:
         check_instance(worked, bool, "worked")
         name = secrets.token_hex(8) if run is None else check_id(run, "run")
         section = session.live_section(procedure_id)
-        section.count_outcome(procedure_id, name, worked=worked, at=session.clock())
+        section.count_run(procedure_id, name, worked, session.clock())
         if procedure_id in section:
             return section.peek(procedure_id)
         retired = section.archive.get(procedure_id)

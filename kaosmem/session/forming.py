@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kaosmem.errors import InvalidArgumentError, SectionFullError
-from kaosmem.formation.changes import DISPUTED, KINDS, AppliedChange, Draft, ProposedChange
+from kaosmem.errors import SectionFullError
+from kaosmem.formation.changes import (
+    DISPUTED,
+    KINDS,
+    NOT_PEOPLE,
+    AppliedChange,
+    Draft,
+    ProposedChange,
+)
 from kaosmem.formation.conflict import doubt_about, doubt_about_end, is_run_of
 from kaosmem.formation.grounding import Grounds, fault_of, find_grounds, terms_in_order
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formation.shelf import SHELF
 from kaosmem.language.duplicates import FORMED
-from kaosmem.names import shown
-from kaosmem.sections.archive import Archived, EvictedItem
+from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.operations import Credit, Form
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
@@ -44,18 +50,27 @@ class SectionFormation:
     """
 
     def __init__(self, session: OpenSession, section: str, plan: FormsFrom) -> None:
+        self.plan = plan
         self._session = session
-        self._plan = plan
         self._section = session.section(section)
+        replace(self._section.spec, forms_from=plan)  # checks that the section can be formed
         self._sources = [session.section(name) for name in plan.sections]
-        if self._section.spec.placement != "query" or section in plan.sections:
-            raise InvalidArgumentError(
-                f"section {shown(section)} cannot be formed from {', '.join(plan.sections)}; name "
-                "another section of placement 'query'"
-            )
+        if plan.shelf is not None:
+            session.shelves[plan.shelf.name] = plan.shelf  # so that `forget` reaches it
+
+    def has_waiting(self, number: int) -> bool:
+        """Return whether so many messages of people wait, whichever worker took their turns."""
+        for source in self._sources:
+            since = self._mark(self.plan.mark(source.spec.name))
+            for ordinal in reversed(source.held):
+                if ordinal < since or number == 0:
+                    break
+                number -= source.held[ordinal].role.casefold() not in NOT_PEOPLE
+        return number == 0
 
     async def run(self) -> list[AppliedChange]:
         """Form the section from all that was committed since its marks, and save nothing."""
+        await self._session.read_back([self._section, *self._sources])
         applied: list[AppliedChange] = []
         for source in self._sources:
             applied += await self._form_from(source)
@@ -63,7 +78,7 @@ class SectionFormation:
 
     async def deliver(self) -> None:
         """Save formed items to the shelf, and note how far this came."""
-        shelf = self._plan.shelf
+        shelf = self.plan.shelf
         if shelf is None:
             return
         mark = f"shelf {shelf.name}"
@@ -71,14 +86,26 @@ class SectionFormation:
         until = self._committed(self._section)
         items = await items_between(self._session, self._section, since, until, derived=True)
         for item in items.values():
-            if FORMED in item.tags and item.metadata.get(SHELF) == shelf.name:
+            if item.metadata.get(SHELF) == shelf.name:
                 await shelf.put(item)
-        self._move(mark, since, until)
+        self._section.form(Form(self._section.spec.name, mark, since, until))
+
+    def lasting(self, applied: Sequence[AppliedChange]) -> Iterator[AppliedChange]:
+        """Yield the changes that are in the section: not those that others made first."""
+        for each in applied:
+            is_retired = each.change.action == "retire"
+            is_live = each.item.id in self._section
+            # A newer version has replaced an archived one, or it was evicted.
+            is_archived = not is_retired and self._section.archive.get(each.item.id) is not None
+            if is_live != is_retired or is_archived:
+                yield each
 
     async def _form_from(self, source: Section) -> list[AppliedChange]:
         """Ask the former until it has covered all messages, or covers no more."""
-        former = self._plan.former
-        mark = self._plan.mark(source.spec.name)
+        former = self.plan.former
+        mark = self.plan.mark(source.spec.name)
+        spent_mark = f"tokens of {former.name}"
+        budget = getattr(former, "budget", None)
         since = self._mark(mark)
         until = self._committed(source)
         derived = getattr(former, "wants_derived", False)
@@ -86,42 +113,31 @@ class SectionFormation:
         begins = [*found, until]
         said = [*found.values()]
         applied: list[AppliedChange] = []
-        while said and self._may_spend():
+        while said and (budget is None or self._mark(spent_mark) < budget):
             draft = await former.propose(said, [*self._section])
             self._session.check_writable()
             if self._mark(mark) != since:
                 break  # another task has formed the same messages meanwhile
             covered = len(said) if draft.covered is None else draft.covered
-            begins = begins[covered:]
-            outcome = _Outcome(self._session, self._section, self._plan)
+            outcome = _Outcome(self._session, self._section, self.plan)
             outcome.apply(draft, [item for item in said if self._is_there(item, source)])
-            if self._plan.shelf is not None:
+            if self.plan.shelf is not None:
                 # Before the commit: after a crash, they are retired once more.
-                await self._plan.shelf.erase(outcome.retired)
-            next_since = begins[0] if covered else since
-            outcome.note(mark, since, next_since)
+                await self.plan.shelf.erase(outcome.retired)
+            begins = begins[covered:]
+            until_now = begins[0] if covered else since
+            outcome.note(mark, since, until_now)
             applied += outcome.applied
-            spent = self._mark(self._spent_mark)
-            self._move(self._spent_mark, spent, spent + draft.spent)
-            since = next_since
+            spent = self._mark(spent_mark)
+            self._section.form(
+                Form(self._section.spec.name, spent_mark, spent, spent + draft.spent)
+            )
+            since = until_now
             said = said[covered:] if covered else []
         return applied
 
-    def _may_spend(self) -> bool:
-        """Return whether the former has tokens left in this session."""
-        budget = getattr(self._plan.former, "budget", None)
-        return budget is None or self._mark(self._spent_mark) < budget
-
-    @property
-    def _spent_mark(self) -> str:
-        return f"tokens of {self._plan.former.name}"
-
     def _mark(self, name: str) -> int:
         return self._section.ledger.marks.get(name, 0)
-
-    def _move(self, mark: str, since: int, until: int) -> None:
-        if until > since:
-            self._section.form(Form(self._section.spec.name, mark, since, until))
 
     def _committed(self, section: Section) -> int:
         """Return the number of items of a section whose places in the log are final."""
@@ -158,83 +174,79 @@ class _Outcome:
         for change in draft.changes:
             if change.kind in KINDS and change.kind not in kinds:
                 continue  # another section is formed of it
-            reason = self._apply(change, said, draft.has_exact_keys)
+            grounds = find_grounds(change, said)
+            reason = grounds
+            if isinstance(grounds, Grounds):
+                reason = fault_of(change, grounds, explicit_only=self._plan.explicit_only)
+                reason = reason or self._apply(change, grounds, draft.has_exact_keys)
             if reason:
-                self._refused.append(reason)
+                self._refused.append(str(reason))
 
     def note(self, mark: str, since: int, until: int) -> None:
         """Note the mark, the open proposals and the refusals in the section's journal."""
-        if since == until and not self._refused:
-            return
         retired = [item.id for item in self.retired if item.id in self._section]
-        formation = Form(
-            self._section.spec.name,
-            mark,
-            since,
-            until,
-            added=[each.item.id for each in self.applied if each.change.action != "retire"],
-            removed=retired,
-            pending=self._pending,
-            refused=self._refused,
+        added = [each.item.id for each in self.applied if each.change.action != "retire"]
+        name = self._section.spec.name
+        self._section.form(
+            Form(name, mark, since, until, added, retired, self._pending, refused=self._refused)
         )
-        self._section.form(formation)
         for item_id in retired:
             self._section.remove(item_id, at=self._session.clock())
 
-    def _apply(self, change: ProposedChange, said: Sequence[Item], has_exact_key: bool) -> str:
-        """Apply a change, or return the reason why it is refused."""
-        grounds = find_grounds(change, said)
-        if isinstance(grounds, str):
-            return grounds
-        fault = fault_of(change, grounds, explicit_only=self._plan.explicit_only)
-        if fault:
-            return fault
+    def _apply(self, change: ProposedChange, grounds: Grounds, has_exact_key: bool) -> str:
+        """Apply a grounded change, or return the reason why it is refused."""
         if change.is_run:
-            procedure = self._procedure_of(change)
-            if procedure is not None:
-                self._count(procedure, change, grounds)
-                return ""
+            for item_id in self._section.ledger.outcomes:
+                if self._is_run_of(item_id, change):
+                    self._count(item_id, change, grounds)
+                    return ""
             if not change.worked:
                 return NOT_SUCCESSFUL
         item = self._made(change, grounds)
         live = None if change.key is None else self._section.keyed(change.key)
+        review = REVIEW if self._plan.review else ""
         if change.action == "retire":
-            return self._retire(change, item, live)
+            if live is None or live in self.retired:
+                return NOTHING_TO_RETIRE
+            doubt = doubt_about_end(item, live) or review
+            if doubt:
+                self._pending.append(_doubtful(change, item, doubt))
+            else:
+                self.retired.append(live)
+                self.applied.append(AppliedChange(change, live))
+            return ""
         if self._is_known(item, grounds):
             return NOTHING_NEW
-        if self._plan.review:
-            return self._wait(change, item, REVIEW)
+        if review:
+            self._pending.append(_doubtful(change, item, review))
+            return ""
         doubt = doubt_about(item, live, has_exact_key=has_exact_key) if live else ""
         if live is not None and doubt:
             item = _doubtful(change, item, doubt, live)
+        return self._add(change, item, grounds)
+
+    def _add(self, change: ProposedChange, item: Item, grounds: Grounds) -> str:
         try:
             self._section.add(item)
         except SectionFullError:
             return NO_ROOM
         self._known[_said_by(item)] = item.id
-        self.applied.append(AppliedChange(change, item, bool(doubt)))
+        self.applied.append(AppliedChange(change, item))
         if change.is_run:
-            self._count(item, change, grounds)
+            self._count(item.id, change, grounds)
         return ""
 
-    def _procedure_of(self, change: ProposedChange) -> Item | None:
-        """Return the live procedure that a run is one of, None if it is not known."""
-        for item_id in self._section.ledger.outcomes:
-            if item_id in self._section:
-                item = self._section.peek(item_id)
-                if is_run_of(item, change.text, worked=bool(change.worked)):
-                    return item
-        return None
+    def _is_run_of(self, item_id: str, change: ProposedChange) -> bool:
+        """Return whether an item is live, and the procedure that a run is one of."""
+        is_live = item_id in self._section
+        return is_live and is_run_of(
+            self._section.peek(item_id), change.text, worked=bool(change.worked)
+        )
 
-    def _count(self, procedure: Item, change: ProposedChange, grounds: Grounds) -> None:
+    def _count(self, item_id: str, change: ProposedChange, grounds: Grounds) -> None:
         """Count a run under the name of the message that states its outcome."""
-        if procedure.id in self._section:
-            self._section.count_outcome(
-                procedure.id,
-                grounds.quoted.id,
-                worked=bool(change.worked),
-                at=self._session.clock(),
-            )
+        run = grounds.quoted.id
+        self._section.count_run(item_id, run, bool(change.worked), self._session.clock())
 
     def _is_known(self, item: Item, grounds: Grounds) -> bool:
         """Return whether a live item says the same. If it is older, it is verified."""
@@ -248,21 +260,20 @@ class _Outcome:
 
     def _made(self, change: ProposedChange, grounds: Grounds) -> Item:
         """Return a change as an item, with the speaker, the time and the trust of its sources."""
+        quoted = grounds.quoted
         metadata: dict[str, JSONValue] = {"kind": change.kind, "quote": change.quote}
-        for name in _COPIED:
-            if name in grounds.quoted.metadata:
-                metadata[name] = grounds.quoted.metadata[name]
+        metadata |= {name: quoted.metadata[name] for name in _COPIED if name in quoted.metadata}
         metadata |= change.details
         if change.valid_from is not None:
             metadata["timestamp"] = change.valid_from
         if change.is_run:
-            metadata[RUN] = grounds.quoted.id
+            metadata[RUN] = quoted.id
         if self._plan.shelf is not None:
             metadata[SHELF] = self._plan.shelf.name
         item = self._session.factory.make(
             self._section.spec,
             change.text.strip(),
-            role="" if change.kind == "episodic" or change.is_run else grounds.quoted.role,
+            role="" if change.kind == "episodic" or change.is_run else quoted.role,
             key=change.key,
             tags=(FORMED, change.kind),
             metadata=metadata,
@@ -271,29 +282,14 @@ class _Outcome:
         # The factory knows the trust of live sources alone.
         return replace(item, trust=grounds.trust)
 
-    def _retire(self, change: ProposedChange, item: Item, live: Item | None) -> str:
-        """Retire the live item of a key, or let the proposal wait if there is a doubt."""
-        if live is None or live in self.retired:
-            return NOTHING_TO_RETIRE
-        doubt = doubt_about_end(item, live)
-        if doubt or self._plan.review:
-            return self._wait(change, item, doubt or REVIEW)
-        self.retired.append(live)
-        self.applied.append(AppliedChange(change, live))
-        return ""
-
-    def _wait(self, change: ProposedChange, item: Item, reason: str) -> str:
-        self._pending.append(_doubtful(change, item, reason))
-        return ""
-
 
 async def items_between(
     session: OpenSession, section: Section, since: int, until: int, *, derived: bool = False
 ) -> dict[int, Item]:
     """Return the items that a section took between two marks, by ordinal, oldest first.
 
-    An item that was compacted or evicted since is read from the archive. Removed and expired items
-    are left out.
+    An item that was compacted or evicted since is read from the archive. Removed, superseded,
+    corrected and expired items are left out.
 
     Args:
         derived: Return derived items too. Otherwise a summary is left out: its originals are there.
@@ -302,14 +298,14 @@ async def items_between(
     for ordinal in range(since, until):
         item = section.held.find(ordinal)
         if item is not None and not isinstance(item, EvictedItem):
-            item = decoded(item)
-            if derived or not item.sources:
-                found[ordinal] = item
+            found[ordinal] = decoded(item)
+    if not derived:
+        found = {ordinal: item for ordinal, item in found.items() if not item.sources}
     if len(section.archive) and len(found) < until - since:
-        wanted = range(since, until)
-        for version in await _archived(session, section):
+        for version in await session.archived(section):
             place = version.ordinal
-            if place is None or place not in wanted:
+            is_other = version.position is None and (version.ended or version.corrected)
+            if place is None or not since <= place < until or is_other:
                 continue
             if derived or not version.item.sources:
                 found.setdefault(place, version.item)
@@ -319,37 +315,6 @@ async def items_between(
         for ordinal, item in sorted(found.items())
         if item.text.strip() and not item.is_expired(now)
     }
-
-
-async def _archived(session: OpenSession, section: Section) -> list[Archived]:
-    """Return the items that a compaction or an eviction sent to the archive.
-
-    Items that were removed, superseded or corrected are left out: no question may bring them back.
-    """
-    versions = section.archive.in_memory()
-    if section.archive.on_disk:
-        stored = await session.saver.archived()
-        versions = [*stored.get(section.spec.name, ()), *versions]
-    found = []
-    for version in versions:
-        is_other = version.position is None and (version.ended or version.corrected)
-        if not is_other and version.item.id not in session.saver.unpurged:
-            found.append(version)
-    return found
-
-
-def formed_by(applied: Iterable[AppliedChange], section: Section) -> list[AppliedChange]:
-    """Return the changes that are in a section, without those that another worker made first."""
-    kept = []
-    for each in applied:
-        is_there = each.item.id in section
-        if each.change.action == "retire":
-            is_there = not is_there
-        elif not is_there:  # a newer version has replaced it, or it was evicted
-            is_there = section.archive.get(each.item.id) is not None
-        if is_there:
-            kept.append(each)
-    return kept
 
 
 def _doubtful(change: ProposedChange, item: Item, doubt: str, live: Item | None = None) -> Item:

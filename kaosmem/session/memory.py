@@ -55,7 +55,7 @@ from kaosmem.session.collecting import Collector, collecting
 from kaosmem.session.context_call import ContextCall
 from kaosmem.session.crediting import TurnCredit
 from kaosmem.session.forgetting import forget
-from kaosmem.session.formations import Formations, plan_for
+from kaosmem.session.formations import Formations
 from kaosmem.session.graph import Graph
 from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.message_sync import MessageSync
@@ -1116,10 +1116,10 @@ class SessionMemory:
         []
         """
         self._session.check_loop()
-        plans = self._formations.plans
+        formations = self._formations.planned
         if former is not None:
-            plans = {section: plan_for(former, self[section])}
-        return await self._formations.form(plans)
+            formations = self._formations.of(section, former)
+        return await self._formations.form(formations)
 
     @property
     def proposals(self) -> Proposals:

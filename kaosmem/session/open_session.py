@@ -20,6 +20,7 @@ from kaosmem.formats import Format
 from kaosmem.language.dates import PastCues
 from kaosmem.names import check_item_id, shown, shown_name
 from kaosmem.persistence.log import SessionLog
+from kaosmem.sections.archive import Archived
 from kaosmem.sections.section import Section
 from kaosmem.session.compaction import SectionCompaction
 from kaosmem.session.item_factory import ItemFactory
@@ -214,6 +215,17 @@ class OpenSession:
         error = await load_past(sections, self.log, self.counter, unpurged=self.saver.unpurged)
         if error is not None:
             self._notices.append(f"{_NOT_RECALLED}: {error}")
+
+    async def archived(self, section: Section) -> list[Archived]:
+        """Return the versions that have left a section, without erased ones.
+
+        Raises CorruptionError.
+        """
+        versions = section.archive.in_memory()
+        if section.archive.on_disk:
+            stored = await self.saver.archived()
+            versions = [*stored.get(section.spec.name, ()), *versions]
+        return [each for each in versions if each.item.id not in self.saver.unpurged]
 
     @property
     def lost(self) -> Iterator[CorruptionError]:

@@ -65,16 +65,11 @@ class Proposals:
 
     def __iter__(self) -> Iterator[OpenProposal]:
         for section in self._session.sections.values():
-            for item in section.ledger.pending.values():
-                metadata = item.metadata
-                yield OpenProposal(item, str(metadata["doubt"]), str(metadata["action"]), None)
-            if not section.ledger.marks:
-                continue  # nothing was formed in it
-            for item in section:
-                if DISPUTED in item.tags and "disputes" in item.metadata:
-                    metadata = item.metadata
-                    disputed = str(metadata["disputes"])
-                    yield OpenProposal(item, str(metadata["doubt"]), "update", disputed)
+            for item in _waiting(section):
+                doubt = item.metadata
+                yield OpenProposal(
+                    item, str(doubt["doubt"]), str(doubt["action"]), doubt.get("disputes")
+                )
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -87,7 +82,7 @@ class Proposals:
         """The number of refused proposals by reason, most frequent first, over all formations."""
         total: Counter[str] = Counter()
         for section in self._session.sections.values():
-            total.update(section.ledger.refused)
+            total += section.ledger.refused
         return dict(total.most_common())
 
     def accept(self, proposal_id: str) -> Item:
@@ -100,25 +95,22 @@ class Proposals:
             SectionFullError: If the section has no room.
             ReadOnlyError: If the session cannot be changed.
         """
-        section = self._section_of(proposal_id)
-        waiting = section.ledger.pending.get(proposal_id)
-        if waiting is None:
-            item = _undisputed(section.peek(proposal_id))
-            section.update(item, at=self._session.clock())
+        section, waiting = self._found(proposal_id)
+        item = _settled(waiting)
+        now = self._session.clock()
+        if proposal_id in section:
+            section.update(item, at=now)
             return item
         settled = Form(section.spec.name, settled=(proposal_id,))
         if waiting.metadata["action"] == "retire":
-            live = None if waiting.key is None else section.keyed(waiting.key)
-            removed = () if live is None else (live.id,)
-            section.form(replace(settled, removed=removed))
-            if live is not None:
-                section.remove(live.id, at=self._session.clock())
-            return live or waiting
-        item = _undisputed(waiting)
+            item = section.keyed(waiting.key or "") or waiting
+            section.form(replace(settled, removed=(item.id,)))
+            if item.id in section:
+                section.remove(item.id, at=now)
+            return item
         section.add(item)
         if RUN in item.metadata:
-            run = str(item.metadata[RUN])
-            section.count_outcome(item.id, run, worked=True, at=self._session.clock())
+            section.count_run(item.id, str(item.metadata[RUN]), True, now)
         section.form(replace(settled, added=(item.id,)))
         return item
 
@@ -129,29 +121,33 @@ class Proposals:
             NotFoundError: If no open proposal has the id.
             ReadOnlyError: If the session cannot be changed.
         """
-        section = self._section_of(proposal_id)
-        if proposal_id in section.ledger.pending:
-            section.form(Form(section.spec.name, settled=(proposal_id,)))
-        else:
+        section, _ = self._found(proposal_id)
+        if proposal_id in section:
             section.remove(proposal_id, at=self._session.clock())
+        else:
+            section.form(Form(section.spec.name, settled=(proposal_id,)))
 
-    def _section_of(self, proposal_id: str) -> Section:
-        """Return the section of an open proposal. Raises NotFoundError and ReadOnlyError."""
-        for section in self._session.sections.values():
-            is_live = proposal_id in section
-            is_disputed = is_live and DISPUTED in section.peek(proposal_id).tags
-            if is_disputed or proposal_id in section.ledger.pending:
-                return self._session.writable(section.spec.name)
+    def _found(self, proposal_id: str) -> tuple[Section, Item]:
+        """Return an open proposal and its section. Raises NotFoundError and ReadOnlyError."""
+        for name, section in self._session.sections.items():
+            for item in _waiting(section):
+                if item.id == proposal_id:
+                    return self._session.writable(name), item
         raise NotFoundError(
             f"no open proposal {shown(proposal_id)}; memory.proposals lists the open ones"
         )
 
 
-def _undisputed(item: Item) -> Item:
+def _waiting(section: Section) -> list[Item]:
+    """Return the proposals of a section that wait: hidden ones, and the disputed items."""
+    disputed: list[Item] = []
+    if section.ledger.marks:  # else nothing was formed in it
+        disputed += (item for item in section if DISPUTED in item.tags)
+    return [*section.ledger.pending.values(), *disputed]
+
+
+def _settled(item: Item) -> Item:
     """Return an item as it is once a person has accepted it."""
     metadata = {name: value for name, value in item.metadata.items() if name not in _OWN_FIELDS}
-    key = item.key
-    if "of" in item.metadata:
-        key = str(item.metadata["of"])
     tags = tuple(tag for tag in item.tags if tag != DISPUTED)
-    return replace(item, key=key, tags=tags, metadata=metadata)
+    return replace(item, key=item.metadata.get("of", item.key), tags=tags, metadata=metadata)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 
 from kaosmem.display import listed
 from kaosmem.names import shown
@@ -13,7 +14,6 @@ from kaosmem.sections.section import Section
 from kaosmem.session.forgetting import forget
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.receipts import ErasureReceipt
-from kaosmem.types.items import Item
 
 PINNED = "pinned"
 REQUIRED = "required"
@@ -21,7 +21,7 @@ WAITING = "its call waits for a result"
 SOURCE = "an item that stays comes from it"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class RetentionReport:
     """The outcome of a retention. It prints the sums, and holds no text.
 
@@ -40,14 +40,12 @@ class RetentionReport:
     is_dry_run: bool = False
 
     def __str__(self) -> str:
-        verb = "erased" if self.receipt else "archived"
-        if self.is_dry_run:
-            verb = "would go"
+        verb = "would go" if self.is_dry_run else "archived"
+        if self.receipt:
+            verb = "erased"
         text = f"{shown(self.section)}: {verb}: {len(self.items):,}"
-        if self.kept:
-            reasons = listed(sorted({*self.kept.values()}), 3)
-            text += f"; due, but kept: {len(self.kept):,} ({reasons})"
-        return text
+        reasons = listed(sorted({*self.kept.values()}), 3)
+        return f"{text}; due, but kept: {len(self.kept):,} ({reasons})" if reasons else text
 
 
 class Retention:
@@ -74,20 +72,15 @@ class Retention:
         if self._policy.erase:
             units += await self._archived_units()
             units = await self._without_sources(units)
-        item_ids = list(chain.from_iterable(units))
+        item_ids = [*chain.from_iterable(units)]
         receipt = None
-        if item_ids and not dry_run:
-            if self._policy.erase:
-                receipt = await forget(self._session, sorted(item_ids))
-            else:
-                self._section.retire(item_ids, at=self._now)
-                await self._session.saver.save()
+        if self._policy.erase and item_ids and not dry_run:
+            receipt = await forget(self._session, sorted(item_ids))
+        elif not dry_run:
+            self._section.retire(item_ids, at=self._now)
+            await self._session.saver.save()
         return RetentionReport(
-            section=self._section.spec.name,
-            items=tuple(item_ids),
-            kept=self.kept,
-            receipt=receipt,
-            is_dry_run=dry_run,
+            self._section.spec.name, tuple(item_ids), self.kept, receipt, dry_run
         )
 
     def archive(self) -> None:
@@ -98,76 +91,55 @@ class Retention:
         """Return the ids of the live units that go, the least important and oldest first."""
         held = self._section.held
         required = self._section.proposer.required_units()
-        due = []
+        excess = self._section.used - (self._policy.max_tokens or 0)
+        units = []
         for first in held.units_in_order():
             unit, _ = held.unit(first)
-            if not all(map(self._is_due, unit)):
-                continue
-            reason = ""
-            if any(item.pinned for item in unit):
-                reason = PINNED
-            elif first in required:
-                reason = REQUIRED
-            elif held.units.is_waiting(first):
-                reason = WAITING
-            if reason:
-                self.kept.update((item.id, reason) for item in unit)
-            else:
-                due.append(unit)
+            is_due = all(self._policy.is_due(item, held.ledger, self._now) for item in unit)
+            reasons = {
+                WAITING: held.units.is_waiting(first),
+                REQUIRED: first in required,
+                PINNED: any(item.pinned for item in unit),
+            }
+            for reason, holds in reasons.items():
+                if is_due and holds:
+                    self.kept |= dict.fromkeys((item.id for item in unit), reason)
+            if is_due and not any(reasons.values()):
+                units.append((held.importance(first), max(map(age_begin, unit)), unit))
         if self._policy.max_tokens is not None:
-            due = self._excess(due, self._policy.max_tokens)
-        return [[item.id for item in unit] for unit in due]
-
-    def _excess(self, due: list[tuple[Item, ...]], max_tokens: int) -> list[tuple[Item, ...]]:
-        """Return the units that have to go until a section holds no more tokens."""
-        ledger = self._section.ledger
-        due.sort(key=lambda unit: max(map(age_begin, unit)))
-        due.sort(key=lambda unit: max(ledger.importance(item.id) for item in unit))
-        excess = self._section.used - max_tokens
-        chosen = []
-        for unit in due:
+            units.sort(key=itemgetter(0, 1))
+        going = []
+        for _, _, unit in units:
             if excess > 0:
-                chosen.append(unit)
+                going.append([item.id for item in unit])
+            if self._policy.max_tokens is not None:
                 excess -= sum(item.tokens for item in unit)
-        return chosen
+        return going
 
     async def _archived_units(self) -> list[list[str]]:
         """Return the ids of the archived items that go. An id goes if all its versions are due."""
         if self._policy.max_tokens is not None:
             return []
-        stored = await self._session.saver.archived()
-        versions = [
-            *stored.get(self._section.spec.name, ()),
-            *self._section.archive.in_memory(),
-        ]
-        due: dict[str, bool] = {}
-        for version in versions:
-            item_id = version.item.id
-            due[item_id] = due.get(item_id, True) and self._is_due(version.item)
-        found = []
-        for item_id, is_due in due.items():
-            is_live = self._session.factory.section_of(item_id)
-            if is_due and not is_live and item_id not in self._session.saver.unpurged:
-                found.append([item_id])
-        return found
+        going: dict[str, bool] = {}
+        for version in await self._session.archived(self._section):
+            item = version.item
+            is_live = self._session.factory.section_of(item.id) is not None
+            is_due = self._policy.is_due(item, self._section.ledger, self._now)
+            going[item.id] = going.get(item.id, True) and is_due and not is_live
+        return [[item_id] for item_id, is_due in going.items() if is_due]
 
     async def _without_sources(self, units: list[list[str]]) -> list[list[str]]:
         """Return units without the sources of live items that stay.
 
         To erase a source erases all that was derived from it.
         """
-        while True:
-            item_ids = {*chain.from_iterable(units)}
-            sources: set[str] = set()
-            for item in await self._session.saver.derived_items(item_ids):
-                if item.id not in item_ids and self._session.factory.section_of(item.id):
-                    sources.update(item.sources)
-            staying = [unit for unit in units if not sources.isdisjoint(unit)]
-            if not staying:
-                return units
-            for unit in staying:
-                self.kept.update(dict.fromkeys(unit, SOURCE))
-            units = [unit for unit in units if unit not in staying]
-
-    def _is_due(self, item: Item) -> bool:
-        return self._policy.is_due(item, self._section.ledger, self._now)
+        item_ids = {*chain.from_iterable(units)}
+        sources: set[str] = set()
+        for item in await self._session.saver.derived_items(item_ids):
+            if item.id not in item_ids and self._session.factory.section_of(item.id):
+                sources.update(item.sources)
+        staying = [unit for unit in units if not sources.isdisjoint(unit)]
+        if not staying:
+            return units
+        self.kept |= dict.fromkeys(chain.from_iterable(staying), SOURCE)
+        return await self._without_sources([unit for unit in units if unit not in staying])

@@ -125,7 +125,6 @@ def _called(
 class _CreditInLoop(_InLoop[TurnCredit]):
     """A count of credits that runs in the loop."""
 
-    units = _called(TurnCredit.units)
     count = _called(TurnCredit.count)
 
 

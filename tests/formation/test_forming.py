@@ -215,7 +215,7 @@ async def test_a_draft_may_cover_a_part() -> None:
 async def test_what_cannot_be_formed_is_refused_at_once() -> None:
     memory = SessionMemory.test_mode()
     for section in ("role", "messages"):
-        with pytest.raises(InvalidArgumentError, match="placement 'query'"):
+        with pytest.raises(InvalidArgumentError, match="use 'query' with forms_from"):
             await memory.form(LineFormer(), section=section)
     with pytest.raises(NotFoundError):
         await memory.form(FormsFrom(LineFormer(), ("nowhere",)))
@@ -394,7 +394,8 @@ async def test_each_message_is_formed_exactly_once_whatever_happens(
 ) -> None:
     """After any schedule of two workers with crashes, each stored message is one formed item."""
     fs = IsolatedMemoryFileSystem()
-    specs = (*DEFAULT_SECTIONS, SectionSpec("facts", eviction="none"))
+    facts = SectionSpec("facts", eviction="none", forms_from=FormsFrom(LineFormer()))
+    specs = (*DEFAULT_SECTIONS, facts)
     opened: list[Any] = [None, None]
     memories: list[Any] = [None, None]
 
@@ -420,7 +421,7 @@ async def test_each_message_is_formed_exactly_once_whatever_happens(
         elif step == "form":
             await memory.form(LineFormer(), section="facts")
         elif step == "beside":
-            await memory._formations._form_beside("facts", FormsFrom(LineFormer()))
+            await memory._formations._form_beside("facts")
         elif step == "save":
             await memory.save()
         elif step == "crash":

@@ -24,7 +24,6 @@ from kaosmem.sections.operations import (
     Forget,
     Form,
     Operation,
-    Outcome,
     Remove,
     SectionOperation,
     Update,
@@ -86,7 +85,8 @@ def rebase(
         elif _settles(change):
             _settle(stored[change.section], change, touched, forgotten)
         elif isinstance(change, Credit):
-            _credit(stored[change.section], change, forgotten)
+            section = stored[change.section]
+            section.credit(change.without(forgotten, section))
         else:
             _repeat(stored[change.section], change)
     _check_ids(ours, stored)
@@ -193,8 +193,6 @@ def _repeat(section: Section, change: SectionOperation) -> None:
                 section.use(change.ids)
             case Form():
                 section.form(change)
-            case Outcome() if change.id in section:
-                section.count_outcome(change.id, change.run, worked=change.worked, at=change.at)
     except (DuplicateError, InvalidArgumentError, SectionFullError, NotFoundError) as error:
         raise ConflictError(
             f"what is unsaved no longer fits what others have committed: {error}; open the session "
@@ -236,11 +234,6 @@ def _settle(
                 for item_id in told.union(change.change.replaced)
             ):
                 section.compact(change.change)
-
-
-def _credit(section: Section, change: Credit, forgotten: Container[str]) -> None:
-    """Repeat a credit without the items that others have forgotten."""
-    section.credit(change.without(lambda item_id: item_id in forgotten and item_id not in section))
 
 
 def is_reply(change: Operation) -> bool:
