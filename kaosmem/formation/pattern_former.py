@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formation.changes import NOT_PEOPLE, Action, Draft, Kind, ProposedChange
@@ -59,28 +61,26 @@ class PatternFormer:
 
     def __init__(self, patterns: str | Path | None = None, *, name: str = "patterns") -> None:
         self.name = name
-        if patterns is None:
-            self._table = _english()
-        else:
-            self._table = _Table(Path(patterns).read_text(encoding="utf-8"))
+        self._table = _english() if patterns is None else _read(Path(patterns))
 
     def __repr__(self) -> str:
         return f"<PatternFormer {self.name!r}>"
 
     async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
-        """Return one change for each statement."""
+        """Return one change for each statement of a person, and each rule of a trusted user."""
         changes: list[ProposedChange] = []
         for item in said:
             if item.role.casefold() not in NOT_PEOPLE and item.trust >= Trust.MODEL:
-                changes += self._table.statements(item)
+                changes += self._table.changes(item)
         return Draft(changes, has_exact_keys=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(BaseModel):
     """A row of the table. The file for English describes the fields."""
 
-    pattern: re.Pattern[str]
+    model_config = ConfigDict(extra="forbid")
+
+    pattern: str
     kind: Kind
     about: str
     action: Action = "add"
@@ -88,85 +88,84 @@ class _Row:
     only_colleagues: bool = False
 
 
-class _Table:
+class _Table(BaseModel):
     """The patterns of one file."""
 
-    def __init__(self, text: str) -> None:
-        try:
-            table = tomllib.loads(text)
-            self._parts: dict[str, str] = table.get("parts", {})
-            self._same: dict[str, str] = table.get("same", {})
-            self._lead = self._compiled(table.get("leads", ""))
-            self._excluded = self._compiled(table.get("excluded", "(?!)"))
-            self._excluded_facts = self._compiled(table.get("excluded_facts", "(?!)"))
-            self._rows = []
-            for row in table["statements"]:
-                self._rows.append(_Row(**{**row, "pattern": self._compiled(row["pattern"])}))
-        except (ValueError, LookupError, TypeError, RecursionError, re.error) as error:
-            raise InvalidArgumentError(
-                f"the file has no valid patterns: {error}; kaosmem/formation/patterns/en.toml "
-                "describes the form"
-            ) from None
+    parts: dict[str, str] = {}
+    same: dict[str, str] = {}
+    leads: str = ""
+    excluded: str = "(?!)"
+    excluded_facts: str = "(?!)"
+    statements: list[_Row]
 
-    def statements(self, item: Item) -> Iterator[ProposedChange]:
+    def changes(self, item: Item) -> Iterator[ProposedChange]:
         """Yield a change for each statement of a message, and each plain rule of a trusted user."""
         rules: frozenset[str] = frozenset()
         if item.trust >= Trust.USER:
             rules = frozenset(map(_bare, plain_rules_in(item.text)))
         for sentence in _sentences(item.text):
+            if self.compiled(self.excluded).search(sentence):
+                continue
             change = self._change(sentence, item)
             if change is None and sentence in rules and _STANDING.search(sentence):
                 change = ProposedChange(sentence, sentence, (item.id,), kind="procedural")
-            if change is not None and not self._excluded.search(sentence):
+            if change is not None:
                 yield change
 
     def _change(self, sentence: str, item: Item) -> ProposedChange | None:
         """Return the change of the first row that a sentence matches, at its begin or its lead."""
-        lead = self._lead.match(sentence)
-        starts = {0, lead.end()} if lead else {0}
-        for row in self._rows:
-            if row.only_colleagues and item.role == "user":
+        lead = self.compiled(self.leads).match(sentence)
+        starts = sorted({0, lead.end()} if lead else {0})
+        is_no_fact = self.compiled(self.excluded_facts).search(sentence)
+        for row in self.statements:
+            if (row.only_colleagues and item.role == "user") or (
+                row.kind == "semantic" and is_no_fact
+            ):
                 continue
-            for start in sorted(starts):
-                found = row.pattern.match(sentence, start)
-                if found is None:
-                    continue
-                if row.kind == "semantic" and self._excluded_facts.search(sentence):
-                    break
-                return ProposedChange(
-                    sentence,
-                    sentence,
-                    (item.id,),
-                    action=row.action,
-                    kind=row.kind,
-                    key=self._key(row.key, found, item.role),
-                )
+            pattern = self.compiled(row.pattern)
+            for found in filter(None, (pattern.match(sentence, start) for start in starts)):
+                key = self._key(row.key, found, item.role)
+                return ProposedChange(sentence, sentence, (item.id,), row.action, row.kind, key)
         return None
 
     def _key(self, form: str, found: re.Match[str], speaker: str) -> str | None:
         """Return the key of a statement, None if its row gives none."""
-        if not form:
-            return None
         named = {}
         for name, value in found.groupdict(default="").items():
-            word = value.casefold()
-            named[name] = self._same.get(word, word)
+            named[name] = self.same.get(value.casefold(), value)
         key = form.format(speaker=speaker or "user", **named)
-        return _SPACES.sub(" ", key).strip().casefold()
+        return _SPACES.sub(" ", key).strip().casefold() or None
 
-    def _compiled(self, pattern: str) -> re.Pattern[str]:
-        return re.compile(self._expanded(pattern), re.IGNORECASE)
+    def compiled(self, pattern: str) -> re.Pattern[str]:
+        """Return a pattern with its parts in place of their names."""
+        if pattern not in self._compiled:
+            self._compiled[pattern] = re.compile(self._expanded(pattern), re.IGNORECASE)
+        return self._compiled[pattern]
 
     def _expanded(self, pattern: str) -> str:
-        """Return a pattern with its parts in place of their names."""
         unbroken = _LINE_BREAK.sub("", pattern)
-        return _PART.sub(lambda name: self._expanded(self._parts[name[1]]), unbroken)
+        return _PART.sub(lambda name: self._expanded(self.parts[name[1]]), unbroken)
+
+    _compiled: dict[str, re.Pattern[str]] = PrivateAttr(default_factory=dict)
 
 
 @cache
 def _english() -> _Table:
-    file = files("kaosmem.formation").joinpath("patterns", "en.toml")
-    return _Table(file.read_text(encoding="utf-8"))
+    return _read(files("kaosmem.formation").joinpath("patterns", "en.toml"))
+
+
+def _read(file: Traversable) -> _Table:
+    """Return the patterns of a file. Raises InvalidArgumentError."""
+    try:
+        table = _Table.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+        for row in table.statements:
+            table.compiled(row.pattern)
+    except (ValueError, LookupError, RecursionError, re.error) as error:
+        raise InvalidArgumentError(
+            f"the file has no valid patterns: {error}; kaosmem/formation/patterns/en.toml "
+            "describes the form"
+        ) from None
+    return table
 
 
 def _sentences(text: str) -> Iterator[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from kaosmem.arguments import check_instance
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_id
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
@@ -15,20 +15,6 @@ SHELF = "shelf"
 """The field of an item's metadata that names the shelf which has it too."""
 _ITEM = "item"
 """The field of a fact's metadata with the id of its item, by which a replay knows it again."""
-_SOURCES = "sources"
-
-
-@runtime_checkable
-class FactStore(Protocol):
-    """The part of a `LongTermMemory` that a shelf calls."""
-
-    def save(self, *args: Any, **options: Any) -> Awaitable[str]: ...
-
-    def versions(self, *args: Any) -> Awaitable[Sequence[Any]]: ...
-
-    def get(self, *args: Any) -> Awaitable[Any]: ...
-
-    def delete(self, *args: Any) -> Awaitable[None]: ...
 
 
 @dataclass(frozen=True)
@@ -48,12 +34,15 @@ class FactShelf:
         InvalidArgumentError: If the store is none.
     """
 
-    store: FactStore
+    store: Any
     agent_id: str
     namespace: str = "default"
 
     def __post_init__(self) -> None:
-        check_instance(self.store, FactStore, "store")
+        if not callable(getattr(self.store, "versions", None)):
+            raise InvalidArgumentError(
+                f"store is a {type(self.store).__name__}; give a LongTermMemory"
+            )
         check_id(self.agent_id, "agent id")
         check_id(self.namespace, "namespace")
 
@@ -62,11 +51,10 @@ class FactShelf:
         """Return the name by which items and receipts know the shelf."""
         return f"{self.namespace}/{self.agent_id}"
 
-    async def put(self, item: Item) -> str:
-        """Save a formed item as a fact, if it is not there, and return the id of the fact."""
-        found = await self._facts_of(item)
-        if not found:
-            metadata: dict[str, JSONValue] = {_ITEM: item.id, _SOURCES: list(item.sources)}
+    async def put(self, item: Item) -> None:
+        """Save a formed item as a fact, if it is not there."""
+        if not await self._facts_of(item):
+            metadata: dict[str, JSONValue] = {_ITEM: item.id, "sources": list(item.sources)}
             for name in ("timestamp", "source", "kind"):
                 if name in item.metadata:
                     metadata[name] = item.metadata[name]
@@ -75,19 +63,17 @@ class FactShelf:
             await self.store.save(
                 self.agent_id, item.text, self.namespace, key=_key(item), metadata=metadata
             )
-            found = await self._facts_of(item)
         # Two workers that came at once have saved it twice. Each keeps the same one.
-        kept, *twins = sorted(found)
-        await self._delete(twins)
-        return kept
+        for twin in sorted(await self._facts_of(item))[1:]:
+            await self.store.delete(self.agent_id, twin, self.namespace)
 
     async def erase(self, items: Sequence[Item]) -> tuple[str, ...]:
         """Delete the facts that were formed as these items, and return their ids."""
         erased: list[str] = []
         for item in items:
-            facts = await self._facts_of(item)
-            await self._delete(facts)
-            erased += facts
+            for fact_id in await self._facts_of(item):
+                await self.store.delete(self.agent_id, fact_id, self.namespace)
+                erased.append(fact_id)
         return tuple(erased)
 
     async def held_of(self, fact_ids: Sequence[str]) -> list[str]:
@@ -96,10 +82,6 @@ class FactShelf:
             each: await self.store.get(self.agent_id, each, self.namespace) for each in fact_ids
         }
         return [fact_id for fact_id, fact in facts.items() if fact is not None]
-
-    async def _delete(self, fact_ids: Sequence[str]) -> None:
-        for fact_id in fact_ids:
-            await self.store.delete(self.agent_id, fact_id, self.namespace)
 
     async def _facts_of(self, item: Item) -> list[str]:
         versions = await self.store.versions(self.agent_id, _key(item), self.namespace)

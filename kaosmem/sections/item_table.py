@@ -622,7 +622,7 @@ class ItemTable:
         table.taken = state["taken"]
         table.clock = state["clock"]
         table.updates = state["updates"]
-        table.ledger = Ledger.from_dict(state.get("ledger", {}), spec.name)
+        table.ledger = Ledger.from_dict(state.get("ledger", {}))
         firsts, are_plain = table._enter_stored(entries)
         table.used = sum(table._tokens.values())
         asking = state["asking"]

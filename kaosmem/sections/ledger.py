@@ -12,14 +12,13 @@ from typing import Any
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.sections.archive import parse_time
 from kaosmem.types import JSONValue
-from kaosmem.types.items import Item
 
 MAX_RUNS = 100
 """A procedure is judged by its newest runs, so many at most."""
 _MANY_SHOWS = 8
 """An item that so many turns showed, and no reply used, is less important than a new one."""
 _TIMES = ("used_at", "verified_at")
-_OF_ITEMS = ("pending", "credited", "shown", "outcomes", *_TIMES)
+_OF_ITEMS = ("credited", "shown", "outcomes", *_TIMES)
 """The tables by the ids of items."""
 
 
@@ -31,7 +30,6 @@ class Ledger:
         marks: By the name of a mark, the number of items of another section that were formed. All
             later items were not.
         refused: The number of refused proposals by reason.
-        pending: The proposals that wait for a decision, by id. No context shows them.
         credited: The number of turns whose reply used an item, by its id.
         shown: The number of turns that showed it, of those whose reply was credited.
         used_at: When a reply last used it.
@@ -41,7 +39,6 @@ class Ledger:
 
     marks: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
-    pending: dict[str, Item] = field(default_factory=dict)
     credited: Counter[str] = field(default_factory=Counter)
     shown: Counter[str] = field(default_factory=Counter)
     used_at: dict[str, datetime] = field(default_factory=dict)
@@ -103,12 +100,10 @@ class Ledger:
         stored = {name: deepcopy({**table}) for name, table in vars(self).items() if table}
         for name in {*_TIMES} & stored.keys():
             stored[name] = {key: at.isoformat() for key, at in stored[name].items()}
-        if self.pending:
-            stored["pending"] = [item.to_dict() for item in self.pending.values()]
         return stored
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Ledger:
+    def from_dict(cls, stored: Mapping[str, JSONValue]) -> Ledger:
         """Return the ledger that `to_dict` stored.
 
         Raises:
@@ -118,10 +113,6 @@ class Ledger:
         ledger = cls()
         for name, entries in stored.items():
             table = getattr(ledger, name)
-            if name == "pending":
-                items = [Item.from_dict(each, section) for each in entries]
-                table.update((item.id, item) for item in items)
-                continue
             for key, value in entries.items():
                 table[key] = _read(name, value)
         return ledger

@@ -91,14 +91,9 @@ class _Form(NamedTuple):
     read: Callable[[Any, str], Any]
 
 
-def _read_items(stored: Iterable[Mapping[str, JSONValue]], section: str) -> list[Item]:
-    return [Item.from_dict(each, section) for each in stored]
-
-
 _IDS = _Form(list, lambda stored, _: tuple(stored))
 _FORMS = {
     "item": _Form(Item.to_dict, Item.from_dict),
-    "pending": _Form(lambda items: [each.to_dict() for each in items], _read_items),
     "at": _Form(datetime.isoformat, lambda stored, _: parse_time(stored)),
     "credited": _IDS,
     "shown": _IDS,
@@ -383,7 +378,7 @@ class Forget(_Departure):
 
 @dataclass(frozen=True, slots=True)
 class Form(SectionOperation):
-    """Items of another section were formed into this one, or open proposals were decided.
+    """Items of another section were formed into this one.
 
     The commit of this operation also adds and removes the formed items.
 
@@ -391,8 +386,7 @@ class Form(SectionOperation):
         mark: The name of the mark that moves, "" for none.
         since, until: From where to where it moves.
         added, removed: The ids of the items that come and leave by the formation.
-        pending: The proposals that wait for a person.
-        settled: The ids of those that were decided.
+        waiting: The ids of the proposals that came to wait for a person, in a section of their own.
         refused: The reason of each refused proposal.
     """
 
@@ -402,17 +396,13 @@ class Form(SectionOperation):
     until: int = 0
     added: Sequence[str] = ()
     removed: Sequence[str] = ()
-    pending: Sequence[Item] = ()
-    settled: Sequence[str] = ()
+    waiting: Sequence[str] = ()
     refused: Sequence[str] = ()
 
     def apply(self, section: Section) -> None:
         ledger = section.ledger
         if self.mark:
             ledger.marks[self.mark] = max(self.until, ledger.marks[self.mark])
-        for item_id in self.settled:
-            ledger.pending.pop(item_id, None)
-        ledger.pending.update((item.id, item) for item in self.pending)
         ledger.refused.update(self.refused)
 
 

@@ -421,3 +421,6 @@ DEFAULT_SECTIONS = SectionSpecs(
         SectionSpec("audit", None, 0, eviction="none", in_context=False),
     )
 )
+
+WAITING = SectionSpec("formation.proposals", eviction="none", in_context=False)
+"""The section of formed items that wait for a person. It comes with the first one."""

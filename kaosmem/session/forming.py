@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from kaosmem.errors import SectionFullError
 from kaosmem.formation.changes import (
-    DISPUTED,
     KINDS,
     NOT_PEOPLE,
     AppliedChange,
@@ -23,6 +22,7 @@ from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.operations import Credit, Form
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
+from kaosmem.session.proposals import disputed, let_wait
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, decoded
 from kaosmem.types.outcomes import RUN
@@ -34,6 +34,26 @@ NOT_SUCCESSFUL = "never worked"
 REVIEW = "review"
 _COPIED = ("timestamp", "source")
 """Fields of the quoted message's metadata that a formed item takes over."""
+
+
+@dataclass
+class Formed:
+    """The outcome of a draft.
+
+    Attributes:
+        since, until: From where to where the mark moves.
+        applied: The applied changes, in order.
+        retired: The items that leave when the outcome is noted.
+        waiting: The ids of the proposals that wait for a person.
+        refused: The reasons of the refused ones.
+    """
+
+    since: int
+    until: int
+    applied: list[AppliedChange] = field(default_factory=list)
+    retired: list[Item] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
 
 
 class SectionFormation:
@@ -57,6 +77,7 @@ class SectionFormation:
         self._sources = [session.section(name) for name in plan.sections]
         if plan.shelf is not None:
             session.shelves[plan.shelf.name] = plan.shelf  # so that `forget` reaches it
+        self._known: dict[Hashable, str] = {}
 
     def has_waiting(self, number: int) -> bool:
         """Return whether so many messages of people wait, whichever worker took their turns."""
@@ -71,6 +92,7 @@ class SectionFormation:
     async def run(self) -> list[AppliedChange]:
         """Form the section from all that was committed since its marks, and save nothing."""
         await self._session.read_back([self._section, *self._sources])
+        self._known = {_said_by(item): item.id for item in self._section}
         applied: list[AppliedChange] = []
         for source in self._sources:
             applied += await self._form_from(source)
@@ -119,20 +141,17 @@ class SectionFormation:
             if self._mark(mark) != since:
                 break  # another task has formed the same messages meanwhile
             covered = len(said) if draft.covered is None else draft.covered
-            outcome = _Outcome(self._session, self._section, self.plan)
-            outcome.apply(draft, [item for item in said if self._is_there(item, source)])
+            begins = begins[covered:]
+            formed = Formed(since, begins[0] if covered else since)
+            self._apply(draft, [item for item in said if self._is_there(item, source)], formed)
             if self.plan.shelf is not None:
                 # Before the commit: after a crash, they are retired once more.
-                await self.plan.shelf.erase(outcome.retired)
-            begins = begins[covered:]
-            until_now = begins[0] if covered else since
-            outcome.note(mark, since, until_now)
-            applied += outcome.applied
+                await self.plan.shelf.erase(formed.retired)
+            self._note(mark, formed)
             spent = self._mark(spent_mark)
-            self._section.form(
-                Form(self._section.spec.name, spent_mark, spent, spent + draft.spent)
-            )
-            since = until_now
+            self._note(spent_mark, Formed(spent, spent + draft.spent))
+            applied += formed.applied
+            since = formed.until
             said = said[covered:] if covered else []
         return applied
 
@@ -148,52 +167,42 @@ class SectionFormation:
         is_forgotten = item.id in self._session.saver.forgotten and item.id not in source
         return not is_forgotten and item.id not in source.removed
 
-
-class _Outcome:
-    """The changes of one draft: applied, waiting for a person, or refused.
-
-    Attributes:
-        applied: The applied changes, in order.
-        retired: The items that leave when the outcome is noted.
-    """
-
-    def __init__(self, session: OpenSession, section: Section, plan: FormsFrom) -> None:
-        self._session = session
-        self._section = section
-        self._plan = plan
-        self.applied: list[AppliedChange] = []
-        self.retired: list[Item] = []
-        self._pending: list[Item] = []
-        self._refused: list[str] = []
-        self._known = {_said_by(item): item.id for item in section}
-
-    def apply(self, draft: Draft, said: Sequence[Item]) -> None:
-        """Check each change of a draft, and apply it."""
-        self._refused += draft.faults
-        kinds = self._plan.kinds or KINDS
-        for change in draft.changes:
-            if change.kind in KINDS and change.kind not in kinds:
-                continue  # another section is formed of it
-            grounds = find_grounds(change, said)
-            reason = grounds
-            if isinstance(grounds, Grounds):
-                reason = fault_of(change, grounds, explicit_only=self._plan.explicit_only)
-                reason = reason or self._apply(change, grounds, draft.has_exact_keys)
-            if reason:
-                self._refused.append(str(reason))
-
-    def note(self, mark: str, since: int, until: int) -> None:
-        """Note the mark, the open proposals and the refusals in the section's journal."""
-        retired = [item.id for item in self.retired if item.id in self._section]
-        added = [each.item.id for each in self.applied if each.change.action != "retire"]
-        name = self._section.spec.name
+    def _note(self, mark: str, formed: Formed) -> None:
+        """Note a mark, and what was formed up to it, in the section's journal."""
+        retired = [item.id for item in formed.retired if item.id in self._section]
+        added = [each.item.id for each in formed.applied if each.change.action != "retire"]
         self._section.form(
-            Form(name, mark, since, until, added, retired, self._pending, refused=self._refused)
+            Form(
+                self._section.spec.name,
+                mark,
+                formed.since,
+                formed.until,
+                added=added,
+                removed=retired,
+                waiting=formed.waiting,
+                refused=formed.refused,
+            )
         )
         for item_id in retired:
             self._section.remove(item_id, at=self._session.clock())
 
-    def _apply(self, change: ProposedChange, grounds: Grounds, has_exact_key: bool) -> str:
+    def _apply(self, draft: Draft, said: Sequence[Item], formed: Formed) -> None:
+        """Check each change of a draft, and apply it."""
+        formed.refused += draft.faults
+        for change in draft.changes:
+            if change.kind in KINDS and change.kind not in (self.plan.kinds or KINDS):
+                continue  # another section is formed of it
+            reason = find_grounds(change, said)
+            if isinstance(reason, Grounds):
+                grounds = reason
+                reason = fault_of(change, grounds, explicit_only=self.plan.explicit_only)
+                reason = reason or self._formed(change, grounds, formed, draft.has_exact_keys)
+            if reason:
+                formed.refused.append(reason)
+
+    def _formed(
+        self, change: ProposedChange, grounds: Grounds, formed: Formed, has_exact_key: bool
+    ) -> str:
         """Apply a grounded change, or return the reason why it is refused."""
         if change.is_run:
             for item_id in self._section.ledger.outcomes:
@@ -204,34 +213,32 @@ class _Outcome:
                 return NOT_SUCCESSFUL
         item = self._made(change, grounds)
         live = None if change.key is None else self._section.keyed(change.key)
-        review = REVIEW if self._plan.review else ""
+        doubt = REVIEW if self.plan.review else ""
         if change.action == "retire":
-            if live is None or live in self.retired:
+            if live is None or live in formed.retired:
                 return NOTHING_TO_RETIRE
-            doubt = doubt_about_end(item, live) or review
-            if doubt:
-                self._pending.append(_doubtful(change, item, doubt))
-            else:
-                self.retired.append(live)
-                self.applied.append(AppliedChange(change, live))
-            return ""
-        if self._is_known(item, grounds):
+            doubt = doubt_about_end(item, live) or doubt
+            if not doubt:
+                formed.retired.append(live)
+                formed.applied.append(AppliedChange(change, live))
+        elif self._is_known(item, grounds):
             return NOTHING_NEW
-        if review:
-            self._pending.append(_doubtful(change, item, review))
-            return ""
-        doubt = doubt_about(item, live, has_exact_key=has_exact_key) if live else ""
-        if live is not None and doubt:
-            item = _doubtful(change, item, doubt, live)
-        return self._add(change, item, grounds)
+        elif not doubt:
+            dispute = doubt_about(item, live, has_exact_key=has_exact_key) if live else ""
+            if live is not None and dispute:
+                item = disputed(item, dispute, live)
+            return self._add(change, item, grounds, formed)
+        if doubt:
+            formed.waiting.append(let_wait(self._session, item, change.action, doubt))
+        return ""
 
-    def _add(self, change: ProposedChange, item: Item, grounds: Grounds) -> str:
+    def _add(self, change: ProposedChange, item: Item, grounds: Grounds, formed: Formed) -> str:
         try:
             self._section.add(item)
         except SectionFullError:
             return NO_ROOM
         self._known[_said_by(item)] = item.id
-        self.applied.append(AppliedChange(change, item))
+        formed.applied.append(AppliedChange(change, item))
         if change.is_run:
             self._count(item.id, change, grounds)
         return ""
@@ -268,8 +275,8 @@ class _Outcome:
             metadata["timestamp"] = change.valid_from
         if change.is_run:
             metadata[RUN] = quoted.id
-        if self._plan.shelf is not None:
-            metadata[SHELF] = self._plan.shelf.name
+        if self.plan.shelf is not None:
+            metadata[SHELF] = self.plan.shelf.name
         item = self._session.factory.make(
             self._section.spec,
             change.text.strip(),
@@ -315,19 +322,6 @@ async def items_between(
         for ordinal, item in sorted(found.items())
         if item.text.strip() and not item.is_expired(now)
     }
-
-
-def _doubtful(change: ProposedChange, item: Item, doubt: str, live: Item | None = None) -> Item:
-    """Return an item as a proposal that waits for a person.
-
-    Args:
-        live: The live item of its key, beside which it is shown. It is no version of that one.
-    """
-    metadata: dict[str, JSONValue] = {**item.metadata, "action": change.action, "doubt": doubt}
-    if live is None:
-        return replace(item, metadata=metadata)
-    metadata |= {"action": "update", "disputes": live.id, "of": item.key}
-    return replace(item, key=None, tags=(*item.tags, DISPUTED), metadata=metadata)
 
 
 def _said_by(item: Item) -> tuple[str, tuple[str, ...]]:

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 
 from kaosmem.errors import NotFoundError
 from kaosmem.formation.changes import DISPUTED
+from kaosmem.language.duplicates import FORMED
 from kaosmem.names import shown
-from kaosmem.sections.operations import Form
 from kaosmem.sections.section import Section
+from kaosmem.sections.spec import WAITING
 from kaosmem.session.open_session import OpenSession
+from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
 from kaosmem.types.outcomes import RUN
 
-_OWN_FIELDS = frozenset(("action", "doubt", "disputes", "of"))
+_OWN_FIELDS = frozenset(("action", "doubt", "disputes", "of", "section"))
 """Fields of metadata that only an open proposal has."""
 
 
@@ -65,11 +67,13 @@ class Proposals:
 
     def __iter__(self) -> Iterator[OpenProposal]:
         for section in self._session.sections.values():
-            for item in _waiting(section):
+            if not section.ledger.marks and section.spec.name != WAITING.name:
+                continue  # nothing was formed in it
+            for item in section:
                 doubt = item.metadata
-                yield OpenProposal(
-                    item, str(doubt["doubt"]), str(doubt["action"]), doubt.get("disputes")
-                )
+                if "doubt" in doubt and FORMED in item.tags:
+                    reason, action = str(doubt["doubt"]), str(doubt["action"])
+                    yield OpenProposal(item, reason, action, doubt.get("disputes"))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -95,59 +99,68 @@ class Proposals:
             SectionFullError: If the section has no room.
             ReadOnlyError: If the session cannot be changed.
         """
-        section, waiting = self._found(proposal_id)
-        item = _settled(waiting)
+        proposal = self._found(proposal_id)
+        section = self._session.writable(proposal.item.section)
+        stated = proposal.item.metadata
+        home = self._session.writable(str(stated["section"]))
+        key = stated.get("of")
         now = self._session.clock()
-        if proposal_id in section:
-            section.update(item, at=now)
+        item = replace(
+            proposal.item,
+            section=home.spec.name,
+            key=key,
+            tags=tuple(tag for tag in proposal.item.tags if tag != DISPUTED),
+            metadata={name: value for name, value in stated.items() if name not in _OWN_FIELDS},
+        )
+        if home is section:
+            home.update(item, at=now)
             return item
-        settled = Form(section.spec.name, settled=(proposal_id,))
-        if waiting.metadata["action"] == "retire":
-            item = section.keyed(waiting.key or "") or waiting
-            section.form(replace(settled, removed=(item.id,)))
-            if item.id in section:
-                section.remove(item.id, at=now)
-            return item
-        section.add(item)
-        if RUN in item.metadata:
-            section.count_run(item.id, str(item.metadata[RUN]), True, now)
-        section.form(replace(settled, added=(item.id,)))
+        if proposal.action == "retire":
+            item = home.keyed(key or "") or item
+            if item.id in home:
+                home.remove(item.id, at=now)
+        else:
+            home.add(item)
+            if RUN in stated:
+                home.count_run(item.id, str(stated[RUN]), True, now)
+        section.remove(proposal_id, at=now)
         return item
 
     def reject(self, proposal_id: str) -> None:
-        """Drop a proposal. A disputed item moves to the archive.
+        """Drop a proposal: it moves to the archive.
 
         Raises:
             NotFoundError: If no open proposal has the id.
             ReadOnlyError: If the session cannot be changed.
         """
-        section, _ = self._found(proposal_id)
-        if proposal_id in section:
-            section.remove(proposal_id, at=self._session.clock())
-        else:
-            section.form(Form(section.spec.name, settled=(proposal_id,)))
+        section = self._session.writable(self._found(proposal_id).item.section)
+        section.remove(proposal_id, at=self._session.clock())
 
-    def _found(self, proposal_id: str) -> tuple[Section, Item]:
-        """Return an open proposal and its section. Raises NotFoundError and ReadOnlyError."""
-        for name, section in self._session.sections.items():
-            for item in _waiting(section):
-                if item.id == proposal_id:
-                    return self._session.writable(name), item
+    def _found(self, proposal_id: str) -> OpenProposal:
+        for proposal in self:
+            if proposal.id == proposal_id:
+                return proposal
         raise NotFoundError(
             f"no open proposal {shown(proposal_id)}; memory.proposals lists the open ones"
         )
 
 
-def _waiting(section: Section) -> list[Item]:
-    """Return the proposals of a section that wait: hidden ones, and the disputed items."""
-    disputed: list[Item] = []
-    if section.ledger.marks:  # else nothing was formed in it
-        disputed += (item for item in section if DISPUTED in item.tags)
-    return [*section.ledger.pending.values(), *disputed]
+def disputed(item: Item, doubt: str, live: Item) -> Item:
+    """Return an item that contradicts the live one of its key, and stands beside it."""
+    return _doubtful(item, {"action": "update", "doubt": doubt, "disputes": live.id}, DISPUTED)
 
 
-def _settled(item: Item) -> Item:
-    """Return an item as it is once a person has accepted it."""
-    metadata = {name: value for name, value in item.metadata.items() if name not in _OWN_FIELDS}
-    tags = tuple(tag for tag in item.tags if tag != DISPUTED)
-    return replace(item, key=item.metadata.get("of", item.key), tags=tags, metadata=metadata)
+def let_wait(session: OpenSession, item: Item, action: str, doubt: str) -> str:
+    """Put an item into the section of the proposals that wait, and return its id."""
+    persistence = session.sections[item.section].spec.persistence
+    spec = replace(WAITING, persistence=persistence)
+    waiting = session.sections.setdefault(spec.name, Section(spec))
+    proposal = _doubtful(item, {"action": action, "doubt": doubt})
+    waiting.add(replace(proposal, section=spec.name))
+    return item.id
+
+
+def _doubtful(item: Item, doubt: dict[str, JSONValue], *tags: str) -> Item:
+    """Return an item that is no version of its key until a person accepts it."""
+    metadata = {**item.metadata, **doubt, "of": item.key, "section": item.section}
+    return replace(item, key=None, tags=(*item.tags, *tags), metadata=metadata)

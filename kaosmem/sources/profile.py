@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
 from dataclasses import replace
 
 from kaosmem.arguments import check_count, check_instance, check_text
@@ -12,13 +10,15 @@ from kaosmem.language.duplicates import FORMED
 from kaosmem.language.query import Query
 from kaosmem.sections.proposal import Candidate, Proposal
 from kaosmem.sections.section import Section
-from kaosmem.sections.spec import SectionSpec, renamed
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.sources.store_source import StoreSource
 from kaosmem.tokens import count_content, get_counter
 from kaosmem.tokens.counters import AnyCounter
+from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 
 
-class ProfileSource:
+class ProfileSource(StoreSource):
     """The current values of the keyed facts that were formed from a person's own words.
 
     The profile stands in the system message, each fact with its label, and does not depend on the
@@ -49,6 +49,8 @@ class ProfileSource:
     <BLANKLINE>
     """
 
+    placement = "static"
+
     def __init__(
         self,
         section: Section,
@@ -58,22 +60,12 @@ class ProfileSource:
         name: str = "profile",
         counter: AnyCounter = None,
     ) -> None:
+        spec = SectionSpec(name, None, 95, placement="static", eviction="none", persistence="none")
+        super().__init__(spec, trust=Trust.USER)
         self._section = check_instance(section, Section, "section")
         self._person = check_text(person, "person").casefold()
         self._budget = check_count(budget, "budget", least=1)
         self._counter = get_counter(counter)
-        self.spec = SectionSpec(
-            name, None, 95, placement="static", eviction="none", persistence="none"
-        )
-
-    def __repr__(self) -> str:
-        return f"ProfileSource({self._person!r})"
-
-    def named(self, name: str) -> ProfileSource:
-        """Return the source under another name."""
-        other = copy.copy(self)
-        other.spec = renamed(self.spec, name)
-        return other
 
     async def propose(
         self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
@@ -82,35 +74,30 @@ class ProfileSource:
         if query.as_of is not None or query.known_at is not None:
             return Proposal(())
         candidates = []
-        for rank, (position, item) in enumerate(self._facts(), 1):
+        for place, item in enumerate(self._facts()):
             candidates.append(
-                Candidate((item,), position, True, False, False, rank, None, item.tokens)
+                Candidate((item,), place, True, False, False, place + 1, None, item.tokens)
             )
         return Proposal(tuple(candidates))
 
     async def get(self, item_id: str) -> Item | None:
         """Return a fact of the profile, or None."""
-        return next((item for _, item in self._facts() if item.id == item_id), None)
+        return next((item for item in self._facts() if item.id == item_id), None)
 
-    def _facts(self) -> Iterator[tuple[int, Item]]:
-        """Yield the facts that fit the budget with their positions, in the order of their keys.
+    def _facts(self) -> list[Item]:
+        """Return the facts that fit the budget, the newest before others, in order of their keys.
 
         A new version takes the place of the one before, so that nothing else moves.
         """
-        chosen = []
+        chosen = {}
         left = self._budget
         for item in reversed(self._section):
-            if not self._is_own_fact(item):
+            is_fact = FORMED in item.tags and item.metadata.get("kind") == "semantic"
+            if item.key is None or item.role.casefold() != self._person or not is_fact:
                 continue
             left -= count_content(item.content, self._counter)
             if left < 0:
                 break
-            chosen.append(item)
-        chosen.sort(key=lambda item: item.key or "")
-        for position, item in enumerate(chosen):
-            shown_id = f"{self.spec.name}/{item.id}"
-            yield position, replace(item, id=shown_id, section=self.spec.name)
-
-    def _is_own_fact(self, item: Item) -> bool:
-        is_fact = FORMED in item.tags and item.metadata.get("kind") == "semantic"
-        return is_fact and item.key is not None and item.role.casefold() == self._person
+            name = self.spec.name
+            chosen[item.key] = replace(item, id=f"{name}/{item.id}", section=name)
+        return [chosen[key] for key in sorted(chosen)]

@@ -37,7 +37,7 @@ from kaosmem.sections.operations import (
     parse_operation,
 )
 from kaosmem.sections.section import Section
-from kaosmem.sections.spec import DEFAULT_SECTIONS, MAX_SECTIONS, SectionSpec
+from kaosmem.sections.spec import DEFAULT_SECTIONS, MAX_SECTIONS, WAITING, SectionSpec
 from kaosmem.sections.substitution import Forgotten
 from kaosmem.session.saving.past import by_section, find_past, let_go
 from kaosmem.session.saving.salvaging import NONSENSE, intact_state, repeat_intact
@@ -282,6 +282,7 @@ def notices_of(
         f"section {name!r} is stored but no spec names it: its {len(sections[name])} items are "
         "kept, not shown"
         for name in unknown
+        if name != WAITING.name
     ]
     stored = {name: spec.get("eviction", "none") for name, spec in described.items()}
     now = {name: section.spec.policy.name for name, section in sections.items()}

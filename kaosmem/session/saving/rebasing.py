@@ -14,7 +14,6 @@ from kaosmem.errors import (
     SectionFullError,
 )
 from kaosmem.names import shown
-from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.operations import (
     Add,
     Compact,
@@ -111,8 +110,6 @@ def forget_derived(sections: Mapping[str, Section], forgotten: Container[str]) -
     unstored = [section for section in sections.values() if section.spec.persistence == "none"]
     items = [item for section in unstored for item in section]
     items += (version.item for section in unstored for version in section.archive.in_memory())
-    for section in unstored:
-        items += section.ledger.pending.values()
     gone = {
         source
         for item in items
@@ -143,25 +140,18 @@ def _not_formed_twice(
         if not isinstance(change, Form):
             kept.append(change)
             continue
-        added.update(change.added)
-        if change.section in stored and _is_formed(change, stored[change.section].ledger):
-            given_up.update(change.added, change.removed)
+        added.update(change.added, change.waiting)
+        is_stored = change.section in stored
+        if is_stored and stored[change.section].ledger.marks[change.mark] > change.since:
+            given_up.update(change.added, change.removed, change.waiting)
             continue
         gone = [item_id for item_id in change.removed if item_id in touched]
         given_up.update(gone)
-        pending = [each for each in change.pending if not _names_any(each, forgotten)]
         removed = [item_id for item_id in change.removed if item_id not in gone]
-        kept.append(replace(change, pending=pending, removed=removed))
+        kept.append(replace(change, removed=removed))
     if not added and not given_up:
         return kept
     return [change for change in kept if not _is_given_up(change, given_up, added, forgotten)]
-
-
-def _is_formed(change: Form, ledger: Ledger) -> bool:
-    """Return whether others have formed the same messages, or decided the same proposals."""
-    if change.mark and ledger.marks.get(change.mark, 0) > change.since:
-        return True
-    return any(item_id not in ledger.pending for item_id in change.settled)
 
 
 def _is_given_up(

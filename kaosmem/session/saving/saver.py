@@ -481,7 +481,7 @@ class Saver:
         return await asyncio.to_thread(find)
 
     def _all_items(self, archived: Mapping[str, Sequence[Archived]]) -> list[Item | StoredItem]:
-        """Return all items of the session, with those that wait for a person.
+        """Return all items of the session.
 
         Args:
             archived: The versions of the archive files.
@@ -490,7 +490,6 @@ class Saver:
         for section in self._sections.values():
             items += section.held.stored
             items += [version.item for version in section.archive.in_memory()]
-            items += section.ledger.pending.values()
         for versions in archived.values():
             items += [version.item for version in versions]
         return items
