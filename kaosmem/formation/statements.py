@@ -15,7 +15,7 @@ _CLAUSE_ENDS = re.compile(
 )
 _SENTENCE_ENDS = re.compile(r"[.!?…](?=\s|$)|\n")
 _CONDITION = re.compile(
-    r"^\W*(?:if|whether|unless|suppose|imagine|maybe|perhaps)\b|\b(?:if|whether) (?:i|we)\b"
+    r"^\W*(?:if|whether|unless|suppose|imagine)\b|\b(?:maybe|perhaps|might)\b|\b(?:if|whether) (?:i|we)\b"
 )
 _REPORT = re.compile(
     r"\b(?!i\b|we\b|you\b)(?P<who>[\w’'-]+) (?:has |have |had |also |once )?"

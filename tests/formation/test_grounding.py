@@ -140,6 +140,8 @@ def test_names_may_come_from_another_source_than_the_quote() -> None:
         ("Did I say I like tea?", "I like tea", "Ann likes tea.", NOT_STATED),
         ("If I like tea, I buy it.", "I like tea", "Ann likes tea.", NOT_STATED),
         ("I like tea. Do you?", "I like tea.", "Ann likes tea.", ""),
+        ("I might like tea.", "like tea", "Ann likes tea.", NOT_STATED),
+        ("I like tea. Maybe Bob does.", "I like tea", "Ann likes tea.", ""),
         ("Bob said: I like tea.", "I like tea", "Ann likes tea.", REPORTED),
         ("Bob said: I like tea.", "I like tea", "Bob likes tea.", ""),
         ("I said I like tea.", "I like tea", "Ann likes tea.", ""),
