@@ -70,7 +70,7 @@ class EpisodeFormer:
 
     async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
         """Return one change for each episode that has ended. The last one may go on."""
-        changes = []
+        changes: list[ProposedChange] = []
         begin = 0
         for place in range(1, len(said)):
             if self._ends(said[begin:place], said[place : place + _AROUND]):
