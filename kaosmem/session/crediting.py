@@ -39,11 +39,12 @@ class TurnCredit:
         at = self._clock()
         credited = [item for item in used if item.id not in self._credited]
         for name, section in self._sections.items():
-            shown = self._shown if section.spec.placement == "query" else ()
-            ids = [
-                tuple(item.id for item in items if item.section == name)
-                for items in (credited, shown, confirmed)
-            ]
-            section.credit(Credit(name, at, *ids).without(self._forgotten, section))
+            shown = self._shown if section.spec.placement == "query" else []
+
+            def ids(items: Collection[Item], name: str = name) -> tuple[str, ...]:
+                return tuple(item.id for item in items if item.section == name)
+
+            credit = Credit(name, at, ids(credited), ids(shown), ids(confirmed))
+            section.credit(credit.without(self._forgotten, section))
         self._shown = []
         self._credited.update(item.id for item in used)

@@ -49,8 +49,9 @@ class Formations:
         """
         from kaosmem.session.forming import SectionFormation  # few sessions need it
 
-        plan = former
-        if not isinstance(plan, FormsFrom):
+        if isinstance(former, FormsFrom):
+            plan = former
+        else:
             own = self._session.section(section).spec.forms_from
             plan = FormsFrom(former, own.sections) if own else FormsFrom(former)
         return {section: SectionFormation(self._session, section, plan)}
