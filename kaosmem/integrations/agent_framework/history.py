@@ -55,19 +55,12 @@ class KaosmemHistoryProvider(HistoryProvider):
             **session,
         )
 
-    async def get_messages(
-        self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
-    ) -> list[Message]:
+    async def get_messages(self, session_id: str | None, **_: Any) -> list[Message]:
         """Return the live messages of a session."""
         return await on_loop(self._calls.all(session_id))
 
     async def save_messages(
-        self,
-        session_id: str | None,
-        messages: Sequence[Message],
-        *,
-        state: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, session_id: str | None, messages: Sequence[Message], **_: Any
     ) -> None:
         """Store messages at the end of a session."""
         await on_loop(self._calls.keep(session_id, messages))

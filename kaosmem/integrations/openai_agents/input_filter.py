@@ -35,8 +35,7 @@ class KaosmemFilter(RunHooks[Any]):
     ) -> None:
         self.conversation = conversation
         self.calls: ModelCalls[TResponseInputItem] = ModelCalls(
-            location,
-            **{"format": "openai-responses", **options},
+            location, **{"format": "openai-responses", **options}
         )
 
     @in_loop
