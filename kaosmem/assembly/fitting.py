@@ -215,7 +215,7 @@ class Share:
         for each in units:
             self.taken[each.position] = each
             if shown is not None and not each.is_replaced:
-                shown.admit(each.items)
+                shown.note(each.items)
 
     def _missing(self, unit: Candidate, shown: Shown | None) -> list[Candidate] | None:
         """Return the units that a replaced version lacks. None: it cannot have them."""

@@ -81,25 +81,23 @@ class Shown:
         self._by_ends: dict[tuple[str, str], Item] = {}
         self._by_statement: dict[bytes, Item] = {}
         self._by_id: dict[str, Item] = {}
+        self.note(items)
+
+    def note(self, items: Iterable[Item]) -> None:
+        """Note items as shown."""
         for item in items:
-            self._note(item)
+            self._by_id[item.id] = item
+            alike = self._by_ends.setdefault(_ends(item), item)
+            if alike is not item:
+                self._note_statement(alike)
+                self._note_statement(item)
 
-    def admit(self, items: Sequence[Item]) -> tuple[str, ...]:
-        """Note a unit's items as shown, and return ().
-
-        If all of them are duplicates, note nothing, and return the ids of their twins.
+    def twins(self, items: Sequence[Item]) -> tuple[str, ...]:
+        """Return the ids of the twins of a unit's items; () if not all of them are duplicates.
 
         A shown item of the same section is a twin only if it is not older: a repeated statement is
         the newest one.
         """
-        twins = self.twins(items)
-        if not twins:
-            for item in items:
-                self._note(item)
-        return twins
-
-    def twins(self, items: Sequence[Item]) -> tuple[str, ...]:
-        """Return the ids of the twins of a unit's items; () if not all of them are duplicates."""
         twins = []
         for item in items:
             twin = self._twin(item)
@@ -119,13 +117,6 @@ class Shown:
         self._note_statement(alike)
         twin = self._by_statement.get(statement(item))
         return None if twin is None or _is_newer(item, twin) else twin
-
-    def _note(self, item: Item) -> None:
-        self._by_id[item.id] = item
-        alike = self._by_ends.setdefault(_ends(item), item)
-        if alike is not item:
-            self._note_statement(alike)
-            self._note_statement(item)
 
     def _note_statement(self, item: Item) -> None:
         own = statement(item)

@@ -212,7 +212,7 @@ class SectionSpec:
         """Return whether evicted items of the section may be shown again."""
         return self.placement != "static" and self.recall > 0
 
-    @property
+    @cached_property
     def is_history(self) -> bool:
         """Return whether the section is a history: its newest messages are shown as they came."""
         return self.placement == "history"

@@ -25,7 +25,7 @@ from kaosmem import (
 from kaosmem.assembly import packing
 from kaosmem.language.duplicates import Shown, Told, newest_first, statement
 from kaosmem.language.query import Query
-from kaosmem.sections import Candidate, proposer
+from kaosmem.sections import Candidate, selection
 from tests.contexts import assembled, handed_over
 from tests.worlds import budgets, formats, queries, worlds
 
@@ -39,6 +39,14 @@ words = st.sampled_from(
     ["a", "of", "fee", "Fee", "not", "indemnity", "日本語", "ü", "1.5", "$1.5", "north", "south"]
 )
 texts = st.lists(words, max_size=8).map(" ".join)
+
+
+def admitted(shown: Shown, *items: Item) -> tuple[str, ...]:
+    """Return the ids of the twins of a unit. A unit without twins is shown from now on."""
+    twins = shown.twins(items)
+    if not twins:
+        shown.note(items)
+    return twins
 
 
 @st.composite
@@ -62,7 +70,7 @@ def test_duplicates_are_found_and_nothing_else(pair: tuple[str, str]) -> None:
     one, other = map(text_item, pair)
     same = says_the_same(*pair)
     assert (statement(one) == statement(other)) == same
-    assert bool(Shown([one]).admit((other,))) == same
+    assert bool(admitted(Shown([one]), other)) == same
     told = Told()
     assert not told.knows(one)
     assert told.knows(other) == same
@@ -79,12 +87,12 @@ def test_the_first_item_shown_stands_for_those_of_other_sections(
         for at, text in enumerate(texts)
     ]
     shown = Shown(items[:1])
-    admitted = items[:1]
+    kept = items[:1]
     for item in items[1:]:
-        twins = [other.id for other in admitted if says_the_same(other.text, item.text)]
-        assert shown.admit((item,)) == tuple(twins)
+        twins = [other.id for other in kept if says_the_same(other.text, item.text)]
+        assert admitted(shown, item) == tuple(twins)
         if not twins:
-            admitted.append(item)
+            kept.append(item)
 
 
 PARKING = "For the Harbour Street office the landlord confirmed that cars may be parked in the court of the {} building"
@@ -148,10 +156,10 @@ def test_only_text_is_compared() -> None:
     memory = SessionMemory.test_mode()
     for content in ([ImageBlock("https://x/1.png")], [result]):
         one, other = (memory.add("documents", content) for _ in range(2))
-        assert Shown([one]).admit((other,)) == ()
+        assert admitted(Shown([one]), other) == ()
     one = memory.add("documents", [TextBlock("the same")])
     other = memory.add("documents", "the same")
-    assert Shown([other]).admit((one,)) == (other.id,)
+    assert admitted(Shown([other]), one) == (other.id,)
 
 
 def test_what_comes_together_is_left_out_together_or_not_at_all() -> None:
@@ -159,9 +167,9 @@ def test_what_comes_together_is_left_out_together_or_not_at_all() -> None:
     memory = SessionMemory.test_mode()
     call, result, news = memory.add_many("documents", ["find(x)", "found nothing", "found it"])
     shown = Shown([call, result])
-    assert shown.admit((call, news)) == ()
-    assert shown.admit((call, result)) == (call.id, result.id)
-    assert shown.admit((news, call)) == (news.id, call.id)
+    assert admitted(shown, call, news) == ()
+    assert admitted(shown, call, result) == (call.id, result.id)
+    assert admitted(shown, news, call) == (news.id, call.id)
 
 
 async def talk_till_recalled(memory: SessionMemory, item_id: str) -> Context:
@@ -342,9 +350,9 @@ async def test_what_the_tail_says_is_not_recalled(eviction: str) -> None:
 
 
 class AnyShown(Shown):
-    """Admits all."""
+    """Finds no twins."""
 
-    def admit(self, items: object) -> tuple[str, ...]:
+    def twins(self, items: object) -> tuple[str, ...]:
         return ()
 
 
@@ -369,7 +377,7 @@ def test_without_duplicates_contexts_are_as_if_nobody_looked(world, query, budge
     context = assembled(world, query, budget, format)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packing, "Shown", AnyShown)
-        patch.setattr(proposer, "Told", NothingTold)
+        patch.setattr(selection, "Told", NothingTold)
         plain = assembled(world, query, budget, format)
     if isinstance(context, Context):
         assert isinstance(plain, Context)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kaosmem import BM25Ranker, SectionSpec, SessionMemory
 from kaosmem.sections.operations import Credit
-from kaosmem.sections.proposer import _by_worth, _with_importance
 from kaosmem.sections.section import Section
+from kaosmem.sections.worth import in_order_of_worth, with_importance
 from kaosmem.types.items import Item
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -38,8 +38,8 @@ def test_only_units_of_nearly_the_same_worth_change_places(
         scores[place] = 90 + score / 10 if near else score
         for use in filter(None, uses):
             credit(section, f"i{place}", used=use == "used")
-    before = _by_worth(section.held, scores)
-    after = _by_worth(section.held, _with_importance(section.held, scores))
+    before = in_order_of_worth(section.held, scores)
+    after = in_order_of_worth(section.held, with_importance(section.held, scores))
     assert sorted(after) == sorted(before)
     if not section.ledger.credited:
         assert after == before
