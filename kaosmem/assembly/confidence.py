@@ -104,7 +104,7 @@ def stock_of(query: str, proposals: Iterable[Proposal]) -> Stock:
     tokens = 0
     frequencies: Counter[str] = Counter()
     for proposal in proposals:
-        offered = items_of((*proposal.candidates, *proposal.earlier))
+        offered = items_of(proposal.units)
         stock = proposal.stock or Stock(len(offered), sum(item.tokens for item in offered))
         items = items + stock.items
         tokens = tokens + stock.tokens

@@ -397,7 +397,7 @@ def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
     """Return items as they are stored, also if shown shortened, with the names of their sources."""
     proposed: dict[str, tuple[str, Item]] = {}
     for name, proposal in request.offers.proposals.items():
-        for item in items_of((*proposal.candidates, *proposal.earlier)):
+        for item in items_of(proposal.units):
             proposed[item.id] = name, item
     visible = {}
     for item in items:

@@ -91,6 +91,8 @@ def _embedded_text(item: Item) -> str:
 class DenseIndex(LinearIndex):
     """Items by ordinal, each with the vector of its text, which is embedded once."""
 
+    is_quick = False  # A model is asked.
+
     def __init__(
         self,
         *,

@@ -177,6 +177,7 @@ class GraphIndex:
         self._max_relationships = max_relationships
         self._words = words
         self.is_exact = getattr(words, "is_exact", False)  # one division a line is added to these
+        self.is_quick = getattr(words, "is_quick", False)
         self._items: dict[int, Item] = {}
         self._described: dict[
             str, list[int]

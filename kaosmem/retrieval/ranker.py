@@ -36,10 +36,12 @@ class Ranking:
 class Index(Protocol):
     """The items of one section, each under its ordinal: an int from 0 up, larger for a newer entry.
 
-    An index may have two more members, which `ranking_of` looks for:
+    An index may have three more members:
     `ranking`, with the arguments of `rank`, returns a `Ranking` with the parts of its scores.
     `is_exact` is True if the scores are the same on every machine, since they come from whole
     numbers.
+    `is_quick` is True if a text is added in far less than a millisecond. Then a session adds a few
+    in the event loop. Otherwise it adds them in another thread.
     """
 
     def __len__(self) -> int:

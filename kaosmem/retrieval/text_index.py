@@ -100,6 +100,7 @@ class TextIndex:
     """
 
     is_exact = True
+    is_quick = True
     _kind = "bm25"
 
     def __init__(

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -226,17 +225,13 @@ class LazyIndex:
         Return 0 if there are so few that `synced` takes them in about as fast as a thread begins.
         """
         behind = self.behind
-        if self._index is None or behind > _FEW or not self._is_quick:
+        index = self._index
+        if index is None or behind > _FEW or not getattr(index.index, "is_quick", False):
             return behind
         with self.lock:
             batch = self._batch()
         tokens = sum(item.tokens for item in batch.values() if item is not None)
         return 0 if len(batch) == behind and tokens <= _FEW_TOKENS else behind
-
-    @cached_property
-    def _is_quick(self) -> bool:
-        """Whether the ranker indexes a text in far less than a millisecond, as one that counts."""
-        return isinstance(self._ranker_used, StorableRanker)
 
     def unread(self, limit: int) -> list[EvictedItem]:
         """Return pending items whose texts must be read first, once all others are indexed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from kaosmem.errors import InvalidArgumentError
@@ -201,11 +202,20 @@ class Proposal:
         """Return whether something must be indexed or read first. Until then, nothing is shown."""
         return self.is_behind or bool(self.unread)
 
+    @property
+    def units(self) -> tuple[Candidate, ...]:
+        """Return all units, those of a history that may be recalled last."""
+        return (*self.candidates, *self.earlier)
+
+    def changed(self, change: Callable[[Iterable[Candidate]], Iterable[Candidate]]) -> Proposal:
+        """Return the proposal with other units in the place of each of its two lists."""
+        candidates = tuple(change(self.candidates))
+        earlier = tuple(change(self.earlier))
+        return replace(self, candidates=candidates, earlier=earlier)
+
     def filtered(self, keep: Callable[[Candidate], bool]) -> Proposal:
         """Return the proposal with the units alone that pass a test."""
-        candidates = tuple(filter(keep, self.candidates))
-        earlier = tuple(filter(keep, self.earlier))
-        return replace(self, candidates=candidates, earlier=earlier)
+        return self.changed(partial(filter, keep))
 
     def with_versions(
         self, versions: Mapping[str, Sequence[Version[Item]]], question: PastQuestion | None

@@ -284,5 +284,4 @@ class Proposer:
         for each proposal.
         """
         with self._index.asking:
-            units = (*proposal.candidates, *proposal.earlier)
-            self.held.keep_texts(unit.position for unit in units if unit.recalled)
+            self.held.keep_texts(unit.position for unit in proposal.units if unit.recalled)

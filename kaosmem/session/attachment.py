@@ -76,9 +76,7 @@ class Attachment:
                 status, error="" if error.late else type(error.__cause__).__name__
             )
         status = SourceStatus.DEGRADED if proposal.error else SourceStatus.OK
-        return proposal, SourceReport(
-            status, len(proposal.candidates) + len(proposal.earlier), proposal.error
-        )
+        return proposal, SourceReport(status, len(proposal.units), proposal.error)
 
     async def newest_question(self) -> str:
         """Return the text of a history's newest user message, "" without a message or an answer."""

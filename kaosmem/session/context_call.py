@@ -213,21 +213,16 @@ class Inquiry:
 
     def _with_old_facts(self, proposal: Proposal, section: Section) -> Proposal:
         """Return a proposal whose old facts say when they were last verified."""
-        verified_at = section.ledger.verified_at
-        now: datetime | None = None
-        changed = []
-        for units in (proposal.candidates, proposal.earlier):
-            found = []
-            for unit in units:
-                if any(days_until_old(item) is not None for item in unit.items):
-                    now = self._asked_time if now is None else now
-                    items = [_verified(item, verified_at.get(item.id), now) for item in unit.items]
-                    unit = unit._replace(items=tuple(items))
-                found.append(unit)
-            changed.append(tuple(found))
-        if now is None:
+        if all(days_until_old(item) is None for item in items_of(proposal.units)):
             return proposal
-        return replace(proposal, candidates=changed[0], earlier=changed[1])
+        verified_at = section.ledger.verified_at
+        now = self._asked_time
+
+        def dated(unit: Candidate) -> Candidate:
+            items = [_verified(item, verified_at.get(item.id), now) for item in unit.items]
+            return unit._replace(items=tuple(items))
+
+        return proposal.changed(partial(map, dated))
 
     @property
     def _asked_time(self) -> datetime:
@@ -251,10 +246,9 @@ class Inquiry:
 
     def _taken_in(self, name: str, proposal: Proposal, known: _KnownItems) -> Proposal:
         """Return a source's proposal without known items, counted by the session's counter."""
-        candidates = tuple(self._new_units(name, proposal.candidates, known))
-        earlier = tuple(self._new_units(name, proposal.earlier, known))
-        known.enter(items_of((*candidates, *earlier)))
-        return replace(proposal, candidates=candidates, earlier=earlier)
+        new = proposal.changed(lambda units: self._new_units(name, units, known))
+        known.enter(items_of(new.units))
+        return new
 
     def _new_units(
         self, name: str, units: Iterable[Candidate], known: _KnownItems
@@ -474,8 +468,7 @@ def _verified(item: Item, verified_at: datetime | None, now: datetime) -> Item:
 
 def _unexpired(proposal: Proposal, clock: Clock) -> Proposal:
     """Return a proposal without units that hold an item whose time to live is over."""
-    items = items_of((*proposal.candidates, *proposal.earlier))
-    if not any(item.expires_at for item in items):
+    if not any(item.expires_at for item in items_of(proposal.units)):
         return proposal
     now = clock()
     return proposal.filtered(lambda unit: not any(item.is_expired(now) for item in unit.items))

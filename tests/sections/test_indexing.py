@@ -265,6 +265,42 @@ async def test_texts_are_embedded_in_another_thread() -> None:
     assert threading.get_ident() not in embedder.threads
 
 
+async def test_a_single_text_is_embedded_in_another_thread(monkeypatch: Any) -> None:
+    """A model may take long for one text, so a turn after one addition goes to a thread, too."""
+    embedder = SlowEmbedder()
+    monkeypatch.setattr(embedder, "embed_queries", lambda texts: np.ones((len(texts), 26)))
+    spec = SectionSpec("documents", retrieval_threshold=0, ranker=DenseRanker(embedder=embedder))
+    memory = SessionMemory.test_mode(sections=(spec,))
+    for number in range(3):
+        memory.add("documents", f"note {number}")
+        await memory.assemble_context("which note?", budget=100)
+    assert len(embedder.threads) == 3
+    assert threading.get_ident() not in embedder.threads
+
+
+@pytest.mark.parametrize("ranker", [BM25Ranker(), LinearRanker()])
+async def test_a_few_short_texts_are_indexed_at_once(ranker: Any, monkeypatch: Any) -> None:
+    """A turn after a few additions goes to no thread, and finds them; many go to one."""
+    spec = SectionSpec("documents", retrieval_threshold=0, ranker=ranker)
+    memory = SessionMemory.test_mode(sections=(spec,))
+    memory.add_many("documents", seeded_texts(50))
+    await memory.assemble_context("zebra", budget=100)
+    calls = []
+
+    async def to_thread(work: Callable[[], object]) -> object:
+        calls.append(work)
+        return work()
+
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+    added = memory.add("documents", "The zebra is ill.")
+    context = await memory.assemble_context("zebra", budget=100)
+    assert context.decision(added.id).score
+    assert not calls
+    memory.add_many("documents", seeded_texts(50, seed=1))
+    await memory.assemble_context("zebra", budget=100)
+    assert calls
+
+
 async def test_what_could_not_be_indexed_is_indexed_by_the_next_question() -> None:
     """An embedder that fails costs one question, and nothing is embedded twice."""
     embedder = SlowEmbedder()
