@@ -211,8 +211,13 @@ _OF_PIECES = (
     rf"|(?:{_spelt('system')}|{_spelt('human')}|{_spelt('user')}|{_spelt('assistant')}){_BLANK}*+:{_BLANK}"
 )
 _LINE_IN_PIECE = re.compile(rf"{_BEFORE}(?={_OF_PIECES})")
-_NAME_WORDS = rf"(?:[^\s:<>|\\/\"()]{{1,{_MAX_NAME_CHARS}}}+{_BLANK}?+){{1,3}}+"
-_OF_SPEAKERS = rf"{_NAME_WORDS}(?:\([^(){_LINE_ENDS}]*+\))?+{_BLANK}*+:{_BLANK}"
+_GAP = rf"(?:[^\S{_LINE_ENDS}]|{UNSEEN})"
+"""A blank within a line."""
+_NAME_WORD = rf"[^\s:<>|\\/\"()]{{1,{_MAX_NAME_CHARS}}}+"
+# A remark in parentheses stands apart from the name. In code, `def pay(amount):` names nobody.
+_OF_SPEAKERS = (
+    rf"{_NAME_WORD}(?:{_GAP}{_NAME_WORD}){{0,2}}+(?:{_GAP}\([^(){_LINE_ENDS}]*+\))?+{_BLANK}*+:{_BLANK}"
+)
 _LINE_IN_SPEECH = re.compile(rf"{_BEFORE}(?={_OF_PIECES}|{_OF_SPEAKERS})")
 
 _SIGNS = "<[&%\\"
