@@ -215,9 +215,7 @@ _GAP = rf"(?:[^\S{_LINE_ENDS}]|{UNSEEN})"
 """A blank within a line."""
 _NAME_WORD = rf"[^\s:<>|\\/\"()]{{1,{_MAX_NAME_CHARS}}}+"
 # A remark in parentheses stands apart from the name. In code, `def pay(amount):` names nobody.
-_OF_SPEAKERS = (
-    rf"{_NAME_WORD}(?:{_GAP}{_NAME_WORD}){{0,2}}+(?:{_GAP}\([^(){_LINE_ENDS}]*+\))?+{_BLANK}*+:{_BLANK}"
-)
+_OF_SPEAKERS = rf"{_NAME_WORD}(?:{_GAP}{_NAME_WORD}){{0,2}}+(?:{_GAP}\([^(){_LINE_ENDS}]*+\))?+{_BLANK}*+:{_BLANK}"
 _LINE_IN_SPEECH = re.compile(rf"{_BEFORE}(?={_OF_PIECES}|{_OF_SPEAKERS})")
 
 _SIGNS = "<[&%\\"
