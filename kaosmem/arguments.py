@@ -154,6 +154,10 @@ def check_listed(given: Iterable[T], kind: type[T], name: str) -> list[T]:
 
 JSONValue: TypeAlias = Any
 """None, bool, int within 64 bits, finite float, str, or a list or str-keyed mapping of these."""
+JSONObject: TypeAlias = Mapping[str, JSONValue]
+"""A JSON object that is read."""
+JSONDict: TypeAlias = dict[str, JSONValue]
+"""A JSON object that is made."""
 
 MAX_JSON_DEPTH = 64
 _SCALARS = str, bytes, bytearray
@@ -186,9 +190,7 @@ def is_integer(value: object) -> bool:
     return type(value) is int and -MAX_INTEGER - 1 <= value <= MAX_INTEGER
 
 
-def check_metadata(
-    metadata: Mapping[str, JSONValue] | None, what: str = "metadata"
-) -> dict[str, JSONValue]:
+def check_metadata(metadata: JSONObject | None, what: str = "metadata") -> JSONDict:
     """Return a copy of metadata that JSON holds exactly. Raises InvalidArgumentError."""
     if metadata is None:
         return {}
@@ -196,7 +198,7 @@ def check_metadata(
         raise InvalidArgumentError(
             f"{what} is a {type(metadata).__name__}; give a mapping with str keys"
         )
-    copy: dict[str, JSONValue] = check_json(metadata, what)
+    copy: JSONDict = check_json(metadata, what)
     return copy
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject
 from kaosmem.types.items import ChatMessage
 
 
@@ -38,7 +38,7 @@ class LLMClient(Protocol):
     """A language model."""
 
     async def chat(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[Mapping[str, JSONValue]] = ()
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[JSONObject] = ()
     ) -> ChatMessage:
         """Return the model's answer to messages.
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 from kaosmem.arguments import check_metadata, check_text, json_text
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.names import MAX_ID_CHARS, check_item_id, shown, shown_name
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject, JSONValue
 from kaosmem.types.versions import Interval, aware
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -45,7 +45,7 @@ class Entity:
     type: str = ""
     description: str = field(default="", repr=False)
     aliases: tuple[str, ...] = field(default=(), repr=False)
-    properties: Mapping[str, JSONValue] = field(default_factory=dict, repr=False, hash=False)
+    properties: JSONObject = field(default_factory=dict, repr=False, hash=False)
 
     def __post_init__(self) -> None:
         _check_id(self.id, "entity id")
@@ -62,7 +62,7 @@ class Entity:
         _keep_properties(self)
 
     @classmethod
-    def of(cls, given: Entity | Mapping[str, JSONValue]) -> Entity:
+    def of(cls, given: Entity | JSONObject) -> Entity:
         """Return an entity given as one or as a mapping of its fields.
 
         Raises as the constructor.
@@ -85,7 +85,7 @@ class Entity:
         return entity_item_id(self.id)
 
     @property
-    def metadata(self) -> dict[str, JSONValue]:
+    def metadata(self) -> JSONDict:
         """Return it as the metadata of an item."""
         return _for_labels(self) | {"entity": _stored(self)}
 
@@ -128,7 +128,7 @@ class Relationship:
     target: str
     type: str
     description: str = field(default="", repr=False)
-    properties: Mapping[str, JSONValue] = field(default_factory=dict, repr=False, hash=False)
+    properties: JSONObject = field(default_factory=dict, repr=False, hash=False)
     id: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
@@ -142,7 +142,7 @@ class Relationship:
             check_relationship_id(self.id)
 
     @classmethod
-    def of(cls, given: Relationship | Mapping[str, JSONValue]) -> Relationship:
+    def of(cls, given: Relationship | JSONObject) -> Relationship:
         """Return a relationship given as one or as a mapping of its fields.
 
         Raises as the constructor.
@@ -159,7 +159,7 @@ class Relationship:
         return relationship_item_id(self.id)
 
     @property
-    def metadata(self) -> dict[str, JSONValue]:
+    def metadata(self) -> JSONDict:
         """Return it as the metadata of an item."""
         stored = _stored(self)
         if self.id == self._default_id:
@@ -240,7 +240,7 @@ def check_relationship_id(given: object) -> str:
     return str(given)
 
 
-def part_of(metadata: Mapping[str, JSONValue]) -> Part | None:
+def part_of(metadata: JSONObject) -> Part | None:
     """Return the entity or relationship that an item's metadata holds, or None."""
     for kind, name in ((Relationship, "relationship"), (Entity, "entity")):
         stored = metadata.get(name)
@@ -301,7 +301,7 @@ def _check_text(given: object, what: str, owner: str) -> None:
         check_text(given, f"{what} {shown(owner)}")  # type: ignore[arg-type]
 
 
-def _made(kind: type[_P], given: _P | Mapping[str, JSONValue]) -> _P:
+def _made(kind: type[_P], given: _P | JSONObject) -> _P:
     if isinstance(given, kind):
         return given
     what = kind.__name__.lower()
@@ -325,7 +325,7 @@ def _made(kind: type[_P], given: _P | Mapping[str, JSONValue]) -> _P:
         ) from None
 
 
-def _for_labels(part: Part) -> dict[str, JSONValue]:
+def _for_labels(part: Part) -> JSONDict:
     """Return the properties that the label of an item shows."""
     return {
         name: part.properties[name]
@@ -334,7 +334,7 @@ def _for_labels(part: Part) -> dict[str, JSONValue]:
     }
 
 
-def _stored(part: Part) -> dict[str, JSONValue]:
+def _stored(part: Part) -> JSONDict:
     """Return the fields that are not empty as JSON values."""
     values = ((name, getattr(part, name)) for name in part.__slots__)
     return {

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, TypeAlias
 from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown, shown_name
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject, JSONValue
 
 Filter: TypeAlias = Mapping[str, Any]
 
@@ -57,10 +57,10 @@ class MetadataFilter:
     """
 
     fields: frozenset[str]
-    matches: Callable[[Mapping[str, JSONValue]], bool]
+    matches: Callable[[JSONObject], bool]
     given: Filter = field(default_factory=dict, repr=False, compare=False)
 
-    def __call__(self, metadata: Mapping[str, JSONValue]) -> bool:
+    def __call__(self, metadata: JSONObject) -> bool:
         return self.matches(metadata)
 
     @property
@@ -68,7 +68,7 @@ class MetadataFilter:
         """Return the filter as a text: the same for the same filter, in any process."""
         return json.dumps(self.given, default=_set_text)
 
-    def faults(self, metadata: Mapping[str, JSONValue]) -> str:
+    def faults(self, metadata: JSONObject) -> str:
         """Return why metadata do not pass: names of fields and types of values.
 
         >>> parse_filter({"year": "2024", "tenant": "acme"}).faults({"year": 2024})
@@ -76,9 +76,7 @@ class MetadataFilter:
         """
         return ", ".join(dict.fromkeys(_faults(self.given, metadata)))
 
-    def unanswered(
-        self, entries: Iterable[Mapping[str, JSONValue]], known: Iterable[str] = ()
-    ) -> str:
+    def unanswered(self, entries: Iterable[JSONObject], known: Iterable[str] = ()) -> str:
         """Return why none of some entries can pass, "" if the filter fits some of them.
 
         Args:
@@ -98,7 +96,7 @@ class MetadataFilter:
                 reasons.append(_other_kind(name, held[0], given[name]))
         return ", ".join(reasons)
 
-    def _held(self, entries: Iterable[Mapping[str, JSONValue]]) -> dict[str, list[JSONValue]]:
+    def _held(self, entries: Iterable[JSONObject]) -> dict[str, list[JSONValue]]:
         """Return the values that entries have in each field of the filter."""
         values: dict[str, list[JSONValue]] = {name: [] for name in sorted(self.fields)}
         for entry in entries:
@@ -110,7 +108,7 @@ class MetadataFilter:
     def _leaves(self) -> list[_Leaf]:
         return list(_leaves(self.given))
 
-    def narrowed(self, entries: Callable[[], Iterable[Mapping[str, JSONValue]]]) -> MetadataFilter:
+    def narrowed(self, entries: Callable[[], Iterable[JSONObject]]) -> MetadataFilter:
         """Return the filter for some entries.
 
         Nothing passes it if a negation can't be compared with any of them.
@@ -156,7 +154,7 @@ def parse_filter(given: Filter) -> MetadataFilter:
     return MetadataFilter(matches=_all_of(given, fields, 0), fields=frozenset(fields), given=given)
 
 
-_Test: TypeAlias = Callable[[Mapping[str, JSONValue]], bool]
+_Test: TypeAlias = Callable[[JSONObject], bool]
 
 
 def _all_of(given: object, fields: set[str], depth: int) -> _Test:
@@ -260,7 +258,7 @@ def _kind(value: object) -> str | None:
     return "number" if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _faults(given: Filter, metadata: Mapping[str, JSONValue]) -> Iterator[str]:
+def _faults(given: Filter, metadata: JSONObject) -> Iterator[str]:
     for name, wanted in given.items():
         fields: set[str] = set()
         if _test(name, wanted, fields, 0)(metadata):
@@ -338,7 +336,7 @@ def _kinds_in(condition: str, value: Any) -> set[str]:
     return {_json_kind(value)}
 
 
-def _refuse(_: Mapping[str, JSONValue]) -> bool:
+def _refuse(_: JSONObject) -> bool:
     return False
 
 
@@ -379,10 +377,10 @@ class Grouping:
         self._fields = sorted(fields)
         # Ordinals by the JSON text of the fields that an entry has.
         self._members: dict[str, set[int]] = {}
-        self._values: dict[str, dict[str, JSONValue]] = {}
+        self._values: dict[str, JSONDict] = {}
         self._group_of: dict[int, str] = {}
 
-    def put(self, ordinal: int, metadata: Mapping[str, JSONValue]) -> None:
+    def put(self, ordinal: int, metadata: JSONObject) -> None:
         """Enter an entry, or give it other metadata."""
         self.remove(ordinal)
         values = {field: metadata[field] for field in self._fields if field in metadata}
@@ -406,7 +404,7 @@ class Grouping:
         return set().union(*self._values.values()).issuperset(self._fields)
 
     @property
-    def values(self) -> Collection[Mapping[str, JSONValue]]:
+    def values(self) -> Collection[JSONObject]:
         """Return the values of the fields, once for each group."""
         return self._values.values()
 

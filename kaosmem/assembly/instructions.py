@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
-from kaosmem.arguments import JSONValue, check_text, json_text
+from kaosmem.arguments import JSONDict, check_text, json_text
 from kaosmem.assembly import Offers
 from kaosmem.assembly.allocation import FRAME, window_too_small
 from kaosmem.assembly.context import Context
@@ -48,7 +48,7 @@ class Instructions:
         return given
 
     @cached_property
-    def _schemas(self) -> list[dict[str, JSONValue]]:
+    def _schemas(self) -> list[JSONDict]:
         return tool_dicts(self.tools)
 
     @property

@@ -20,7 +20,7 @@ from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.content import ThinkingBlock, ToolUseBlock, content_json
 from kaosmem.types.items import Item
 from kaosmem.units import Link
@@ -104,7 +104,7 @@ class WindowState:
     name: str
     epoch: int = 0
     ended: str = Rebased.NEW
-    settings: Mapping[str, JSONValue] = field(default_factory=dict)
+    settings: JSONObject = field(default_factory=dict)
     system: str | None = None
     text: str | None = None
     messages: tuple[str, ...] = ()
@@ -153,7 +153,7 @@ class WindowState:
             unbound=int(turn.get("unbound", first.unbound)),
         )
 
-    def to_dict(self) -> dict[str, JSONValue]:
+    def to_dict(self) -> JSONDict:
         """Return the window as JSON values."""
         stored = {name: getattr(self, name) for name in self.__slots__ if name != "shown"}
         return stored | {"shown": stored_items(self.shown), "ended": str(self.ended)}
@@ -215,7 +215,7 @@ def digest(item: Item) -> str:
     )
 
 
-def stored_items(shown: Mapping[str, Visible]) -> dict[str, JSONValue]:
+def stored_items(shown: Mapping[str, Visible]) -> JSONDict:
     """Return visible items as JSON values."""
     return {item_id: [each.section, each.digest, each.key] for item_id, each in shown.items()}
 

@@ -19,6 +19,7 @@ from kaosmem.ingest.passages import IngestReport
 from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import compacted_in
 from kaosmem.session.memory import SessionMemory
+from kaosmem.types import JSONDict
 from kaosmem.types.items import Item
 
 _SHOWN_NOTICES = 20
@@ -124,7 +125,7 @@ def _passage(decision: Decision, *, full: bool) -> str:
     return "\n".join(shown)
 
 
-def context_json(context: Context) -> dict[str, Any]:
+def context_json(context: Context) -> JSONDict:
     """Return a context as JSON values."""
     return _handed_over(context) | {
         "format": context.format,
@@ -137,14 +138,14 @@ def context_json(context: Context) -> dict[str, Any]:
     }
 
 
-def _handed_over(context: Context) -> dict[str, Any]:
+def _handed_over(context: Context) -> JSONDict:
     if context.rendered.text is not None:
         return {"text": context.text}
     system = {} if context.rendered.system is None else {"system": context.system}
     return {**system, "messages": context.rendered.messages}
 
 
-def why_json(why: Why) -> dict[str, Any]:
+def why_json(why: Why) -> JSONDict:
     """Return the answer to why an item was in or out as JSON values."""
     return {
         "sentence": why.sentence,
@@ -176,9 +177,7 @@ def print_session(memory: SessionMemory, sections: Sequence[Section], *, limit: 
     _print_notices(memory)
 
 
-def session_json(
-    memory: SessionMemory, sections: Sequence[Section], *, limit: int
-) -> dict[str, Any]:
+def session_json(memory: SessionMemory, sections: Sequence[Section], *, limit: int) -> JSONDict:
     """Return sections and the newest items of each as JSON values."""
     return {
         "session": memory.admin.session_id,
@@ -205,7 +204,7 @@ def print_item(memory: SessionMemory, item: Item) -> None:
     )
 
 
-def item_json(memory: SessionMemory, item: Item) -> dict[str, Any]:
+def item_json(memory: SessionMemory, item: Item) -> JSONDict:
     """Return one item as JSON values, and whether it is live or archived."""
     return {"state": "live" if item.id in memory else "archived", **_item_json(item)}
 
@@ -232,7 +231,7 @@ def print_stats(memory: SessionMemory) -> None:
     _print_notices(memory)
 
 
-def stats_json(memory: SessionMemory) -> dict[str, Any]:
+def stats_json(memory: SessionMemory) -> JSONDict:
     """Return a session's figures, by section, as JSON values."""
     sections = [memory[spec.name] for spec in memory.sections]
     return {
@@ -259,7 +258,7 @@ def stats_json(memory: SessionMemory) -> dict[str, Any]:
     }
 
 
-def damage_json(damage: Iterable[CorruptionError]) -> list[dict[str, Any]]:
+def damage_json(damage: Iterable[CorruptionError]) -> list[JSONDict]:
     """Return the damage as JSON values."""
     return [
         {"file": error.file, "byte": error.byte, "seq": error.seq, "message": str(error)}
@@ -283,11 +282,11 @@ def _print_notices(memory: SessionMemory) -> None:
         write(f"… and {len(memory.notices) - _SHOWN_NOTICES:,} more notes; --json has all\n")
 
 
-def _item_json(item: Item) -> dict[str, Any]:
+def _item_json(item: Item) -> JSONDict:
     return {"section": item.section, **item.to_dict()}
 
 
-def _decision_json(decision: Decision) -> dict[str, Any]:
+def _decision_json(decision: Decision) -> JSONDict:
     stored = decision.to_dict()
     del stored["item"]
     return stored

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from kaosmem.assembly.context import Context
 from kaosmem.cli.report import damage_json, number_or_dash, stats_json
@@ -24,11 +23,12 @@ from kaosmem.session import ErasureReceipt, RepairReport, list_namespaces, store
 from kaosmem.session.directory import list_sessions
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.saving.repair import repair_session
+from kaosmem.types import JSONDict, JSONObject
 
 _COLUMNS = "namespace", "session", "items", "tokens", "archived", "bytes", "last saved"
 
 
-async def listed_sessions(root: str, namespace: str | None, *, limit: int) -> dict[str, Any]:
+async def listed_sessions(root: str, namespace: str | None, *, limit: int) -> JSONDict:
     """Return the sessions that were saved last, with their figures, and the number of all.
 
     Args:
@@ -61,10 +61,10 @@ async def listed_sessions(root: str, namespace: str | None, *, limit: int) -> di
     return {"root": root, "total": len(found), "sessions": listed}
 
 
-async def _listed(root: str, namespace: str, session: StoredSession) -> dict[str, Any]:
+async def _listed(root: str, namespace: str, session: StoredSession) -> JSONDict:
     """Return a session with its figures; without them if it can't be read, as its note says."""
     url = f"{root.rstrip('/')}/{session.session_id}"
-    figures: dict[str, Any] = dict.fromkeys(("items", "tokens", "archived"))
+    figures: JSONDict = dict.fromkeys(("items", "tokens", "archived"))
     try:
         async with opened(url, namespace) as memory:
             figures = {name: stats_json(memory)[name] for name in figures}
@@ -81,7 +81,7 @@ async def _listed(root: str, namespace: str, session: StoredSession) -> dict[str
     }
 
 
-def print_sessions(listed: dict[str, Any], namespace: str | None) -> None:
+def print_sessions(listed: JSONDict, namespace: str | None) -> None:
     """Print sessions, a line each, then their notes."""
     where = "all namespaces" if namespace is None else f"namespace {namespace}"
     total = listed["total"]
@@ -137,8 +137,8 @@ async def answered(
     namespace: str,
     counter: str,
     ranker: Ranker,
-    reading: Mapping[str, Any],
-    asking: Mapping[str, Any],
+    reading: JSONObject,
+    asking: JSONObject,
 ) -> tuple[SessionMemory, IngestReport | None, Context]:
     """Read files into a session if a path is given, ask it, and show the progress.
 
@@ -303,7 +303,7 @@ def print_repair(report: RepairReport) -> None:
         )
 
 
-def repair_json(report: RepairReport) -> dict[str, Any]:
+def repair_json(report: RepairReport) -> JSONDict:
     """Return the result of a repair as JSON values."""
     return {
         "session": report.session_id,

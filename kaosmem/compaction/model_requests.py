@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from kaosmem.arguments import check_count, check_instance, check_ttl
 from kaosmem.clients import LLMClient
 from kaosmem.errors import InvalidArgumentError, SummaryError
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject
 from kaosmem.types.items import ChatMessage
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class ModelRequests:
         request: Callable[[str], Sequence[ChatMessage]],
         read: Callable[[ChatMessage], T],
         *,
-        tools: Sequence[Mapping[str, JSONValue]] = (),
+        tools: Sequence[JSONObject] = (),
     ) -> T:
         """Return an answer of the model as `read` returns it.
 
@@ -121,7 +121,7 @@ class ModelRequests:
         )
 
     async def _answer(
-        self, messages: Sequence[ChatMessage], tools: Sequence[Mapping[str, JSONValue]]
+        self, messages: Sequence[ChatMessage], tools: Sequence[JSONObject]
     ) -> ChatMessage:
         async with asyncio.timeout(self._timeout_s):
             return await (

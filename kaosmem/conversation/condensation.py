@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from kaosmem.arguments import check_metadata, check_text, is_integer
 from kaosmem.conversation.events import ConversationEvent
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject
 from kaosmem.types.content import Trust
 from kaosmem.types.items import ChatMessage
 from kaosmem.units import Link
@@ -31,7 +31,7 @@ class Condensation(ConversationEvent):
     type: ClassVar[str] = "condensation"
     forgotten_ids: tuple[int, ...]
     summary: str | None = None
-    metadata: Mapping[str, JSONValue] = field(default_factory=dict)
+    metadata: JSONObject = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ConversationEvent.__post_init__(self)

@@ -23,7 +23,7 @@ from kaosmem.conversation.view import ConversationView
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.formats import Format, parse_message
 from kaosmem.names import shown_name
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject, JSONValue
 from kaosmem.types.content import content_json
 
 _TYPES: dict[str, type[ConversationEvent]] = {
@@ -59,10 +59,10 @@ def check_event(event: object) -> None:
         )
 
 
-def event_json(event: ConversationEvent) -> dict[str, JSONValue]:
+def event_json(event: ConversationEvent) -> JSONDict:
     """Return an event as JSON values, without empty fields. Raises InvalidArgumentError."""
     check_event(event)
-    stored: dict[str, JSONValue] = {"type": event.type}
+    stored: JSONDict = {"type": event.type}
     for name in _FIELDS[event.type]:
         value = getattr(event, name)
         if value is not None and (value or name not in _LEFT_OUT):
@@ -70,7 +70,7 @@ def event_json(event: ConversationEvent) -> dict[str, JSONValue]:
     return stored
 
 
-def event_of(stored: Mapping[str, JSONValue]) -> ConversationEvent:
+def event_of(stored: JSONObject) -> ConversationEvent:
     """Return the event that `event_json` made JSON of.
 
     Raises InvalidArgumentError.

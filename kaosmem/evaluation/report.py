@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from kaosmem.evaluation.evidence import PathLike
-    from kaosmem.types import JSONValue
+    from kaosmem.types import JSONDict
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Report:
             )
         return _figures(outcomes, self.unscored)
 
-    def to_dict(self) -> dict[str, JSONValue]:
+    def to_dict(self) -> JSONDict:
         """Return the report as JSON values, figures first."""
         return {
             "corpora": dict(self.corpora),
@@ -173,7 +173,7 @@ class Report:
             ],
         }
 
-    def _figures_by_group(self) -> Iterator[dict[str, JSONValue]]:
+    def _figures_by_group(self) -> Iterator[JSONDict]:
         """Yield the figures over all questions, by data set, and by data set and category."""
         groups = [(None, None), *((name, None) for name in self.datasets), *self.categories]
         for (dataset, category), budget, assembler in product(

@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.arguments import (
-    JSONValue,
+    JSONDict,
+    JSONObject,
     check_instance,
     check_json,
     check_listed,
@@ -143,7 +144,7 @@ TOOL_TOKENS = 8
 """The estimated tokens of a tool beside its schema."""
 
 
-def tool_dicts(tools: Iterable[object]) -> list[dict[str, JSONValue]]:
+def tool_dicts(tools: Iterable[object]) -> list[JSONDict]:
     """Return the schemas of tools, each a dict or an object of an SDK.
 
     Raises:
@@ -157,9 +158,7 @@ def tool_dicts(tools: Iterable[object]) -> list[dict[str, JSONValue]]:
     return found
 
 
-def tool_tokens(
-    tools: Iterable[Mapping[str, JSONValue]], format: Format, counter: TokenCounter
-) -> int:
+def tool_tokens(tools: Iterable[JSONObject], format: Format, counter: TokenCounter) -> int:
     """Return the estimated tokens of tools: the JSON text of each schema, and the framing."""
     tokens = 0
     for tool in tools:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.items import ChatMessage
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Rendered:
     """
 
     text: str | None = field(default=None, repr=False)
-    messages: list[dict[str, JSONValue]] | None = field(default=None, repr=False)
+    messages: list[JSONDict] | None = field(default=None, repr=False)
     system: str | None = field(default=None, repr=False)
 
 
@@ -109,7 +109,7 @@ class Format(Protocol):
     def takes_block(self, entry: HistoryEntry) -> bool:
         """Say whether the block goes into this entry when it is the last of the history."""
 
-    def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
+    def render(self, layout: Layout, *, after: Sequence[JSONObject] = ()) -> Rendered:
         """Return a layout as it is handed over.
 
         Args:

@@ -8,7 +8,7 @@ name of its tool.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from kaosmem.formats.fields import (
 from kaosmem.formats.layout import Mark
 from kaosmem.formats.openai import MESSAGE_TOKENS, OpenAIFormat
 from kaosmem.tokens.parts import IMAGE_TOKENS, part_tokens, sealed_tokens
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.content import (
     DocumentBlock,
     TextBlock,
@@ -44,7 +44,7 @@ _BINDING = ("anthropic", "bedrock")
 _TEXTS = ("text", "title", "thinking", "id", "name", "arguments", "extra")
 _RESULT_TEXTS = ("tool_use_id", "content", "extra")
 """The name of a tool does not count in a result: `render` puts it there from the call."""
-_Dict = dict[str, JSONValue]
+_Dict = JSONDict
 
 
 class NeutralFormat(OpenAIFormat):
@@ -53,7 +53,7 @@ class NeutralFormat(OpenAIFormat):
     name = "blocks"
     binds_thinking = True
 
-    def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
+    def render(self, layout: Layout, *, after: Sequence[JSONObject] = ()) -> Rendered:
         calls = CallIds(kept=("",))  # keeps all ids, and names the results
         history = [
             replace(part, entries=tuple(map(calls.applied, part.entries)))
@@ -74,14 +74,14 @@ class NeutralFormat(OpenAIFormat):
         content = plainest(tuple(map(_escaped, entry.content)))
         return [{"role": entry.role, "content": content_json(content)}]
 
-    def message_tokens(self, message: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
         tokens = MESSAGE_TOKENS + counter(message["role"])
         content = message["content"]
         return tokens + (
             counter(content) if isinstance(content, str) else _tokens(content, counter)
         )
 
-    def without_thinking(self, message: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
+    def without_thinking(self, message: JSONObject) -> JSONObject:
         """Return a message without the thinking that its provider bound to other instructions."""
         blocks = _blocks(message)
         kept = [block for block in blocks if not _is_binding(block)]
@@ -109,20 +109,20 @@ def _escaped(block: Any) -> Any:
     return block
 
 
-def _blocks(message: Mapping[str, JSONValue]) -> list[_Dict]:
+def _blocks(message: JSONObject) -> list[_Dict]:
     content = message["content"]
     return [] if isinstance(content, str) else content
 
 
-def _is_binding(block: Mapping[str, JSONValue]) -> bool:
+def _is_binding(block: JSONObject) -> bool:
     return block["type"] == "thinking" and block.get("provider", _BINDING[0]) in _BINDING
 
 
-def _tokens(blocks: Iterable[Mapping[str, JSONValue]], counter: TokenCounter) -> int:
+def _tokens(blocks: Iterable[JSONObject], counter: TokenCounter) -> int:
     return sum(_block_tokens(block, counter) for block in blocks)
 
 
-def _block_tokens(block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+def _block_tokens(block: JSONObject, counter: TokenCounter) -> int:
     match block:
         case {"type": "image"}:
             return IMAGE_TOKENS

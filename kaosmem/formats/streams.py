@@ -13,10 +13,10 @@ from typing import NamedTuple
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.fields import json_value, mapping_of
 from kaosmem.names import shown
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 
-_Dict = dict[str, JSONValue]
-_Event = Mapping[str, JSONValue]
+_Dict = JSONDict
+_Event = JSONObject
 
 _APPENDED = frozenset(
     ("arguments", "content", "input", "reasoning_content", "refusal", "text", "thinking")

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
     from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout
     from kaosmem.tokens.counters import TokenCounter
-    from kaosmem.types import JSONValue
+    from kaosmem.types import JSONObject
     from kaosmem.types.items import ChatMessage, Item
     from kaosmem.types.versions import Interval
 
@@ -442,7 +442,7 @@ class TextFormat:
     def takes_block(self, entry: HistoryEntry) -> bool:
         return False
 
-    def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
+    def render(self, layout: Layout, *, after: Sequence[JSONObject] = ()) -> Rendered:
         pieces = [*layout.static]
         for part in layout.history:
             pieces.append(header_piece(part.title))

@@ -13,7 +13,7 @@ from email.utils import parseaddr, parsedate_to_datetime
 from kaosmem.ingest.files import one_line, storable
 from kaosmem.ingest.pieces import Lost, Part, Syntax, cut
 from kaosmem.ingest.web import html_text
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict
 
 _SHOWN_HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _MAX_ROLE_CHARS = 64
@@ -50,7 +50,7 @@ def _message(data: bytes, place: str) -> Iterator[Part | Lost]:
             yield Lost(f"{place}/{name}", "an attachment", "save it as a file of its own")
 
 
-def _metadata(headers: Mapping[str, str]) -> dict[str, JSONValue]:
+def _metadata(headers: Mapping[str, str]) -> JSONDict:
     """Return the title and the time of a message, as far as its headers state them."""
     subject = headers["Subject"]
     stated = {"title": subject, "heading": subject, "timestamp": _timestamp(headers["Date"])}

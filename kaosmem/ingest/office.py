@@ -16,7 +16,7 @@ from kaosmem.ingest.files import UnreadableError, check_expansion, decoded_text,
 from kaosmem.ingest.pieces import TARGET_CHARS, Part, Piece, Syntax, cut
 from kaosmem.ingest.segments import MAX_CHARS
 from kaosmem.ingest.web import html_part
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict
 
 _DELIMITERS = ",;\t|"
 _SAMPLE_ROWS = 20
@@ -136,7 +136,7 @@ def read_pptx(data: bytes) -> Iterator[Part]:
         if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
             notes = slide.notes_slide.notes_text_frame.text
             texts += [f"Notes: {notes}"] if notes.strip() else []
-        metadata: dict[str, JSONValue] = {"slide": number}
+        metadata: JSONDict = {"slide": number}
         title = slide.shapes.title
         if title is not None and title.text_frame.text.strip():
             metadata["title"] = one_line(title.text_frame.text)
@@ -168,7 +168,7 @@ def read_xlsx(data: bytes) -> Iterator[Part]:
     )
     for number, sheet in enumerate(workbook.worksheets, 1):
         rows = list(_rows(sheet.iter_rows(values_only=True)))
-        metadata: dict[str, JSONValue] = {"sheet": one_line(sheet.title)}
+        metadata: JSONDict = {"sheet": one_line(sheet.title)}
         yield Part(table_pieces(rows), f"sheet{number}!", numbered=True, metadata=metadata)
 
 

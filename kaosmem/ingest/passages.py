@@ -20,7 +20,7 @@ from kaosmem.ingest.files import (
 )
 from kaosmem.ingest.kinds import check_beginning, has_known_suffix, kind_of
 from kaosmem.ingest.pieces import Lost, Part
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict
 
 _SHOWN_SOURCES = 3
 _COUNTED = ("new", "changed", "unchanged", "vanished", "skipped")
@@ -143,7 +143,7 @@ class Passage:
     id: str
     text: str
     source: str
-    metadata: dict[str, JSONValue]
+    metadata: JSONDict
     role: str = ""
 
 
@@ -228,7 +228,7 @@ def _passages(file: SourceFile, part: Part) -> Iterator[Passage]:
     stem = _stem(file.source)
     pieces = list(part.pieces)
     for number, piece in enumerate(pieces, 1):
-        metadata: dict[str, JSONValue] = {
+        metadata: JSONDict = {
             "source": file.source,
             "file": file.stamp,
             **part.metadata,

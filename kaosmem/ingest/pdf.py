@@ -12,7 +12,7 @@ from pypdf.errors import DependencyError
 
 from kaosmem.ingest.files import UnreadableError, check_expansion, one_line, storable
 from kaosmem.ingest.pieces import Lost, Part, Syntax, cut
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict
 
 _LEADERS = re.compile(r"(?:[ \t]*\.){5,}[ \t]*")
 """The dots between a title and its page in a table of contents."""
@@ -43,7 +43,7 @@ def read_pdf(data: bytes) -> Iterator[Part | Lost]:
             continue
         title = titles.get(number, title)
         has_text = has_text or bool(text)
-        metadata: dict[str, JSONValue] = {"page": number}
+        metadata: JSONDict = {"page": number}
         pieces = cut(text, Syntax.TEXT)
         if title:
             metadata["title"] = title

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -21,7 +21,7 @@ from kaosmem.ingest.segments import (
     shared_path,
     text_segments,
 )
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject
 
 TARGET_CHARS = 1_200
 """Neighbours are put together up to this size."""
@@ -193,7 +193,7 @@ class Part:
     pieces: Iterable[Piece]
     place: str = ""
     numbered: bool = False
-    metadata: Mapping[str, JSONValue] = field(default_factory=dict)
+    metadata: JSONObject = field(default_factory=dict)
     role: str = ""
     headed: bool = False
 

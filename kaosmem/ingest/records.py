@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kaosmem.ingest.files import decoded_text, one_line, storable
 from kaosmem.ingest.pieces import Lost, Part, Piece, Syntax, cut
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONValue
 
 MAX_RECORD_CHARS = 8_000
 """A record has the size that its writer gave it; only a larger one is cut."""
@@ -25,7 +25,7 @@ class TextRecord(NamedTuple):
 
     text: str
     role: str
-    fields: dict[str, JSONValue]
+    fields: JSONDict
 
 
 def read_jsonl(data: bytes) -> Iterator[Part | Lost]:
@@ -82,7 +82,7 @@ def _text_of(value: JSONValue) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _fields_of(record: dict[str, JSONValue]) -> dict[str, JSONValue]:
+def _fields_of(record: JSONDict) -> JSONDict:
     """Return the fields of a record that ranking and filters may use, without empty ones."""
     documents = [_scalar(record.get(name)) for name in _DOCUMENTS]
     fields = {

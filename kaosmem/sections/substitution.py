@@ -10,7 +10,7 @@ from kaosmem.arguments import check_text
 from kaosmem.entities import Relationship, entity_item_id, part_of
 from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
 from kaosmem.names import check_item_id
-from kaosmem.types import Content, JSONValue
+from kaosmem.types import Content, JSONDict, JSONObject
 from kaosmem.types.content import Trust, check_content
 from kaosmem.types.items import ChatMessage, Item
 
@@ -56,13 +56,13 @@ class Substitution:
     replaced: tuple[str, ...]
     items: tuple[tuple[str, Item], ...]
 
-    def to_dict(self) -> dict[str, JSONValue]:
+    def to_dict(self) -> JSONDict:
         """Return it as JSON values."""
         items = [{**item.to_dict(), "place": place} for place, item in self.items]
         return {"version": _VERSION, "replaced": list(self.replaced), "items": items}
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Substitution:
+    def from_dict(cls, stored: JSONObject, section: str) -> Substitution:
         """Return the one that `to_dict` stored.
 
         Raises UnsupportedVersionError, InvalidArgumentError, KeyError.

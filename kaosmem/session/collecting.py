@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict
 from kaosmem.types.items import Item
 
 if TYPE_CHECKING:
     from kaosmem.formats.streams import Stream
 
-INTERRUPTED: dict[str, JSONValue] = {"interrupted": True}
+INTERRUPTED: JSONDict = {"interrupted": True}
 """The metadata of a message whose stream ended early."""
 
 
@@ -34,7 +34,7 @@ class Collector:
 
 @asynccontextmanager
 async def collecting(
-    format: str, store: Callable[[object, dict[str, JSONValue] | None], Item]
+    format: str, store: Callable[[object, JSONDict | None], Item]
 ) -> AsyncIterator[Collector]:
     """Collect a stream, and store its message at the end of the block, whatever ends it.
 

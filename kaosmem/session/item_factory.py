@@ -14,7 +14,7 @@ from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.types import Content, ContentBlock, JSONValue
+from kaosmem.types import Content, ContentBlock, JSONObject
 from kaosmem.types.content import Trust, check_content, trust_of
 from kaosmem.types.items import Item
 from kaosmem.units import Link
@@ -53,7 +53,7 @@ class ItemFactory:
     def make(
         self,
         spec: SectionSpec,
-        content: str | Iterable[ContentBlock | Mapping[str, JSONValue]],
+        content: str | Iterable[ContentBlock | JSONObject],
         *,
         role: str | None = None,
         id: str | None = None,
@@ -61,7 +61,7 @@ class ItemFactory:
         priority: int = 0,
         pinned: bool = False,
         tags: Iterable[str] = (),
-        metadata: Mapping[str, JSONValue] | None = None,
+        metadata: JSONObject | None = None,
         sources: Iterable[str] = (),
         trust: Trust | None = None,
         ttl_s: float | None = None,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError, KaosmemError
 from kaosmem.persistence.erasure import Erasure
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -84,9 +84,9 @@ class ErasureReceipt:
             self.log_id, self.record, self.checksum, frozenset(ids), self.at, self.created_at
         )
 
-    def to_dict(self) -> dict[str, JSONValue]:
+    def to_dict(self) -> JSONDict:
         """Return the receipt as JSON values."""
-        stored: dict[str, JSONValue] = _adapter().dump_python(self, mode="json")
+        stored: JSONDict = _adapter().dump_python(self, mode="json")
         return stored
 
     @classmethod

@@ -14,7 +14,7 @@ from kaosmem.errors import InvalidArgumentError, KaosmemError, NotFoundError
 from kaosmem.language.sentences import cut_at_sentence
 from kaosmem.names import shown
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 
@@ -64,7 +64,7 @@ class MemoryTools:
         self._section = section
         self._max_tokens = check_count(max_tokens, "max_tokens", least=1)
 
-    async def call(self, name: str, arguments: str | Mapping[str, JSONValue]) -> str:
+    async def call(self, name: str, arguments: str | JSONObject) -> str:
         """Return the result of a call as text. An error that the model can mend is a result, too.
 
         Args:
@@ -142,7 +142,7 @@ class MemoryTools:
         return item
 
 
-def _parameters(name: str) -> dict[str, JSONValue]:
+def _parameters(name: str) -> JSONDict:
     """Return the JSON schema of a tool's arguments."""
     properties = {}
     required = []
@@ -161,7 +161,7 @@ def _parameters(name: str) -> dict[str, JSONValue]:
     }
 
 
-def _checked(name: str, arguments: str | Mapping[str, JSONValue]) -> Mapping[str, str]:
+def _checked(name: str, arguments: str | JSONObject) -> Mapping[str, str]:
     """Return the arguments of a call. Raises InvalidArgumentError for any that do not fit."""
     try:
         given = json.loads(arguments) if isinstance(arguments, str) else arguments
@@ -180,7 +180,7 @@ def _checked(name: str, arguments: str | Mapping[str, JSONValue]) -> Mapping[str
     return {each: check_text(text, each) for each, text in given.items() if text is not None}
 
 
-def tool_schemas(format: str) -> list[dict[str, JSONValue]]:
+def tool_schemas(format: str) -> list[JSONDict]:
     """Return the schemas of the tools in a provider's format.
 
     Raises:
@@ -192,7 +192,7 @@ def tool_schemas(format: str) -> list[dict[str, JSONValue]]:
     return [_schema(name, format) for name in TOOLS]
 
 
-def _schema(name: str, format: str) -> dict[str, JSONValue]:
+def _schema(name: str, format: str) -> JSONDict:
     parameters = _parameters(name)
     described = {"name": name, "description": getdoc(getattr(MemoryTools, name))}
     match format:

@@ -25,7 +25,7 @@ from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.window import Window
 from kaosmem.tokens.models import preserves_thinking
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONValue
 
 _MAX_STORED_CHARS = 16 * 2**20
 """A snapshot keeps windows of so many characters together. Others are packed anew after it."""
@@ -39,7 +39,7 @@ class Windows:
 
     def __init__(self, stored: Iterable[Mapping[str, Any]] = ()) -> None:
         self.held = {each["name"]: WindowState.from_dict(each) for each in stored}
-        self.journal: list[dict[str, JSONValue]] = []
+        self.journal: list[JSONDict] = []
 
     def apply(self, turn: Mapping[str, Any]) -> None:
         """Repeat a turn from a record.
@@ -134,7 +134,7 @@ class Windows:
         block = window.block_of(offers.budget - offers.reserve)
         before = self.held.get(window.name, WindowState(window.name))
 
-        def made(left: Offers) -> tuple[Context, tuple[dict[str, JSONValue], Packing]]:
+        def made(left: Offers) -> tuple[Context, tuple[JSONDict, Packing]]:
             limits = Limits(history_limit(left.budget - left.reserve), block)
             packed = replace(left, proposals=bound).pack(limits)
             request = Request(left, sections, attached, window.model, *packed)
@@ -146,7 +146,7 @@ class Windows:
         self._take(turn, offers.specs)
         return context, packing
 
-    def _take(self, turn: dict[str, JSONValue], specs: Iterable[SectionSpec] = ()) -> None:
+    def _take(self, turn: JSONDict, specs: Iterable[SectionSpec] = ()) -> None:
         """Apply a turn, and note it for the log.
 
         If the window shows items that no file may hold, its texts stay here.

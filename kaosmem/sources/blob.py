@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import codecs
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import count
@@ -31,7 +31,7 @@ from kaosmem.sources.store_source import Scored, StoreSource, proposed, related
 from kaosmem.stores import BlobStore
 from kaosmem.stores.blob import Bytes
 from kaosmem.stores.expiry import utc_now
-from kaosmem.types import Content, JSONValue
+from kaosmem.types import Content, JSONObject
 from kaosmem.types.content import ImageBlock, Trust
 from kaosmem.types.items import Item
 
@@ -53,7 +53,7 @@ class BlobHandle:
     content_type: str
     size: int
     preview: str = field(default="", repr=False)
-    metadata: Mapping[str, JSONValue] = field(default_factory=dict, repr=False)
+    metadata: JSONObject = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         check_id(self.key, "blob key")
@@ -68,7 +68,7 @@ class BlobHandle:
         data: bytes,
         *,
         content_type: str,
-        metadata: Mapping[str, JSONValue] | None = None,
+        metadata: JSONObject | None = None,
     ) -> BlobHandle:
         """Return the handle of some bytes. It has a preview if they are text in UTF-8."""
         text = _text_of(data[: 8 * PREVIEW_CHARS], is_cut=len(data) > 8 * PREVIEW_CHARS) or ""
@@ -147,7 +147,7 @@ class BlobSource(StoreSource):
         data: Bytes,
         *,
         content_type: str,
-        metadata: Mapping[str, JSONValue] | None = None,
+        metadata: JSONObject | None = None,
     ) -> BlobHandle:
         """Store bytes without an expiry, and show their handle. The metadata are the handle's."""
         checked = check_metadata(metadata)

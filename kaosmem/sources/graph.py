@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from kaosmem.arguments import check_instance, json_text
@@ -20,7 +20,7 @@ from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sources.store_source import StoreSource, proposed
 from kaosmem.stores import GraphStore
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 
@@ -52,7 +52,7 @@ class GraphSource(StoreSource):
     def __init__(
         self,
         store: GraphStore,
-        entities: Iterable[Entity | Mapping[str, JSONValue]] | None = None,
+        entities: Iterable[Entity | JSONObject] | None = None,
         *,
         depth: int = 2,
         spec: SectionSpec = RELATIONS,
@@ -69,8 +69,8 @@ class GraphSource(StoreSource):
 
     async def add(
         self,
-        entities: Iterable[Entity | Mapping[str, JSONValue]],
-        relationships: Iterable[Relationship | Mapping[str, JSONValue]] = (),
+        entities: Iterable[Entity | JSONObject],
+        relationships: Iterable[Relationship | JSONObject] = (),
     ) -> None:
         """Store entities and relationships, of which a query may name the entities.
 

@@ -15,7 +15,7 @@ from kaosmem.sources.fitting import with_fitting_results
 from kaosmem.sources.store_source import StoreSource
 from kaosmem.sources.thread import Thread
 from kaosmem.stores import HistoryProvider
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict
 from kaosmem.types.content import ToolResultBlock, Trust, content_text
 from kaosmem.types.items import ChatMessage, Item
 
@@ -126,9 +126,9 @@ class HistorySource(StoreSource):
         return replace(item, pinned=message.pinned, sources=sources, trust=message.authority)
 
 
-def _metadata_of(message: ChatMessage) -> dict[str, JSONValue]:
+def _metadata_of(message: ChatMessage) -> JSONDict:
     """Return the metadata of a message, with its time and its run."""
-    stated: dict[str, JSONValue] = {}
+    stated: JSONDict = {}
     if message.created_at is not None:
         stated["timestamp"] = message.created_at.isoformat()
     if message.run_id:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import ClassVar, TypeAlias, TypeVar
@@ -18,7 +18,7 @@ from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.sections.proposal import Candidate, Proposal
 from kaosmem.sections.spec import SectionSpec, renamed
-from kaosmem.types import Content, JSONValue
+from kaosmem.types import Content, JSONObject
 from kaosmem.types.content import Trust, content_text, unshown_chars
 from kaosmem.types.items import Item
 
@@ -81,7 +81,7 @@ class StoreSource:
         content: Content,
         *,
         role: str = "",
-        metadata: Mapping[str, JSONValue] | None = None,
+        metadata: JSONObject | None = None,
         created_at: datetime | None = None,
     ) -> Item:
         """Return an item of the store.

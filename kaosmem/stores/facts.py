@@ -6,7 +6,7 @@ import copy
 import random
 import secrets
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
@@ -18,7 +18,7 @@ from kaosmem.names import check_id, shown, shown_number
 from kaosmem.retrieval.ranker import Ranker, ranking_of
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.stores.expiry import Expiries, utc_now
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.items import Item, stated_from
 from kaosmem.types.versions import Version
 
@@ -43,7 +43,7 @@ class StoredFact:
     content: str = field(repr=False)
     score: float
     id: str
-    metadata: Mapping[str, JSONValue] = field(repr=False)
+    metadata: JSONObject = field(repr=False)
     key: str
 
 
@@ -66,7 +66,7 @@ class LongTermMemory(Protocol):
         ttl: float | None = None,
         *,
         key: str | None = None,
-        metadata: Mapping[str, JSONValue] | None = None,
+        metadata: JSONObject | None = None,
     ) -> str:
         """Save a fact and return its new id. The same text again is another fact.
 
@@ -91,7 +91,7 @@ class LongTermMemory(Protocol):
         namespace: str = "default",
         ttl: float | None = None,
         *,
-        metadata: Mapping[str, JSONValue] | None = None,
+        metadata: JSONObject | None = None,
     ) -> str:
         """Save a new version of the fact that has this version, and return the new version's id.
 
@@ -156,7 +156,7 @@ class LongTermMemory(Protocol):
         """Delete everything that the store holds: all of its tenant."""
 
 
-def fact_metadata(metadata: Mapping[str, JSONValue] | None) -> dict[str, JSONValue]:
+def fact_metadata(metadata: JSONObject | None) -> JSONDict:
     """Return a copy of a fact's metadata.
 
     Raises InvalidArgumentError, also for a `timestamp` that is no time.
@@ -171,7 +171,7 @@ def fact_metadata(metadata: Mapping[str, JSONValue] | None) -> dict[str, JSONVal
     return checked
 
 
-def fact_time(metadata: Mapping[str, JSONValue]) -> datetime | None:
+def fact_time(metadata: JSONObject) -> datetime | None:
     """Return the `timestamp` of metadata in UTC, None if it is no time.
 
     A time without a zone is in UTC.
@@ -198,7 +198,7 @@ class FactRow:
     id: str
     key: str
     content: str
-    metadata: Mapping[str, JSONValue]
+    metadata: JSONObject
     valid_from: datetime
     valid_until: datetime | None
     known_from: datetime
@@ -230,7 +230,7 @@ class NewFact(NamedTuple):
     content: str
     ttl: float | None
     key: str | None
-    metadata: dict[str, JSONValue]
+    metadata: JSONDict
 
     def begins(self, saved_at: datetime) -> datetime:
         """Return the time from which the fact holds, unless a version begins later."""
@@ -315,7 +315,7 @@ class BaseLongTermMemory(LongTermMemory):
         ttl: float | None = None,
         *,
         key: str | None = None,
-        metadata: Mapping[str, JSONValue] | None = None,
+        metadata: JSONObject | None = None,
     ) -> str:
         shelf = _shelf_key(agent_id, namespace)
         named = None if key is None else check_id(key, "key")
@@ -329,7 +329,7 @@ class BaseLongTermMemory(LongTermMemory):
         namespace: str = "default",
         ttl: float | None = None,
         *,
-        metadata: Mapping[str, JSONValue] | None = None,
+        metadata: JSONObject | None = None,
     ) -> str:
         shelf = _shelf_key(agent_id, namespace)
         version = check_id(memory_id, "memory id")
@@ -581,7 +581,7 @@ def unknown_fact(memory_id: str, namespace: str) -> NotFoundError:
 
 
 def _new_fact(
-    content: str, ttl: float | None, key: str | None, metadata: Mapping[str, JSONValue] | None
+    content: str, ttl: float | None, key: str | None, metadata: JSONObject | None
 ) -> NewFact:
     text = check_text(content, "content")
     return NewFact(text, None if ttl is None else check_ttl(ttl), key, fact_metadata(metadata))

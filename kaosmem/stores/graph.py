@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from operator import attrgetter
 from typing import Protocol, TypeVar, runtime_checkable
@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from kaosmem.arguments import check_count, check_several
 from kaosmem.entities import Entity, Relationship, SubGraph, check_relationship_id
 from kaosmem.names import check_id
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject
 
 P = TypeVar("P", Entity, Relationship)
 
@@ -26,16 +26,14 @@ class GraphStore(Protocol):
     A relationship without an id of its own has one of its source, type and target.
     """
 
-    async def add_entities(self, entities: Iterable[Entity | Mapping[str, JSONValue]]) -> None:
+    async def add_entities(self, entities: Iterable[Entity | JSONObject]) -> None:
         """Add entities, or replace those with the same ids. If the call raises, nothing is added.
 
         Entities and relationships may be mappings of their fields. Raises InvalidNameError and
         InvalidArgumentError.
         """
 
-    async def add_relationships(
-        self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]
-    ) -> None:
+    async def add_relationships(self, relationships: Iterable[Relationship | JSONObject]) -> None:
         """Add relationships, or replace those with the same ids.
 
         If the call raises, nothing is added.
@@ -66,9 +64,7 @@ class GraphStore(Protocol):
     async def delete_entity(self, entity_id: str) -> None:
         """Delete an entity and all its relationships, if it exists. The other ends stay."""
 
-    async def delete_relationship(
-        self, relationship: str | Relationship | Mapping[str, JSONValue]
-    ) -> None:
+    async def delete_relationship(self, relationship: str | Relationship | JSONObject) -> None:
         """Delete the relationship with this id, if it exists. The ends stay.
 
         Args:
@@ -95,13 +91,11 @@ class GraphStore(Protocol):
 class BaseGraphStore(GraphStore):
     """The checks of a GraphStore. A backend adds eight methods, which get checked values."""
 
-    async def add_entities(self, entities: Iterable[Entity | Mapping[str, JSONValue]]) -> None:
+    async def add_entities(self, entities: Iterable[Entity | JSONObject]) -> None:
         added = {each.id: each for each in map(Entity.of, check_several(entities, "entities"))}
         await self._add_entities(list(added.values()))
 
-    async def add_relationships(
-        self, relationships: Iterable[Relationship | Mapping[str, JSONValue]]
-    ) -> None:
+    async def add_relationships(self, relationships: Iterable[Relationship | JSONObject]) -> None:
         added = {
             each.id: each
             for each in map(Relationship.of, check_several(relationships, "relationships"))
@@ -129,9 +123,7 @@ class BaseGraphStore(GraphStore):
     async def delete_entity(self, entity_id: str) -> None:
         await self._delete_entity(check_id(entity_id, "entity id"))
 
-    async def delete_relationship(
-        self, relationship: str | Relationship | Mapping[str, JSONValue]
-    ) -> None:
+    async def delete_relationship(self, relationship: str | Relationship | JSONObject) -> None:
         if isinstance(relationship, str):
             relationship_id = check_relationship_id(relationship)
         else:

@@ -20,7 +20,7 @@ from kaosmem.arguments import (
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import check_id, check_item_id
 from kaosmem.stores.expiry import utc_now
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict
 from kaosmem.types.content import Trust, check_content, content_json, stored_blocks
 from kaosmem.types.items import ChatMessage
 
@@ -208,7 +208,7 @@ def encode_message(message: ChatMessage) -> str:
     >>> decode_message(encode_message(ChatMessage("user", "Who owns the deal?", id="m1"))).id
     'm1'
     """
-    fields: dict[str, JSONValue] = {
+    fields: JSONDict = {
         "id": message.id,
         "pinned": message.pinned,
         "sources": list(message.sources),

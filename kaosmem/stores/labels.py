@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject, JSONValue
 
 
-def labels_of(metadata: Mapping[str, JSONValue]) -> list[str]:
+def labels_of(metadata: JSONObject) -> list[str]:
     """Return the labels of metadata: one for each plain value of a field, or in its lists."""
     labels: list[str] = []
     for name, value in metadata.items():

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 from kaosmem.arguments import check_json
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_id
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 
 
 @runtime_checkable
@@ -22,15 +22,13 @@ class ShortTermMemory(Protocol):
     cannot hold.
     """
 
-    async def get_state(self, session_id: str) -> dict[str, JSONValue]:
+    async def get_state(self, session_id: str) -> JSONDict:
         """Return the state."""
 
-    async def set_state(self, session_id: str, state: Mapping[str, JSONValue]) -> None:
+    async def set_state(self, session_id: str, state: JSONObject) -> None:
         """Put a state in the place of the one before."""
 
-    async def update_state(
-        self, session_id: str, patch: Mapping[str, JSONValue]
-    ) -> dict[str, JSONValue]:
+    async def update_state(self, session_id: str, patch: JSONObject) -> JSONDict:
         """Replace the values of the patch's names, in one step, and return the state.
 
         A value is replaced as a whole. Other names keep their values.
@@ -51,15 +49,13 @@ class ShortTermMemory(Protocol):
 class BaseShortTermMemory(ShortTermMemory):
     """The checks of a ShortTermMemory. A backend adds four methods, which get checked values."""
 
-    async def get_state(self, session_id: str) -> dict[str, JSONValue]:
+    async def get_state(self, session_id: str) -> JSONDict:
         return await self._read(check_id(session_id, "session id"))
 
-    async def set_state(self, session_id: str, state: Mapping[str, JSONValue]) -> None:
+    async def set_state(self, session_id: str, state: JSONObject) -> None:
         await self._change(check_id(session_id, "session id"), check_state(state), replace=True)
 
-    async def update_state(
-        self, session_id: str, patch: Mapping[str, JSONValue]
-    ) -> dict[str, JSONValue]:
+    async def update_state(self, session_id: str, patch: JSONObject) -> JSONDict:
         return await self._change(
             check_id(session_id, "session id"), check_state(patch), replace=False
         )
@@ -68,13 +64,11 @@ class BaseShortTermMemory(ShortTermMemory):
         await self._change(check_id(session_id, "session id"), {}, replace=True)
 
     @abstractmethod
-    async def _read(self, session_id: str) -> dict[str, JSONValue]:
+    async def _read(self, session_id: str) -> JSONDict:
         """Return a state, {} for an unknown one."""
 
     @abstractmethod
-    async def _change(
-        self, session_id: str, patch: dict[str, JSONValue], *, replace: bool
-    ) -> dict[str, JSONValue]:
+    async def _change(self, session_id: str, patch: JSONDict, *, replace: bool) -> JSONDict:
         """Set the values of the patch's names, in one step, and return the state.
 
         Args:
@@ -91,7 +85,7 @@ class InMemoryShortTermMemory(BaseShortTermMemory):
     """
 
     def __init__(self) -> None:
-        self._states: dict[str, dict[str, JSONValue]] = {}
+        self._states: dict[str, JSONDict] = {}
 
     async def list_states(self) -> list[str]:
         return sorted(self._states)
@@ -99,12 +93,10 @@ class InMemoryShortTermMemory(BaseShortTermMemory):
     async def delete_all(self) -> None:
         self._states.clear()
 
-    async def _read(self, session_id: str) -> dict[str, JSONValue]:
+    async def _read(self, session_id: str) -> JSONDict:
         return copy.deepcopy(self._states.get(session_id, {}))
 
-    async def _change(
-        self, session_id: str, patch: dict[str, JSONValue], *, replace: bool
-    ) -> dict[str, JSONValue]:
+    async def _change(self, session_id: str, patch: JSONDict, *, replace: bool) -> JSONDict:
         state = patch if replace else self._states.get(session_id, {}) | patch
         self._states[session_id] = state
         if not state:
@@ -112,11 +104,11 @@ class InMemoryShortTermMemory(BaseShortTermMemory):
         return copy.deepcopy(state)
 
 
-def check_state(state: object) -> dict[str, JSONValue]:
+def check_state(state: object) -> JSONDict:
     """Return a copy of a state that JSON holds exactly. Raises InvalidArgumentError."""
     if not isinstance(state, Mapping):
         raise InvalidArgumentError(
             f"a state is a {type(state).__name__}; give a mapping with str keys"
         )
-    copied: dict[str, JSONValue] = check_json(state, "state")
+    copied: JSONDict = check_json(state, "state")
     return copied

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -15,7 +15,7 @@ from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import Filter, MetadataFilter, parse_filter
 from kaosmem.names import check_id, shown, shown_number
-from kaosmem.types import ContentBlock, JSONValue
+from kaosmem.types import ContentBlock, JSONObject
 from kaosmem.types.content import TextBlock, check_content, content_text
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ class VectorDocument:
     content: tuple[ContentBlock, ...] = field(repr=False)
     id: str
     embedding: tuple[float, ...] | None = field(repr=False)
-    metadata: Mapping[str, JSONValue] = field(repr=False)
+    metadata: JSONObject = field(repr=False)
 
     def __init__(
         self,
-        content: str | Iterable[ContentBlock | Mapping[str, JSONValue]],
+        content: str | Iterable[ContentBlock | JSONObject],
         id: str,
         embedding: Iterable[float] | None = None,
-        metadata: Mapping[str, JSONValue] | None = None,
+        metadata: JSONObject | None = None,
     ) -> None:
         checked = check_content(content)
         values = {
@@ -73,7 +73,7 @@ class SearchResult:
     id: str
     content: tuple[ContentBlock, ...] = field(repr=False)
     score: float
-    metadata: Mapping[str, JSONValue] = field(default_factory=dict, repr=False)
+    metadata: JSONObject = field(default_factory=dict, repr=False)
 
 
 @runtime_checkable

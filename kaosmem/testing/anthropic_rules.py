@@ -16,7 +16,7 @@ from kaosmem.testing.rules import (
     parts_of,
     parts_of_type,
 )
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject, JSONValue
 
 _OF_USERS = "text image document tool_result search_result container_upload"
 _OF_ASSISTANTS = """
@@ -300,7 +300,7 @@ class TheLatestReplyIsUnchanged:
 
     __name__ = "the_latest_reply_is_unchanged"
 
-    def __init__(self, replies: Iterable[Sequence[Mapping[str, JSONValue]]]) -> None:
+    def __init__(self, replies: Iterable[Sequence[JSONObject]]) -> None:
         self._replies = [list(reply) for reply in replies]
 
     def __call__(self, messages: Messages) -> Faults:
@@ -336,11 +336,11 @@ def _latest_reply(messages: Messages) -> int | None:
     return next(places, None)
 
 
-def _thinking(blocks: Iterable[Mapping[str, JSONValue]]) -> list[Mapping[str, JSONValue]]:
+def _thinking(blocks: Iterable[JSONObject]) -> list[JSONObject]:
     return [block for block in blocks if block.get("type") in _THINKING]
 
 
-def _all_blocks(messages: Messages) -> Iterator[tuple[int, Mapping[str, JSONValue]]]:
+def _all_blocks(messages: Messages) -> Iterator[tuple[int, JSONObject]]:
     """Yield all blocks, those in results too, each with the position of its message."""
     for position, message in enumerate(messages):
         for block in parts_of(message):

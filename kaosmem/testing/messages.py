@@ -9,7 +9,7 @@ from kaosmem.arguments import json_text
 from kaosmem.errors import KaosmemError
 from kaosmem.testing import anthropic_rules, openai_rules
 from kaosmem.testing.rules import Rule
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject, JSONValue
 
 
 class MessageRuleError(KaosmemError, AssertionError):
@@ -26,7 +26,7 @@ class MessageRuleError(KaosmemError, AssertionError):
         self.position = position
 
 
-def check_openai_messages(messages: Iterable[Mapping[str, JSONValue]]) -> None:
+def check_openai_messages(messages: Iterable[JSONObject]) -> None:
     """Check messages for OpenAI's chat completions API.
 
     Raises MessageRuleError for the first broken rule.
@@ -39,11 +39,11 @@ def check_openai_messages(messages: Iterable[Mapping[str, JSONValue]]) -> None:
 
 
 def check_anthropic_messages(
-    messages: Iterable[Mapping[str, JSONValue]],
+    messages: Iterable[JSONObject],
     system: JSONValue = "",
     *,
     thinking: bool = False,
-    replies: Iterable[Sequence[Mapping[str, JSONValue]]] = (),
+    replies: Iterable[Sequence[JSONObject]] = (),
 ) -> None:
     """Check messages, and the system prompt beside them, for Anthropic's messages API.
 
@@ -67,7 +67,7 @@ def check_anthropic_messages(
     _check(list(messages), rules)
 
 
-def _check(messages: Sequence[Mapping[str, JSONValue]], rules: Iterable[Rule]) -> None:
+def _check(messages: Sequence[JSONObject], rules: Iterable[Rule]) -> None:
     for rule in rules:
         for position, fault in rule(messages):
             name = rule.__name__
@@ -76,7 +76,7 @@ def _check(messages: Sequence[Mapping[str, JSONValue]], rules: Iterable[Rule]) -
             )
 
 
-_Block = dict[str, JSONValue]
+_Block = JSONDict
 
 
 class PrefixBinding:
@@ -109,10 +109,10 @@ class PrefixBinding:
 
     def check(
         self,
-        messages: Sequence[Mapping[str, JSONValue]],
+        messages: Sequence[JSONObject],
         system: JSONValue = "",
         *,
-        tools: Sequence[Mapping[str, JSONValue]] = (),
+        tools: Sequence[JSONObject] = (),
     ) -> int:
         """Return the number of thinking blocks in a request.
 
@@ -138,11 +138,11 @@ class PrefixBinding:
 
     def reply(
         self,
-        messages: Sequence[Mapping[str, JSONValue]],
+        messages: Sequence[JSONObject],
         system: JSONValue = "",
         *,
-        tools: Sequence[Mapping[str, JSONValue]] = (),
-        content: Iterable[Mapping[str, JSONValue]] = (),
+        tools: Sequence[JSONObject] = (),
+        content: Iterable[JSONObject] = (),
         thinking: Iterable[str] = ("I look at the request.",),
     ) -> list[_Block]:
         """Return the content of a reply: signed thinking, then the given blocks.
@@ -161,7 +161,7 @@ class PrefixBinding:
 
 
 def _prefixes(
-    messages: Sequence[Mapping[str, JSONValue]], system: JSONValue, tools: Sequence[JSONValue]
+    messages: Sequence[JSONObject], system: JSONValue, tools: Sequence[JSONValue]
 ) -> list[str]:
     """Return digests of the request before each message, and of all of it, without markers."""
     said = sha256(json_text(_unmarked([system, list(tools)])).encode())
@@ -172,7 +172,7 @@ def _prefixes(
     return digests
 
 
-def _blocks(message: Mapping[str, JSONValue]) -> Iterator[Mapping[str, JSONValue]]:
+def _blocks(message: JSONObject) -> Iterator[JSONObject]:
     content = message["content"] or ()
     yield from [{"type": "text", "text": content}] if isinstance(content, str) else content
 

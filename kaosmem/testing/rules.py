@@ -7,9 +7,9 @@ from binascii import a2b_base64
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject
 
-Messages: TypeAlias = Sequence[Mapping[str, JSONValue]]
+Messages: TypeAlias = Sequence[JSONObject]
 Faults: TypeAlias = Iterator[tuple[int, str]]
 """The position of a message, and its fault as the rest of a sentence that begins with the message."""
 
@@ -39,13 +39,13 @@ def faults_of_roles(messages: Messages, fields: Mapping[str, Collection[str]]) -
             yield position, f"has unknown fields {sorted(unknown)}"
 
 
-def parts_of(holder: Mapping[str, JSONValue]) -> list[Mapping[str, JSONValue]]:
+def parts_of(holder: JSONObject) -> list[JSONObject]:
     """Return the parts of the content of a message or of a part, none for a text."""
     content = holder.get("content")
     return content if isinstance(content, list) else []
 
 
-def parts_of_type(messages: Messages, kind: str) -> Iterator[tuple[int, Mapping[str, JSONValue]]]:
+def parts_of_type(messages: Messages, kind: str) -> Iterator[tuple[int, JSONObject]]:
     """Yield the parts of a type, each with the position of its message."""
     for position, message in enumerate(messages):
         for part in parts_of(message):

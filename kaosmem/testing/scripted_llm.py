@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from kaosmem.errors import KaosmemError
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject
 from kaosmem.types.items import ChatMessage
 
 Answer: TypeAlias = ChatMessage | str | Exception
@@ -37,13 +37,13 @@ class ScriptedLLM:
     ) -> None:
         self._answer = answers if callable(answers) else _next_of(iter(answers))
         self.requests: list[tuple[ChatMessage, ...]] = []
-        self.tools: list[tuple[Mapping[str, JSONValue], ...]] = []
+        self.tools: list[tuple[JSONObject, ...]] = []
 
     def __repr__(self) -> str:
         return f"<ScriptedLLM, asked {len(self.requests):,} times>"
 
     async def chat(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[Mapping[str, JSONValue]] = ()
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[JSONObject] = ()
     ) -> ChatMessage:
         """Return, or raise, the next answer."""
         self.requests.append(tuple(messages))

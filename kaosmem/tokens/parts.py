@@ -7,7 +7,7 @@ from binascii import a2b_base64
 from collections.abc import Mapping
 from functools import lru_cache
 
-from kaosmem.arguments import JSONValue, json_text
+from kaosmem.arguments import JSONObject, JSONValue, json_text
 from kaosmem.memos import register_memo
 from kaosmem.tokens.counters import TokenCounter, check_tokens
 
@@ -38,7 +38,7 @@ def sealed_tokens(data: str) -> int:
     return -(-len(data) // _SEALED_CHARS_PER_TOKEN)
 
 
-def part_tokens(part: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+def part_tokens(part: JSONObject, counter: TokenCounter) -> int:
     """Return the estimated tokens of a part of a message that kaosmem keeps as it is.
 
     Text in it counts as the counter counts it, a PDF by its pages, audio by its length, other data
@@ -75,7 +75,7 @@ def _without_data(value: JSONValue, found: list[str]) -> JSONValue:
     return value
 
 
-def _is_elsewhere(part: Mapping[str, JSONValue]) -> bool:
+def _is_elsewhere(part: JSONObject) -> bool:
     """Return whether a document or a file is named by an address or an id alone."""
     for name in ("fileData", "s3Location"):
         if name in part:

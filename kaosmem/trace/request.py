@@ -15,7 +15,7 @@ from typing import Any
 from kaosmem.arguments import json_text
 from kaosmem.errors import CorruptionError
 from kaosmem.formats import Rendered
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONValue
 from kaosmem.types.content import content_json
 from kaosmem.types.items import Item
 
@@ -42,7 +42,7 @@ def _digest(request: JSONValue) -> str:
     return sha256(request_bytes(request)).hexdigest()
 
 
-def split(request: JSONValue, items: Iterable[Item]) -> dict[str, JSONValue]:
+def split(request: JSONValue, items: Iterable[Item]) -> JSONDict:
     """Return a request without the texts of items, as a trace keeps it.
 
     Args:

@@ -14,7 +14,7 @@ from kaosmem.arguments import Clock, json_text
 from kaosmem.assembly.context import Context
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.trace.turn import Assembly, Turn
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict
 
 TRACE_SECTION = "~trace"
 """The name under which archive files hold turns. No section can have it."""
@@ -22,10 +22,10 @@ TRACE_SECTION = "~trace"
 KEPT_TURNS = 20
 """Number of the last turns that a session keeps in memory."""
 
-Entry: TypeAlias = tuple[str, dict[str, JSONValue]]
+Entry: TypeAlias = tuple[str, JSONDict]
 
 
-def turn_entry(turn: Turn) -> dict[str, JSONValue]:
+def turn_entry(turn: Turn) -> JSONDict:
     """Return a turn as a log and an archive file hold it."""
     return {
         "id": f"~turn-{turn.number}",
@@ -173,7 +173,7 @@ class Trace:
         self.held.append(turn)
         self.stored = max(self.stored, turn.number)
 
-    def unsaved(self) -> list[dict[str, JSONValue]]:
+    def unsaved(self) -> list[JSONDict]:
         """Return the turns that the log does not have, as it holds them."""
         if not self.has_unsaved:
             return []

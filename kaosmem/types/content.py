@@ -9,7 +9,7 @@ from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
-from kaosmem.arguments import STRICT_JSON, JSONValue, check_json, check_text, json_text
+from kaosmem.arguments import STRICT_JSON, JSONObject, JSONValue, check_json, check_text, json_text
 from kaosmem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class ToolUseBlock(_Block):
             self,
             id: str,
             name: str,
-            arguments: str | Mapping[str, JSONValue] = "{}",
+            arguments: str | JSONObject = "{}",
             type: Literal["tool_use"] = "tool_use",
             extra: str = "",
         ) -> None: ...
@@ -282,7 +282,7 @@ def is_block(value: object) -> bool:
     return type(value) in _BLOCK_TYPES or isinstance(value, ContentBlock)
 
 
-def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]]) -> Content:
+def check_content(content: str | Iterable[ContentBlock | JSONObject]) -> Content:
     """Return content as a str or a tuple of blocks. Raises InvalidArgumentError."""
     if isinstance(content, str):
         return check_text(content, "content")
@@ -305,7 +305,7 @@ def check_content(content: str | Iterable[ContentBlock | Mapping[str, JSONValue]
         ) from None
 
 
-def _arguments(given: Mapping[str, JSONValue]) -> str:
+def _arguments(given: JSONObject) -> str:
     return json_text(check_json(given, "arguments of a tool call"))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 from kaosmem.arguments import (
     MAX_JSON_CONTAINERS,
+    JSONDict,
+    JSONObject,
     JSONValue,
     check_metadata,
     check_text,
@@ -63,7 +65,7 @@ class ChatMessage:
     pinned: bool = field(default=False, kw_only=True)
     sources: tuple[str, ...] = field(default=(), kw_only=True)
     trust: Trust | None = field(default=None, kw_only=True)
-    metadata: Mapping[str, JSONValue] = field(default_factory=dict, kw_only=True, hash=False)
+    metadata: JSONObject = field(default_factory=dict, kw_only=True, hash=False)
     created_at: datetime | None = field(default=None, kw_only=True, compare=False)
     run_id: str = field(default="", kw_only=True, compare=False)
 
@@ -139,7 +141,7 @@ class Item:
     priority: int = 0
     pinned: bool = False
     tags: tuple[str, ...] = ()
-    metadata: Mapping[str, JSONValue] = field(default_factory=dict)
+    metadata: JSONObject = field(default_factory=dict)
     key: str | None = None
     sources: tuple[str, ...] = ()
     trust: Trust = Trust.EXTERNAL
@@ -226,9 +228,9 @@ class Item:
             made = self._memos[name] = make(self)
         return made
 
-    def to_dict(self) -> dict[str, JSONValue]:
+    def to_dict(self) -> JSONDict:
         """Return the item as JSON values, without fields that have their defaults."""
-        stored: dict[str, JSONValue] = {
+        stored: JSONDict = {
             "id": self.id,
             "role": self.role,
             "content": content_json(self.content),
@@ -253,7 +255,7 @@ class Item:
         return stored
 
     @staticmethod
-    def from_dict(stored: Mapping[str, JSONValue], section: str) -> Item:
+    def from_dict(stored: JSONObject, section: str) -> Item:
         """Return the item that `to_dict` stored. Raises InvalidArgumentError."""
         try:
             return _decoded(stored, section)
@@ -262,13 +264,13 @@ class Item:
             raise InvalidArgumentError(f"not a stored item: {type(error).__name__}") from None
 
 
-def stated_from(metadata: Mapping[str, JSONValue]) -> datetime | None:
+def stated_from(metadata: JSONObject) -> datetime | None:
     """Return when an item with this metadata began to hold, as `Item.stated_from` does."""
     stated = _stated_time(metadata)
     return None if stated is None else aware(stated)
 
 
-def _stated_time(metadata: Mapping[str, JSONValue]) -> datetime | None:
+def _stated_time(metadata: JSONObject) -> datetime | None:
     stated = metadata.get("timestamp")
     if not isinstance(stated, str):
         return None
@@ -295,7 +297,7 @@ class StoredItem(NamedTuple):
     tokens: int
     position: int
     line: bytes
-    parse: Callable[[bytes], Mapping[str, JSONValue]]
+    parse: Callable[[bytes], JSONObject]
 
     @property
     def priority(self) -> int:
@@ -312,7 +314,7 @@ class StoredItem(NamedTuple):
         """Return None: a plain item has no key."""
         return None
 
-    def entry(self) -> Mapping[str, JSONValue]:
+    def entry(self) -> JSONObject:
         """Return the entry in the line.
 
         Raises CorruptionError if it is another item than the file's end lists.
@@ -329,17 +331,17 @@ class StoredItem(NamedTuple):
         except InvalidArgumentError as error:
             raise CorruptionError(str(error)) from None
 
-    def to_dict(self) -> dict[str, JSONValue]:
+    def to_dict(self) -> JSONDict:
         """Return the item as JSON values, as `Item.to_dict` does. Raises CorruptionError."""
         return {name: value for name, value in self.entry().items() if name != "position"}
 
 
-def item_dict(item: Item) -> dict[str, JSONValue]:
+def item_dict(item: Item) -> JSONDict:
     """Return an item as JSON values, its section included."""
     return {"section": item.section, **item.to_dict()}
 
 
-def item_of_dict(stored: Mapping[str, JSONValue]) -> Item:
+def item_of_dict(stored: JSONObject) -> Item:
     """Return the item that `item_dict` returned. Raises InvalidArgumentError."""
     section: Any = stored.get("section")
     return Item.from_dict(stored, check_text(section, "the section of an item"))
@@ -357,7 +359,7 @@ _TRUSTS = {int(trust): trust for trust in Trust}
 _KINDS = str, str, int, int, int, bool, dict
 
 
-def _decoded(stored: Mapping[str, JSONValue], section: str) -> Item:
+def _decoded(stored: JSONObject, section: str) -> Item:
     """Return the item of JSON values. Raises KeyError, TypeError, ValueError."""
     get = stored.get
     item_id = stored["id"]

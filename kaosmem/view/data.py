@@ -10,7 +10,7 @@ from kaosmem.formats.text import source_label
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.tracing import Replay
 from kaosmem.trace.request import texts_of
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.items import Item
 
 
@@ -24,9 +24,9 @@ class PageData:
         turns: The stored turns by number.
     """
 
-    session: Mapping[str, JSONValue]
-    items: Mapping[str, Mapping[str, JSONValue]]
-    turns: Mapping[int, Mapping[str, JSONValue]]
+    session: JSONObject
+    items: Mapping[str, JSONObject]
+    turns: Mapping[int, JSONObject]
 
 
 def page_data(session: OpenSession, *, is_live: bool = False) -> PageData:
@@ -56,7 +56,7 @@ def page_data(session: OpenSession, *, is_live: bool = False) -> PageData:
     return PageData(about, items, {turn.number: turn.seen for turn in replay.turns})
 
 
-def _item_json(item: Item, *, is_live: bool) -> dict[str, JSONValue]:
+def _item_json(item: Item, *, is_live: bool) -> JSONDict:
     """Return an item as the page shows it."""
     return {
         "section": item.section,

@@ -15,7 +15,7 @@ from kaosmem.backends.sql.database import Transaction
 from kaosmem.backends.sql.graph import SqlGraphStore, ends_of
 from kaosmem.entities import Entity, Relationship
 from kaosmem.errors import DurabilityError, InvalidArgumentError
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject
 
 if TYPE_CHECKING:
     from kaosmem.backends.postgres.database import Cursor
@@ -72,7 +72,7 @@ class AGEGraphStore(SqlGraphStore):
     async def query_cypher(
         self,
         query: str,
-        params: Mapping[str, JSONValue] | None = None,
+        params: JSONObject | None = None,
         *,
         columns: Sequence[str] = (),
     ) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from kaosmem.arguments import check_ttl, json_text
 from kaosmem.backends.base import value_of
 from kaosmem.backends.redis.database import RedisDatabase
 from kaosmem.stores.state import BaseShortTermMemory
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict
 
 
 class RedisSessionStore(BaseShortTermMemory):
@@ -28,16 +28,14 @@ class RedisSessionStore(BaseShortTermMemory):
     async def delete_all(self) -> None:
         await self._database.delete("state")
 
-    async def _read(self, session_id: str) -> dict[str, JSONValue]:
+    async def _read(self, session_id: str) -> JSONDict:
         return await self._change(session_id, {}, replace=False)
 
-    async def _change(
-        self, session_id: str, patch: dict[str, JSONValue], *, replace: bool
-    ) -> dict[str, JSONValue]:
+    async def _change(self, session_id: str, patch: JSONDict, *, replace: bool) -> JSONDict:
         key = self._database.key("state", session_id)
         fields = {name: json_text(value) for name, value in patch.items()}
 
-        def change(client: Any) -> dict[str, JSONValue]:
+        def change(client: Any) -> JSONDict:
             with client.pipeline(transaction=True) as steps:
                 if replace:
                     steps.delete(key)

@@ -8,7 +8,7 @@ from kaosmem.arguments import json_text
 from kaosmem.backends.base import value_of
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.stores.state import BaseShortTermMemory
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict
 
 
 class SqlShortTermMemory(BaseShortTermMemory):
@@ -29,13 +29,11 @@ class SqlShortTermMemory(BaseShortTermMemory):
     async def delete_all(self) -> None:
         await self._database.change("DELETE FROM states WHERE tenant = :tenant")
 
-    async def _read(self, session_id: str) -> dict[str, JSONValue]:
+    async def _read(self, session_id: str) -> JSONDict:
         return await self._database.read(lambda transaction: _state(transaction, session_id))
 
-    async def _change(
-        self, session_id: str, patch: dict[str, JSONValue], *, replace: bool
-    ) -> dict[str, JSONValue]:
-        def change(transaction: Transaction) -> dict[str, JSONValue]:
+    async def _change(self, session_id: str, patch: JSONDict, *, replace: bool) -> JSONDict:
+        def change(transaction: Transaction) -> JSONDict:
             transaction.lock("state", session_id)
             if replace:
                 transaction.change(
@@ -56,7 +54,7 @@ class SqlShortTermMemory(BaseShortTermMemory):
         return await self._database.write(change)
 
 
-def _state(transaction: Transaction, session_id: str) -> dict[str, JSONValue]:
+def _state(transaction: Transaction, session_id: str) -> JSONDict:
     rows = transaction.rows(
         "SELECT name, value FROM states WHERE tenant = :tenant AND session = :session ORDER BY number",
         session=session_id,

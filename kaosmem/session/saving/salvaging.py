@@ -28,18 +28,16 @@ from kaosmem.sections.operations import (
     parse_operation,
 )
 from kaosmem.sections.section import Section
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.items import Item
 
 NONSENSE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """The errors of stored data that make no sense."""
 
-_NO_STATE: Mapping[str, JSONValue] = {"updates": 0, "archived": 0, "evicted": 0}
+_NO_STATE: JSONObject = {"updates": 0, "archived": 0, "evicted": 0}
 
 
-def intact_state(
-    state: Mapping[str, Any] | None, entries: Sequence[dict[str, Any]]
-) -> dict[str, JSONValue]:
+def intact_state(state: Mapping[str, Any] | None, entries: Sequence[dict[str, Any]]) -> JSONDict:
     """Return the state of a section that may have lost items. Put its units in order.
 
     Args:
