@@ -810,6 +810,22 @@ def test_anthropic_messages_are_read(message: object, parsed: ChatMessage) -> No
     assert parse_message(message, "anthropic") == parsed
 
 
+@pytest.mark.parametrize("type", [None, "", "tool"])
+def test_a_call_of_a_compatible_server_needs_no_type(type: str | None) -> None:
+    """A function or a custom tool says what the call is of. Another one is refused."""
+    function = {"function": {"name": "search", "arguments": "{}"}}
+    custom = {"custom": {"name": "search", "input": "SELECT 1"}}
+    calls = [{"id": "a", "type": type, **each} for each in (function, custom)]
+    parsed = parse_message({"role": "assistant", "tool_calls": calls}, "openai")
+    custom_type = '{"type":"custom"}'
+    assert parsed.content == (
+        ToolUseBlock("a", "search", "{}"),
+        ToolUseBlock("a", "search", "SELECT 1", extra=custom_type),
+    )
+    with pytest.raises(InvalidArgumentError, match="function"):
+        parse_message({"role": "assistant", "tool_calls": [{"id": "a", "type": type}]}, "openai")
+
+
 NO_MESSAGES = {
     "openai": [
         ({}, "role"),
