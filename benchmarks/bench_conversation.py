@@ -94,7 +94,7 @@ def _turns(texts: list[str], kind: str) -> Iterator[ConversationEvent]:
 
 
 def _condensation(log: EventLog) -> Condensation:
-    view = ConversationView(log[-250:])
+    view = log.view
     keep = view.cut_points[-min(20, len(view.cut_points))]
     forgotten = tuple(event.id for event in view[:keep])
     return Condensation(forgotten, summary="All is well so far.")
