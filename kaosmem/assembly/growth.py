@@ -33,7 +33,7 @@ from kaosmem.formats.text import NEWER, header_piece
 from kaosmem.sections import Candidate
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONValue
 from kaosmem.types.items import ChatMessage, Item
 
 _IN_FORCE = ", in force from here on as in the system message"
@@ -43,7 +43,7 @@ _UNBOUND = (
     "provider would refuse it"
 )
 
-Turn: TypeAlias = dict[str, JSONValue]
+Turn: TypeAlias = JSONDict
 """The record of a turn, which takes a window to the next one."""
 
 
@@ -71,7 +71,7 @@ class Request:
     call: str = ""
     is_bound: bool = False
 
-    def settings(self) -> dict[str, JSONValue]:
+    def settings(self) -> JSONDict:
         """Return the settings whose change ends an epoch, by reason, in their order."""
         static: list[JSONValue] = [
             [spec.name, spec.title, str(spec.labels)] for spec in self.specs("static")
@@ -406,9 +406,9 @@ def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
     return visible
 
 
-def _marks(window: WindowState, request: Request) -> dict[str, JSONValue]:
+def _marks(window: WindowState, request: Request) -> JSONDict:
     """Return how many messages each history has had, and the id of its last proposed one."""
-    marks: dict[str, JSONValue] = {name: [*mark] for name, mark in window.marks.items()}
+    marks: JSONDict = {name: [*mark] for name, mark in window.marks.items()}
     for spec in request.specs("history"):
         proposal = request.offers.proposals.get(spec.name)
         if proposal is not None:

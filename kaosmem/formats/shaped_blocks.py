@@ -32,7 +32,7 @@ from kaosmem.formats.shapes import (
     values_of,
 )
 from kaosmem.tokens.parts import part_tokens
-from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
+from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
     DocumentBlock,
     ImageBlock,
@@ -48,7 +48,7 @@ from kaosmem.types.items import ChatMessage
 if TYPE_CHECKING:
     from kaosmem.tokens.counters import TokenCounter
 
-Block = dict[str, JSONValue]
+Block = JSONDict
 """A block of content as the provider has it."""
 ExtraNames = Mapping[type[ContentBlock], tuple[str, ...]]
 """Names of further fields by the class of the content block that keeps them."""
@@ -86,14 +86,14 @@ class ShapedBlocks(ABC):
     max_tool_name_chars: ClassVar[int] = 64
 
     @abstractmethod
-    def read_result(self, block: Mapping[str, JSONValue]) -> ToolResultBlock:
+    def read_result(self, block: JSONObject) -> ToolResultBlock:
         """Return a result as a content block."""
 
     @abstractmethod
-    def result_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    def result_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
         """Return the estimated tokens of the content of a result."""
 
-    def block_name(self, block: Mapping[str, JSONValue]) -> str | None:
+    def block_name(self, block: JSONObject) -> str | None:
         """Return the name by which the provider knows the kind of a block."""
         name: str | None = block.get("type")
         return name
@@ -102,7 +102,7 @@ class ShapedBlocks(ABC):
         """Return the name of a tool with the characters and the length that are allowed."""
         return tool_name(name, max_chars=self.max_tool_name_chars)
 
-    def extra_tokens(self, fields: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    def extra_tokens(self, fields: JSONObject, counter: TokenCounter) -> int:
         """Return the tokens of the further fields of a block."""
         return counter(json_text(fields))
 
@@ -110,7 +110,7 @@ class ShapedBlocks(ABC):
         """Return a text that kaosmem made as a block."""
         return self.written(TextBlock, {"text": text}) or {}
 
-    def written(self, kind: type[ContentBlock], values: Mapping[str, JSONValue]) -> Block | None:
+    def written(self, kind: type[ContentBlock], values: JSONObject) -> Block | None:
         """Return a block with values, None if the provider has no place for it."""
         for shape in self.shapes:
             block = filled(shape.template, values) if shape.kind is kind else None
@@ -127,14 +127,14 @@ class ShapedBlocks(ABC):
             sent |= extra_fields(getattr(block, "extra", ""), names)
         return sent
 
-    def values_of(self, block: ContentBlock) -> dict[str, JSONValue]:
+    def values_of(self, block: ContentBlock) -> JSONDict:
         """Return the values of a content block as they are sent, by the names of fields."""
         values = values_of(block)
         if isinstance(block, ToolUseBlock):
             values["name"] = self.tool_name(block.name)
         return values
 
-    def shape_of(self, block: Mapping[str, JSONValue]) -> tuple[Shape, dict[Field, JSONValue]]:
+    def shape_of(self, block: JSONObject) -> tuple[Shape, dict[Field, JSONValue]]:
         """Return the shape of a block, and the values that it has."""
         for shape in self.shapes:
             values = values_in(shape.template, block)
@@ -145,12 +145,12 @@ class ShapedBlocks(ABC):
                 return shape, values
         return _UNKNOWN, {}
 
-    def kind(self, block: Mapping[str, JSONValue]) -> type[ContentBlock]:
+    def kind(self, block: JSONObject) -> type[ContentBlock]:
         """Return the class of the content block that a block is."""
         shape, _ = self.shape_of(block)
         return shape.kind
 
-    def read(self, block: Mapping[str, JSONValue]) -> ContentBlock:
+    def read(self, block: JSONObject) -> ContentBlock:
         """Return a provider's block as a content block. Raises InvalidArgumentError."""
         shape, found = self.shape_of(block)
         if shape is _UNKNOWN:
@@ -173,7 +173,7 @@ class ShapedBlocks(ABC):
         made: ContentBlock = shape.kind(**values)
         return made
 
-    def _check_unknown(self, block: Mapping[str, JSONValue]) -> None:
+    def _check_unknown(self, block: JSONObject) -> None:
         """Raise InvalidArgumentError for a block without a shape that has to have one."""
         name = self.block_name(block)
         needed: list[str] = []
@@ -217,7 +217,7 @@ class ShapedBlocks(ABC):
         is_blank = isinstance(text, str) and not text.strip() and sent == self.text(text)
         return None if is_blank else sent
 
-    def content_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    def content_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
         """Return the estimated tokens of a block without its share of the framing."""
         shape, values = self.shape_of(block)
         if shape.kind is ImageBlock or self.block_name(block) in self.image_names:
@@ -246,7 +246,7 @@ class ShapedBlocks(ABC):
             return [TextBlock(content)]
         return self.read_parts(parts_of(content, self.what))
 
-    def read_parts(self, parts: Iterable[Mapping[str, JSONValue]]) -> list[ContentBlock]:
+    def read_parts(self, parts: Iterable[JSONObject]) -> list[ContentBlock]:
         """Return the blocks of a message as content blocks."""
         return list(map(self.read, parts))
 
