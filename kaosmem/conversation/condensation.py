@@ -23,7 +23,7 @@ class Condensation(ConversationEvent):
 
     Attributes:
         forgotten_ids: Ids of events. Ids that the view does not show change nothing.
-        summary: It stands where the first of the events was, if a view shows one of them.
+        summary: It stands where the last of the events was, if a view shows one of them.
         metadata: Notes on its origin for readers of the log.
         pinned: Its summary stays in every view.
     """

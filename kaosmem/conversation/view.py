@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 
 from kaosmem.arguments import check_several
@@ -16,7 +17,7 @@ class ConversationView(Entries):
     """Events in order, as a model may see them. A slice of it is a list.
 
     - A condensation takes out the entries that it forgets, and puts its summary in the place of the
-      first. If the view has none of them, it shows no summary. A call, the others of its answer and
+      last. If the view has none of them, it shows no summary. A call, the others of its answer and
       their results go together.
     - A pinned event stays, with its whole answer, whatever a condensation names.
     - A summary hides each earlier summary whose condensation forgot no event but those that its own
@@ -80,11 +81,20 @@ class ConversationView(Entries):
         if record.summary is not None:
             summary = _summary(record, [events[place] for place in sorted(lost)])
             self._summaries[record.id] = summary
-            left.insert(min(lost), summary)
+            left.insert(self._place_after(lost), summary)
         self._begin()
         for event in left:
             self.add(event)
         self.revision += 1
+
+    def _place_after(self, lost: Collection[int]) -> int:
+        """Return the place of a summary among the entries that are left: where the last lost one was.
+
+        What is left before it stays where it is. So a window that has sent it goes on.
+        """
+        cuts = self.cut_points
+        cut = cuts[bisect_right(cuts, max(lost) + 1) - 1]
+        return cut - sum(place < cut for place in lost)
 
     def _lost(self, record: Condensation) -> set[int]:
         """Return the places that go by a record: whole rounds without a pin."""

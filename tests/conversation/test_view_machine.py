@@ -95,6 +95,7 @@ class PlainView:
             if event.id in forgotten and ordinal not in pinned:
                 lost |= answers.group_of(ordinal)
         gone = [self.entries[ordinal] for ordinal in sorted(lost)]
+        cuts = cut_points([event.link for event in self.entries])
         self.entries = [event for ordinal, event in enumerate(self.entries) if ordinal not in lost]
         if record.summary is not None and gone:
             trust = min(event.message.authority for event in gone)
@@ -105,7 +106,9 @@ class PlainView:
                 "source": record.source,
                 "pinned": record.pinned,
             }
-            self.entries.insert(min(lost), replace(summary, **given))
+            cut = max(each for each in cuts if each <= max(lost) + 1)
+            place = cut - len([ordinal for ordinal in lost if ordinal < cut])
+            self.entries.insert(place, replace(summary, **given))
 
 
 def kept_of(plain: PlainView) -> set[int]:
