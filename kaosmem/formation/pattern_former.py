@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import BaseModel, ConfigDict
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formation.changes import NOT_PEOPLE, Action, Draft, Kind, ProposedChange
@@ -104,26 +104,25 @@ class _Table(BaseModel):
         if item.trust >= Trust.USER:
             rules = frozenset(map(_bare, plain_rules_in(item.text)))
         for sentence in _sentences(item.text):
-            if self.compiled(self.excluded).search(sentence):
-                continue
             change = self._change(sentence, item)
             if change is None and sentence in rules and _STANDING.search(sentence):
                 change = ProposedChange(sentence, sentence, (item.id,), kind="procedural")
-            if change is not None:
+            if change is not None and not self.general["excluded"].search(sentence):
                 yield change
 
     def _change(self, sentence: str, item: Item) -> ProposedChange | None:
         """Return the change of the first row that a sentence matches, at its begin or its lead."""
-        lead = self.compiled(self.leads).match(sentence)
+        lead = self.general["leads"].match(sentence)
         starts = sorted({0, lead.end()} if lead else {0})
-        is_no_fact = self.compiled(self.excluded_facts).search(sentence)
-        for row in self.statements:
-            if (row.only_colleagues and item.role == "user") or (
-                row.kind == "semantic" and is_no_fact
-            ):
+        for pattern, row in self.rows:
+            if row.only_colleagues and item.role == "user":
                 continue
-            pattern = self.compiled(row.pattern)
-            for found in filter(None, (pattern.match(sentence, start) for start in starts)):
+            for start in starts:
+                found = pattern.match(sentence, start)
+                if found is None:
+                    continue
+                if row.kind == "semantic" and self.general["excluded_facts"].search(sentence):
+                    break
                 key = self._key(row.key, found, item.role)
                 return ProposedChange(sentence, sentence, (item.id,), row.action, row.kind, key)
         return None
@@ -136,17 +135,24 @@ class _Table(BaseModel):
         key = form.format(speaker=speaker or "user", **named)
         return _SPACES.sub(" ", key).strip().casefold() or None
 
-    def compiled(self, pattern: str) -> re.Pattern[str]:
+    @cached_property
+    def rows(self) -> list[tuple[re.Pattern[str], _Row]]:
+        """The rows, each with its pattern."""
+        return [(self._compiled(row.pattern), row) for row in self.statements]
+
+    @cached_property
+    def general(self) -> dict[str, re.Pattern[str]]:
+        """The patterns that are of no row, by name."""
+        names = ("leads", "excluded", "excluded_facts")
+        return {name: self._compiled(getattr(self, name)) for name in names}
+
+    def _compiled(self, pattern: str) -> re.Pattern[str]:
         """Return a pattern with its parts in place of their names."""
-        if pattern not in self._compiled:
-            self._compiled[pattern] = re.compile(self._expanded(pattern), re.IGNORECASE)
-        return self._compiled[pattern]
+        return re.compile(self._expanded(pattern), re.IGNORECASE)
 
     def _expanded(self, pattern: str) -> str:
         unbroken = _LINE_BREAK.sub("", pattern)
         return _PART.sub(lambda name: self._expanded(self.parts[name[1]]), unbroken)
-
-    _compiled: dict[str, re.Pattern[str]] = PrivateAttr(default_factory=dict)
 
 
 @cache
@@ -158,8 +164,7 @@ def _read(file: Traversable) -> _Table:
     """Return the patterns of a file. Raises InvalidArgumentError."""
     try:
         table = _Table.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
-        for row in table.statements:
-            table.compiled(row.pattern)
+        _ = table.rows, table.general  # compiled once, and here if they are not valid
     except (ValueError, LookupError, RecursionError, re.error) as error:
         raise InvalidArgumentError(
             f"the file has no valid patterns: {error}; kaosmem/formation/patterns/en.toml "
