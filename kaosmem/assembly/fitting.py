@@ -113,6 +113,11 @@ class Share:
         return self.run.used
 
     @property
+    def is_in_block(self) -> bool:
+        """Return whether the block may show units of the share."""
+        return bool(self.candidates) and self.spec.placement != "static"
+
+    @property
     def left_out(self) -> list[Candidate]:
         """Return the candidates that may still be taken, in order of want."""
         out = self.taken.keys() | self.barred

@@ -256,10 +256,10 @@ class Packer:
         grants = self._block_grants(packing, needs)
         shares = []
         for spec in by_priority(self.specs):
-            for share in packing.block_shares:
-                if share.spec is spec:
-                    share.grant = min(share.cap, grants[spec.name])
-                    shares.append(share)
+            share = packing.shares[spec.name]
+            if share.is_in_block:
+                share.grant = min(share.cap, grants[spec.name])
+                shares.append(share)
         if not shares:
             return
         frame = packing.frame(has_block=any(share.taken for share in shares))
@@ -341,9 +341,8 @@ class Packing:
     @cached_property
     def block_shares(self) -> list[Share]:
         """The shares that the block shows, those of histories last."""
-        offering = [share for share in self.shares.values() if share.candidates]
-        block = [share for share in offering if share.spec.placement != "static"]
-        return sorted(block, key=attrgetter("spec.is_history"))
+        shares = filter(attrgetter("is_in_block"), self.shares.values())
+        return sorted(shares, key=attrgetter("spec.is_history"))
 
     def taken_items(self) -> list[Item]:
         """Return the items taken so far: of static sections, of tails, then of the block."""
