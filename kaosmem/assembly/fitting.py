@@ -16,10 +16,12 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from kaosmem.assembly.allocation import Line, LineOf
+from kaosmem.formats.delimiters import without_hidden
 from kaosmem.formats.text import NEWER, POSSIBLY_REPLACED, Group
 from kaosmem.language.duplicates import Shown, newest_first
 from kaosmem.sections import Candidate
 from kaosmem.sections.spec import SectionSpec
+from kaosmem.types.items import Item
 
 Labels: TypeAlias = dict[Group, tuple[tuple[int, ...], int]]
 """By group, where the first unit stands that it shows, and the tokens of its label."""
@@ -169,8 +171,11 @@ class Share:
         units: Iterable[Candidate] = self.candidates
         if self.unrelated and not self.may_fit_whole():
             units = [unit for unit in units if unit.position not in self.unrelated]
-        if sum(map(_least_tokens, units)) >= self.cap:
-            return self.cap
+        least = 0
+        for unit in units:
+            least += _least_tokens(unit)
+            if least >= self.cap:
+                return self.cap
         return min(self.cap, self.run_of(units).used)
 
     def may_fit_whole(self, room: float | None = None) -> bool:
@@ -198,7 +203,7 @@ class Share:
         if unit.position in self.taken or unit.position in self.barred or self.is_duplicate(unit):
             return
         most = min(room, self.cap - self.used)
-        if shown is not None and _least_tokens(unit) > most:
+        if shown is not None and unit.tokens > most and _least_tokens(unit) > most:
             return
         units = [unit]
         if unit.is_replaced:
@@ -371,11 +376,16 @@ class Share:
 def _least_tokens(unit: Candidate) -> int:
     """Return the tokens that a unit takes at least: those of a text, which is not measured for it.
 
-    A text with the controls of a terminal may take fewer, and other contents are shown in part.
+    A text with hidden characters is shown without them, and other contents are shown in part.
     """
-    content = unit.items[0].content
-    is_text = len(unit.items) == 1 and isinstance(content, str) and "\x1b" not in content
-    return unit.tokens if is_text else 0
+    item = unit.items[0]
+    if len(unit.items) > 1 or not isinstance(item.content, str) or item.memo("hides", _hides):
+        return 0
+    return unit.tokens
+
+
+def _hides(item: Item) -> bool:
+    return without_hidden(item.text) is not item.text
 
 
 def _standing(unit: Candidate) -> tuple[int, ...]:
