@@ -27,6 +27,8 @@ Labels: TypeAlias = dict[Group, tuple[tuple[int, ...], int]]
 """By group, where the first unit stands that it shows, and the tokens of its label."""
 
 _NO_NOTES: Mapping[str, str] = MappingProxyType({})
+_JOINED = 2
+"""So many tokens of a text may join those of its label and its line end."""
 _WEAK = 0.9
 """A correction comes before the units with less than this share of the corrected unit's score."""
 
@@ -173,7 +175,7 @@ class Share:
             units = [unit for unit in units if unit.position not in self.unrelated]
         least = 0
         for unit in units:
-            least += _least_tokens(unit)
+            least += least_tokens(unit)
             if least >= self.cap:
                 return self.cap
         return min(self.cap, self.run_of(units).used)
@@ -203,7 +205,7 @@ class Share:
         if unit.position in self.taken or unit.position in self.barred or self.is_duplicate(unit):
             return
         most = min(room, self.cap - self.used)
-        if shown is not None and unit.tokens > most and _least_tokens(unit) > most:
+        if shown is not None and unit.tokens > most and least_tokens(unit) > most:
             return
         units = [unit]
         if unit.is_replaced:
@@ -373,15 +375,16 @@ class Share:
         return True
 
 
-def _least_tokens(unit: Candidate) -> int:
+def least_tokens(unit: Candidate) -> int:
     """Return the tokens that a unit takes at least: those of a text, which is not measured for it.
 
-    A text with hidden characters is shown without them, and other contents are shown in part.
+    White space at the end of the text may join that of the line, which saves a token. A text with
+    hidden characters is shown without them, and other contents are shown in part.
     """
     item = unit.items[0]
     if len(unit.items) > 1 or not isinstance(item.content, str) or item.memo("hides", _hides):
         return 0
-    return unit.tokens
+    return max(0, unit.tokens - _JOINED)
 
 
 def _hides(item: Item) -> bool:

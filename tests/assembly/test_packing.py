@@ -17,9 +17,10 @@ from kaosmem import (
     ToolResultBlock,
     WindowTooSmallError,
 )
-from kaosmem.assembly.allocation import Line
-from kaosmem.assembly.fitting import Run, Share
+from kaosmem.assembly.allocation import Line, line_measure
+from kaosmem.assembly.fitting import Run, Share, least_tokens
 from kaosmem.sections import Candidate
+from kaosmem.tokens import get_counter
 
 FORMATS = ["text", "openai", "anthropic"]
 QUESTION = "When does licence QX-7741 expire?"
@@ -56,6 +57,38 @@ def test_a_run_counts_what_it_shows(order: list[int], sources: list[str]) -> Non
             if not shown[at] or at == min(each for each in shown if shown[each] == shown[at])
         ]
         assert run.used == HEADER + 7 * number + sum(5 + at for at in labelled)
+
+
+PARTS = [
+    " ",
+    "\n",
+    "\n\n",
+    "\r\n ",
+    "[",
+    "/",
+    "#",
+    "a",
+    "internationalization",
+    "日本",
+    "🙂",
+    "\ufe0f",
+]
+
+
+@given(
+    st.lists(st.sampled_from([*PARTS, "\x1b[0m", "\U000e0041"]), max_size=12).map("".join),
+    st.sampled_from([{}, {"source": "a.md"}, {"source": "s", "timestamp": "2024-05-07"}]),
+    st.sampled_from(["", "user", "Emi"]),
+    st.sampled_from(["o200k_base", "cl100k_base", "estimate"]),
+)
+def test_a_unit_takes_no_less_than_it_is_said_to(text, metadata, role, name) -> None:
+    """Whatever label its text stands behind, and whatever of the text is hidden."""
+    counter = get_counter(name)
+    at = datetime(2024, 1, 1, tzinfo=UTC)
+    item = Item("1", "notes", role, text, counter(text), at, metadata=metadata)
+    line = line_measure(SectionSpec("notes").labels, counter)(item, None)
+    least = least_tokens(Candidate((item,), 0, True, False, False, 1, None, item.tokens))
+    assert least <= line.tokens
 
 
 def test_a_replaced_version_brings_its_successor() -> None:
