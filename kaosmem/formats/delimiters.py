@@ -67,7 +67,10 @@ def without_hidden(text: str) -> str:
 
     It is the text itself if it has none.
     """
-    pattern = _CONTROL if text.isascii() else _MAY_BE_DROPPED
+    is_ascii = text.isascii()
+    if is_ascii and text.isprintable():
+        return text
+    pattern = _CONTROL if is_ascii else _MAY_BE_DROPPED
     if pattern.search(text) is None:
         return text
     shown = _DROPPED.sub(r"\1", text)

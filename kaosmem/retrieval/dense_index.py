@@ -91,8 +91,6 @@ def _embedded_text(item: Item) -> str:
 class DenseIndex(LinearIndex):
     """Items by ordinal, each with the vector of its text, which is embedded once."""
 
-    is_quick = False  # A model is asked.
-
     def __init__(
         self,
         *,
@@ -110,6 +108,11 @@ class DenseIndex(LinearIndex):
         super().__init__(weights=weights, analyze=analyze, tokens_of=tokens_of)
         self._kind = f"dense by {embedder.name}"
         self._ready: dict[int, NDArray[np.int8]] = {}  # rows of the entries being added, by digest
+
+    @property
+    def is_quick(self) -> bool:
+        """Return False, since a model is asked for each text."""
+        return False
 
     def _clear(self, terms: Iterable[str] = ()) -> None:
         super()._clear(terms)

@@ -100,7 +100,6 @@ class TextIndex:
     """
 
     is_exact = True
-    is_quick = True
     _kind = "bm25"
 
     def __init__(
@@ -140,6 +139,11 @@ class TextIndex:
 
     def __len__(self) -> int:
         return self.slots.used
+
+    @property
+    def is_quick(self) -> bool:
+        """Return whether the analysis is our own. A caller's may take any time."""
+        return self._reader.is_ours
 
     @property
     def size(self) -> int:
