@@ -569,9 +569,9 @@ class SessionLog:
         def read(
             archives: Iterable[ListedArchive],
         ) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
-            return evicted_items(
-                [each for each in archives if at in (None, each.seq)], counter, self._perform
-            )
+            wanted = [each for each in archives if at in (None, each.seq)]
+            perform = self._perform if self._storage.appends else None
+            return evicted_items(wanted, counter, perform)
 
         return self._read(read)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
@@ -129,10 +129,8 @@ def check_updated(number: object) -> int:
 class EvictedFile(Protocol):
     """A file that holds evicted items."""
 
-    def read(
-        self, evicted: Sequence[EvictedItem]
-    ) -> list[Mapping[str, JSONValue] | CorruptionError]:
-        """Return the stored items, or the error for each that can't be read. This is I/O."""
+    def read(self, evicted: EvictedItem) -> Mapping[str, JSONValue]:
+        """Return the stored item, from a disk of this machine. Raises CorruptionError."""
         ...
 
 
@@ -168,29 +166,13 @@ class EvictedItem:
         """Return itself, as an `Archived` has an item."""
         return self
 
-
-def read_evicted(evicted: Iterable[EvictedItem]) -> dict[EvictedItem, Item | CorruptionError]:
-    """Return items, or why they can't be read. This is I/O, and may be done in another thread."""
-    of: dict[EvictedFile, list[EvictedItem]] = {}
-    for each in evicted:
-        of.setdefault(each.file, []).append(each)
-    read = {}
-    for file, wanted in of.items():
-        for each, stored in zip(wanted, file.read(wanted), strict=True):
-            read[each] = _item_of(each, stored)
-    return read
-
-
-def _item_of(
-    evicted: EvictedItem, stored: Mapping[str, JSONValue] | CorruptionError
-) -> Item | CorruptionError:
-    if isinstance(stored, CorruptionError):
-        return stored
-    try:
-        item = Item.from_dict(stored, evicted.section)
-    except InvalidArgumentError as error:
-        return CorruptionError(str(error))
-    return item if item.tokens == evicted.tokens else replace(item, tokens=evicted.tokens)
+    def read(self) -> Item:
+        """Return the item with its text. Raises CorruptionError."""
+        try:
+            item = Item.from_dict(self.file.read(self), self.section)
+        except InvalidArgumentError as error:
+            raise CorruptionError(str(error)) from None
+        return item if item.tokens == self.tokens else replace(item, tokens=self.tokens)
 
 
 class Archive:

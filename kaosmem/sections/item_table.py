@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
-from itertools import chain, islice
+from itertools import islice
 from typing import NamedTuple
 
 from kaosmem.arguments import MAX_INTEGER
-from kaosmem.errors import InvalidArgumentError, NotFoundError
+from kaosmem.errors import CorruptionError, InvalidArgumentError, NotFoundError
 from kaosmem.filters import Grouping, MetadataFilter
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived, EvictedItem, check_updated
@@ -21,6 +21,9 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, StoredItem
 from kaosmem.units import Link, Units
+
+_KEPT_TEXTS = 1_024
+"""So many texts that were read of files stay in memory."""
 
 _ASKED_FOR_FIELDS = 64
 """In so many of the newest items a field is looked for whose name is near that of a filter."""
@@ -46,9 +49,8 @@ class ItemTable:
         updates: Number of updates so far.
         units: The units of all items. No later item joins an evicted unit.
         evicted: The evicted items by ordinal, as an EvictedItem if a file holds the text.
-        texts: The evicted items that only files hold and that were read, by ordinal.
-        keeps_texts: All texts that are read or were in memory stay there, so that a search finds
-            them.
+        texts: Evicted items that only files hold and that were read, by ordinal: those read last.
+        lost: The reasons why evicted items can no longer be recalled, by their texts.
         unloaded: Number of further evicted items in archive files, of which nothing else is known.
         ended: The time from which a superseded evicted item no longer holds, by ordinal.
         ordinals: The ordinals of the live items by id.
@@ -72,7 +74,7 @@ class ItemTable:
         self._live: OrderedDict[int, Item | StoredItem] = OrderedDict()  # decoded when asked for
         self.evicted: dict[int, Item | EvictedItem] = {}
         self.texts: dict[int, Item] = {}
-        self.keeps_texts = False
+        self.lost: dict[str, CorruptionError] = {}
         self.unloaded = 0
         self.ended: dict[int, datetime] = {}
         self._evicted_keys: dict[str, list[int]] = {}
@@ -115,9 +117,33 @@ class ItemTable:
 
     def known(self, ordinal: int) -> Item | EvictedItem:
         """Return an item, live or evicted; its EvictedItem if only a file holds its text."""
-        if ordinal in self._live:
-            return self[ordinal]
-        return self.texts.get(ordinal) or self.evicted[ordinal]
+        return self[ordinal] if ordinal in self._live else self.evicted[ordinal]
+
+    def read(self, ordinal: int) -> Item | None:
+        """Return an item with its text, live or evicted; None if its text can't be read."""
+        item: Item | EvictedItem | None = self.texts.get(ordinal) or self.known(ordinal)
+        if isinstance(item, EvictedItem):
+            item = self.whole(item)
+            if item is not None:
+                self.texts[ordinal] = item
+            if len(self.texts) > _KEPT_TEXTS:
+                del self.texts[next(iter(self.texts))]
+        return item
+
+    def whole(self, item: Item | StoredItem | EvictedItem | None) -> Item | None:
+        """Return an item with its text; None, and note the loss, if it can't be read.
+
+        Another thread may ask while the items change.
+        """
+        if isinstance(item, StoredItem):
+            return item.item()
+        if not isinstance(item, EvictedItem):
+            return item
+        try:
+            return item.read()
+        except CorruptionError as error:
+            self.lost.setdefault(str(error), error)
+            return None
 
     def undecoded(self, ordinal: int) -> Item | StoredItem | EvictedItem:
         """Return an item, live or evicted, as `known` does, without decoding it."""
@@ -188,7 +214,7 @@ class ItemTable:
         """
 
         def known_values() -> list[Mapping[str, JSONValue]]:
-            evicted = map(self.known, self.evicted)
+            evicted = (*self.texts.values(), *self.evicted.values())
             at_hand = [item.metadata for item in evicted if isinstance(item, Item)]
             return [*self._grouping(wanted).values, *at_hand]
 
@@ -228,9 +254,11 @@ class ItemTable:
         items = tuple(map(self.__getitem__, self.units.members(first)))
         return items, sum(item.tokens for item in items)
 
-    def evicted_unit(self, first: int) -> list[Item | EvictedItem]:
-        """Return the items of an evicted unit; an EvictedItem where only a file holds the text."""
-        return [self.known(at) for at in self.units.members(first)]
+    def evicted_unit(self, first: int) -> list[Item]:
+        """Return the items of an evicted unit, none if a text of it can't be read."""
+        read = [self.read(at) for at in self.units.members(first)]
+        items = [item for item in read if item is not None]
+        return items if len(items) == len(read) else []
 
     def tokens(self, first: int) -> int:
         """Return the tokens of a unit, live or evicted."""
@@ -512,8 +540,6 @@ class ItemTable:
             for at in unit:
                 if at in other.ended:
                     self.ended[at] = other.ended[at]
-                if self.keeps_texts and at in other.texts:
-                    self.texts[at] = other.texts[at]
             results = unit if other.units.is_orphan(first) else ()
             self.units.add_detached(unit, results)
         self.unloaded -= len(self.evicted) - known
@@ -556,31 +582,11 @@ class ItemTable:
             found.append(self.keyed[key])
         return sorted(found)
 
-    # Texts of evicted items.
-
-    def is_evicted(self, evicted: EvictedItem) -> bool:
-        """Return whether an item's text is still where it was read."""
-        return self.evicted.get(evicted.position) is evicted
-
     def place(self, evicted: EvictedItem) -> None:
         """Let go of an evicted item's text, which a file holds now."""
         known = self.evicted.get(evicted.position)
-        if known is None or (known.id, known.tokens) != (evicted.id, evicted.tokens):
-            return
-        if self.keeps_texts and isinstance(known, Item):
-            self.texts[evicted.position] = known
-        self.evicted[evicted.position] = evicted
-
-    def without_text(self, ordinals: Iterable[int]) -> tuple[EvictedItem, ...]:
-        """Return those of some evicted items whose texts are not at hand."""
-        items = map(self.known, ordinals)
-        return tuple(item for item in items if isinstance(item, EvictedItem))
-
-    def keep_texts(self, firsts: Iterable[int]) -> None:
-        """Let go of all texts that were read but those of these units, unless all are kept."""
-        if not self.keeps_texts:
-            kept = chain.from_iterable(map(self.units.members, firsts))
-            self.texts = {at: self.texts[at] for at in kept if at in self.texts}
+        if known is not None and (known.id, known.tokens) == (evicted.id, evicted.tokens):
+            self.evicted[evicted.position] = evicted
 
     # Stored items.
 

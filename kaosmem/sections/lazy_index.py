@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kaosmem.exact import log
 from kaosmem.retrieval.ranker import CountingIndex, Ranking, StorableRanker, ranking_of
-from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.dated_index import DatedIndex
 from kaosmem.sections.item_table import ItemTable, Moment
 from kaosmem.types.items import decoded
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from kaosmem.language.query import Query
     from kaosmem.retrieval import Index
     from kaosmem.retrieval.ranker import Ranker, StorableIndex
+    from kaosmem.sections.archive import EvictedItem
     from kaosmem.types.items import Item, StoredItem
 
 MIN_STORED = 500
@@ -233,16 +233,8 @@ class LazyIndex:
         tokens = sum(item.tokens for item in batch.values() if item is not None)
         return 0 if len(batch) == behind and tokens <= _FEW_TOKENS else behind
 
-    def unread(self, limit: int) -> list[EvictedItem]:
-        """Return pending items whose texts must be read first, once all others are indexed."""
-        with self.lock:
-            if self._index is None or self._batch():
-                return []
-            items = map(self._held.undecoded, islice(self._pending, limit))
-            return [item for item in items if isinstance(item, EvictedItem)]
-
     def synced(self) -> Index:
-        """Return the index with all changes, except evicted items that have to be read first."""
+        """Return the index with all changes."""
         return self._synced().index
 
     def _synced(self) -> DatedIndex:
@@ -399,17 +391,12 @@ class LazyIndex:
             self._begin(index, later)
         return True
 
-    def _batch(self) -> dict[int, Item | StoredItem | None]:
-        """Return the next changes: pending ordinals with their items, None for a gone one.
-
-        Evicted items that must be read first are passed over.
-        """
-        batch: dict[int, Item | StoredItem | None] = {}
+    def _batch(self) -> dict[int, Item | StoredItem | EvictedItem | None]:
+        """Return the next changes: pending ordinals with their items, None for a gone one."""
+        batch: dict[int, Item | StoredItem | EvictedItem | None] = {}
         tokens = 0
         for ordinal in self._pending:
             item = self._held.find(ordinal)
-            if isinstance(item, EvictedItem):
-                continue
             batch[ordinal] = item
             if item is not None:
                 tokens += item.tokens
@@ -431,7 +418,7 @@ class LazyIndex:
                 del self._pending[ordinal]
             self._moment = None
         try:
-            _enter(index, batch)
+            _enter(index, {at: self._held.whole(item) for at, item in batch.items()})
         except BaseException:
             with self.lock:
                 self._put_back(index, batch)
@@ -468,7 +455,7 @@ class LazyIndex:
         self._index.index.rank(decoded(newest).text[:_WARM_UP_CHARS], 1)
 
 
-def _enter(index: DatedIndex, batch: Mapping[int, Item | StoredItem | None]) -> None:
+def _enter(index: DatedIndex, batch: Mapping[int, Item | None]) -> None:
     """Put items in an index, and take out those that are None. Each may be in it or not."""
     new = []
     for ordinal, item in batch.items():
@@ -476,7 +463,7 @@ def _enter(index: DatedIndex, batch: Mapping[int, Item | StoredItem | None]) -> 
             if ordinal in index:
                 index.remove(ordinal)
         elif ordinal in index:
-            index.update(ordinal, decoded(item))
+            index.update(ordinal, item)
         else:
-            new.append((ordinal, decoded(item)))
+            new.append((ordinal, item))
     index.add(new)

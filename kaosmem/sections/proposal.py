@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_ch
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.query import Query
-from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, item_dict, item_of_dict
@@ -150,8 +149,8 @@ class Proposal:
             rank, or it is a history that has no more.
         signals: Returns the parts of the score of the candidate at a position, by name, or nothing
             if the ranker does not tell them.
-        is_behind: The index of the section lacks changes, which must be indexed first.
-        unread: Evicted items whose texts must be read first.
+        is_behind: The index of the section lacks changes, which must be indexed first. Until then,
+            nothing is shown.
         error: The name of the error's type, if the proposal is incomplete.
         unanswered: The reason why the filter lets no item through, if it cannot be compared with
             any of them.
@@ -171,7 +170,6 @@ class Proposal:
         default=lambda _: {}, repr=False, compare=False
     )
     is_behind: bool = False
-    unread: tuple[EvictedItem, ...] = ()
     error: str = ""
     unanswered: str = ""
     unrelated: frozenset[int] = frozenset()
@@ -196,11 +194,6 @@ class Proposal:
             )
         )
         return cls(candidates, is_all=all(score is None for _, score in listed))
-
-    @property
-    def is_incomplete(self) -> bool:
-        """Return whether something must be indexed or read first. Until then, nothing is shown."""
-        return self.is_behind or bool(self.unread)
 
     @property
     def units(self) -> tuple[Candidate, ...]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.analysis import analyze
 from kaosmem.language.query import Query
-from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.item_table import ItemTable, is_needed
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.proposal import Hit, Proposal, Stock
@@ -29,7 +28,7 @@ class Proposer:
 
     Attributes:
         spec, held, corrections: The section's own.
-        is_searched: A search has asked for evicted items. It finds those whose texts are at hand.
+        is_searched: A search has asked for evicted items.
     """
 
     def __init__(self, spec: SectionSpec, held: ItemTable, index: LazyIndex) -> None:
@@ -143,7 +142,7 @@ class Proposer:
         periods has one.
 
         Args:
-            archived: Evicted items count, as far as their texts are at hand.
+            archived: Evicted items count.
         """
         evicted = self.held.evicted
         self.is_searched = self.is_searched or archived
@@ -160,17 +159,17 @@ class Proposer:
                 hits = self._hits(found, wanted)
                 if len(hits) >= limit or len(found) < tried:
                     return hits[:limit]
-                tried *= 4  # some of them are not at hand, or may not be shown
+                tried *= 4  # some of them may not be shown
 
     def _hits(self, found: Iterable[tuple[int, float]], wanted: MetadataFilter | None) -> list[Hit]:
-        """Return the found items that are at hand; of several with one id, the live or best one."""
+        """Return the found items; of several with one id, the live or the best one."""
         held = self.held
         hits = []
         seen: set[str] = set()
         for ordinal, score in found:
-            item = held.known(ordinal)
+            item = held.read(ordinal)
             is_live = ordinal in held
-            if isinstance(item, EvictedItem) or item.id in seen:
+            if item is None or item.id in seen:
                 continue
             if not is_live and item.id in held.ordinals:
                 continue
@@ -256,8 +255,6 @@ class Proposer:
                 scores,
             )
             proposal = selection.propose(recalls=is_ranked)
-            if proposal.is_incomplete:
-                return proposal
             return replace(
                 proposal,
                 taken=held.taken,
@@ -276,12 +273,3 @@ class Proposer:
         frequencies = None if query is None else self._index.frequencies(analyze(query.topic))
         items = len(held) + len(held.evicted)
         return Stock(items, held.used + held.evicted_used, frequencies)
-
-    def keep_texts(self, proposal: Proposal) -> None:
-        """Let go of the texts that were read for a proposal and are not in it.
-
-        Call it once nothing is left to be read: a text that a filter refuses would be read again
-        for each proposal.
-        """
-        with self._index.asking:
-            self.held.keep_texts(unit.position for unit in proposal.units if unit.recalled)

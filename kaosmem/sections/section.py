@@ -11,9 +11,9 @@ from threading import RLock
 from typing import TYPE_CHECKING, Self
 
 from kaosmem.display import fitted, preview
-from kaosmem.errors import CorruptionError, DuplicateError, InvalidArgumentError, ReadOnlyError
+from kaosmem.errors import DuplicateError, InvalidArgumentError, ReadOnlyError
 from kaosmem.names import shown
-from kaosmem.sections.archive import Archive, Archived, EvictedItem, read_evicted
+from kaosmem.sections.archive import Archive, Archived, EvictedItem
 from kaosmem.sections.item_table import ItemTable
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.ledger import Ledger
@@ -32,7 +32,6 @@ from kaosmem.sections.operations import (
     evicted_by,
     remove,
 )
-from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.proposer import Proposer
 from kaosmem.sections.room import choose_leaving, choose_surplus
 from kaosmem.sections.spec import SectionSpec
@@ -46,8 +45,6 @@ if TYPE_CHECKING:
 
 _COUNTS = ("taken", "updates", "clock", "archived", "evicted")
 """The counts in a stored state."""
-_READ_AT_ONCE = 4_096
-"""How many evicted items are read at a time where the index lacks them."""
 _NEWEST = 10
 """How many items a notebook shows."""
 
@@ -70,7 +67,6 @@ class Section:
         lock: Held while any of these changes, so that no other thread looks at them meanwhile.
         proposer: Ranks the items, and proposes units for a context.
         removed: Ids of the items that were removed, not evicted, since the section was read.
-        lost: The reasons why evicted items can no longer be recalled.
         frozen: The reason why the section refuses changes, and so may be asked from several
             threads; "" if it does not.
 
@@ -95,7 +91,6 @@ class Section:
         self.held = ItemTable(spec) if held is None else held
         self.archive = Archive() if archive is None else archive
         self.removed: set[str] = set()
-        self.lost: list[CorruptionError] = []
         self.lock = RLock()
         self.index = LazyIndex(spec.ranker or ranker, self.held, self.lock)
         self.proposer = Proposer(spec, self.held, self.index)
@@ -209,14 +204,12 @@ class Section:
         with self.index.asking, self.lock:
             if shared and self.spec.recalls and other.held.unloaded:
                 other.held.inherit_evicted(self.held, shared)
-            other.held.keeps_texts = self.held.keeps_texts
             self.held = other.held
             self.index.follow(other.held, shared)
             self.proposer = Proposer(self.spec, self.held, self.index)
             self.removed = other.removed
         self.journal = other.journal
         self.archive = other.archive
-        self.lost = other.lost
         self.ranker = other.ranker
 
     def add(self, item: Item) -> None:
@@ -496,50 +489,13 @@ class Section:
                 self.held.place(each)
 
     async def catch_up(self) -> None:
-        """Index one batch of changes, or read evicted texts for the next batches.
-
-        The work runs beside the event loop.
-        """
+        """Index one batch of changes, beside the event loop."""
         await asyncio.to_thread(self.index.catch_up)
-        unread = self.index.unread(_READ_AT_ONCE)
-        if unread:
-            self.held.keep_texts(())  # of the items read before: they are indexed
-            await self.read_texts(unread)
 
-    async def supply(self, proposal: Proposal) -> None:
-        """Index and read what a proposal lacks, beside the event loop."""
-        while proposal.is_behind and self.index.lag:
+    async def index_all(self) -> None:
+        """Index all changes, beside the event loop."""
+        while self.index.lag:
             await self.catch_up()
-        if proposal.unread:
-            await self.read_texts(proposal.unread)
-
-    async def read_texts(self, evicted: Iterable[EvictedItem]) -> None:
-        """Read texts of evicted items, beside the event loop, and take them in."""
-        self.take_in(await asyncio.to_thread(read_evicted, evicted))
-
-    def take_in(self, read: Mapping[EvictedItem, Item | CorruptionError]) -> None:
-        """Take in texts of evicted items that were read.
-
-        A unit whose text could not be read can no longer be recalled.
-        """
-        errors: dict[str, CorruptionError] = {}
-        lost: set[int] = set()
-        with self.lock:
-            held = self.held
-            for evicted, found in read.items():
-                if not held.is_evicted(evicted):
-                    continue
-                if isinstance(found, Item):
-                    held.texts[evicted.position] = found
-                else:
-                    errors.setdefault(str(found), found)
-                    lost.update(held.units.members(evicted.position))
-            if lost:
-                held.forget_evicted(lost)
-                self.index.changed(lost)
-            for error in map(str, self.lost):
-                errors.pop(error, None)
-            self.lost += errors.values()
 
     def recount(self, count: Callable[[Item], int]) -> None:
         """Measure all items anew, for another token counter."""

@@ -36,6 +36,7 @@ class Selection:
         passing: The ordinals of the live items that the filter lets through, None for all.
         scores: The scores of the units that match the query.
         told: The texts that were proposed.
+        recalled: The ids of the evicted items that were proposed.
     """
 
     spec: SectionSpec
@@ -48,6 +49,7 @@ class Selection:
     passing: set[int] | None
     scores: Scores
     told: Told = field(default_factory=Told)
+    recalled: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.versions = ShownVersions(self.held, self.query.past, self.scores.of)
@@ -55,7 +57,7 @@ class Selection:
             self.must &= set(self.held.units.firsts(self.passing))
 
     def propose(self, *, recalls: bool) -> Proposal:
-        """Return the proposal, or the evicted items that must be read for it.
+        """Return the proposal.
 
         Args:
             recalls: Earlier units of a history may be recalled.
@@ -70,9 +72,6 @@ class Selection:
         held = self.held
         passing = self.passing
         chosen = self._most_valuable()
-        unread = self._unread(chosen)
-        if unread:
-            return Proposal((), unread=unread)
         candidates = self._with_corrections(chosen, frozenset())
         live = 0
         for unit in candidates:
@@ -98,7 +97,7 @@ class Selection:
         chosen = dict.fromkeys(self._newest_required())
         recent = list(islice(self._newest_first(), self.spec.recent))
         chosen |= dict.fromkeys(recent[:1])
-        chosen |= dict.fromkeys(self._offered(self._best_evicted()))
+        chosen |= dict.fromkeys(filter(self._may_show, self._best_evicted()))
         chosen |= dict.fromkeys(recent)
         room = int(self.spec.recall * self.cap)
         left = 2 * self.cap
@@ -106,17 +105,18 @@ class Selection:
             left -= self._part(first, self.cap)
         left_to_recall = _TO_READ * room
         by_worth = chain(self.scores.by_worth, self._newest_first())
-        for first in self._offered(self.versions.order(by_worth)):
+        for first in self.versions.order(by_worth):
             if left <= 0:
                 break
-            if first in chosen:
+            is_evicted = first in self.held.evicted
+            if is_evicted and left_to_recall <= 0:
                 continue
-            if first not in self.held.evicted:
-                left -= self._part(first, self.cap)
-            elif left_to_recall <= 0:
+            if first in chosen or not self._may_show(first):
                 continue
-            else:
+            if is_evicted:
                 left_to_recall -= self._part(first, room)
+            else:
+                left -= self._part(first, self.cap)
             chosen[first] = None
         return chosen
 
@@ -152,9 +152,6 @@ class Selection:
         is_refused = self.wanted is not None and self.wanted.passes_nothing
         is_found = bool(scores.by_worth) or not (scores.are_all and self.query.has_topic)
         earlier = self._earlier(walked) if recalls and is_found and not is_refused else {}
-        unread = self._unread(earlier)
-        if unread:
-            return Proposal((), unread=unread)
         newest = dict.fromkeys([*self._newest_required(), *walked])
         before = self._with_corrections(earlier, cuts)
         return Proposal(
@@ -207,10 +204,10 @@ class Selection:
             by_worth = self.scores.best_first(near)
         earlier: dict[int, None] = {}
         left: float = 2 * room
-        for first in self._offered(self.versions.order(by_worth)):
+        for first in self.versions.order(by_worth):
             if left <= 0:
                 break
-            if first in self.must or held.units.is_orphan(first):
+            if first in self.must or held.units.is_orphan(first) or not self._may_show(first):
                 continue
             earlier[first] = None
             if first not in near:
@@ -219,11 +216,6 @@ class Selection:
         return earlier
 
     # Units in order.
-
-    def _unread(self, firsts: Iterable[int]) -> tuple[EvictedItem, ...]:
-        """Return the items of these units whose texts are in files and must be read first."""
-        evicted = filter(self.held.evicted.__contains__, firsts)
-        return self.held.without_text(chain.from_iterable(map(self.held.units.members, evicted)))
 
     def _newest_required(self) -> list[int]:
         return sorted(self.must, key=self.held.units.last, reverse=True)
@@ -236,35 +228,23 @@ class Selection:
             newest = sorted(self.passing, reverse=True)
             yield from dict.fromkeys(self.held.units.firsts(newest))
 
-    def _offered(self, firsts: Iterable[int]) -> Iterator[int]:
-        """Yield the units that may be shown: live ones, and evicted ones, that pass the filter.
+    def _may_show(self, first: int) -> bool:
+        """Return whether a unit passes the filter, and if it was evicted, can be read.
 
-        Of units evicted under one id only the first is offered, and none whose id is live again.
+        Of units evicted under one id only the first may be shown, and none whose id is live again.
         """
         held = self.held
-        if not held.evicted and self.passing is None:
-            yield from firsts
-            return
-        evicted: set[str] = set()
-        for first in firsts:
-            if first not in held.evicted:
-                members = held.units.members(first)
-                if self.passing is None or not self.passing.isdisjoint(members):
-                    yield first
-                continue
-            items = held.evicted_unit(first)
-            ids = [item.id for item in items]
-            if not evicted.isdisjoint(ids) or not held.ordinals.keys().isdisjoint(ids):
-                continue
-            if self._may_pass(items):
-                evicted.update(ids)
-                yield first
-
-    def _may_pass(self, items: Iterable[Item | EvictedItem]) -> bool:
-        """Return whether an evicted unit passes the filter, or may do so once it is read."""
-        if self.wanted is None:
-            return True
-        return any(isinstance(item, EvictedItem) or self.wanted(item.metadata) for item in items)
+        if first not in held.evicted:
+            members = held.units.members(first)
+            return self.passing is None or not self.passing.isdisjoint(members)
+        ids = {held.evicted[at].id for at in held.units.members(first)}
+        if not self.recalled.isdisjoint(ids) or not held.ordinals.keys().isdisjoint(ids):
+            return False
+        items = held.evicted_unit(first)
+        if self.wanted is not None and not any(self.wanted(item.metadata) for item in items):
+            return False
+        self.recalled |= ids
+        return bool(items)
 
     def _part(self, first: int, cap: int) -> int:
         """Return a unit's part of the twice `cap` tokens that are proposed.
@@ -273,10 +253,10 @@ class Selection:
         record alone: it takes no room from units that fit.
         """
         weight = self._weight(first)
-        item = self.held.known(first)
+        item = self.held.read(first)
         if weight <= cap:
             is_static = self.spec.placement == "static"
-            if is_static or isinstance(item, EvictedItem) or not self.told.knows(item):
+            if is_static or item is None or not self.told.knows(item):
                 return weight
         return min(weight, 1 + 2 * cap // RANK_SLACK)
 
@@ -306,8 +286,7 @@ class Selection:
         for rank, first in enumerate(firsts, 1):
             positions: tuple[int, ...] = ()
             if first in held.evicted:
-                known = held.evicted_unit(first)
-                items = tuple(item for item in known if isinstance(item, Item))
+                items = tuple(held.evicted_unit(first))
                 tokens = held.tokens(first)
             else:
                 items, tokens = held.unit(first)

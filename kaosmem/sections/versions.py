@@ -217,8 +217,8 @@ class SectionCorrections:
         pool = {*held} if is_small else {*wanted, *scores, *self._soon_after(wanted)}
         items = self._stating_among(pool, among)
         for at in wanted:
-            item = held.known(at)
-            if at not in held and isinstance(item, Item):
+            item = None if at in held else held.read(at)
+            if item is not None:
                 items[at] = item
         corrections = Corrections(items)
         found = self._closed(corrections, wanted)

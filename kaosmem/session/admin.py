@@ -23,9 +23,6 @@ from kaosmem.types.items import Item
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-_READ_AT_ONCE = 4_096
-"""How many archived items `prepare` reads at a time."""
-
 
 class SessionAdmin:
     """The administration of a session. `memory.admin` returns it.
@@ -110,8 +107,8 @@ class SessionAdmin:
         """Read and index ahead of `assemble_context` and `search`, embeddings included.
 
         The work runs beside the event loop. Without it, the first question that ranks a section
-        waits for the same work. Later changes are indexed by the next question. The texts of
-        stored archives are read too, and stay in memory, so that `search` finds them.
+        waits for the same work. Later changes are indexed by the next question. The tables of
+        stored archives are read too, so that `search` finds archived items.
 
         Args:
             progress: Called with the number of indexed changes and the number of all changes.
@@ -127,18 +124,13 @@ class SessionAdmin:
         """
         session = self._session
         session.check_loop()
-        sections = []
-        for section in session.sections.values():
-            if section.spec.in_context or section.proposer.is_searched:
-                section.held.keeps_texts = True
-                sections.append(section)
+        sections = [
+            section
+            for section in session.sections.values()
+            if section.spec.in_context or section.proposer.is_searched
+        ]
         await session.read_back(sections)
         await _index(sections, progress)
-        for section in sections:
-            lacking = section.held.without_text(section.held.evicted)
-            for start in range(0, len(lacking), _READ_AT_ONCE):
-                part = lacking[start : start + _READ_AT_ONCE]
-                await section.read_texts(part)
 
     async def retain(
         self, policy: RetentionPolicy, *, section: str = "findings", dry_run: bool = False

@@ -149,10 +149,9 @@ class AttachedSection:
         )
         while True:
             proposal = await asyncio.to_thread(propose) if self.section.frozen else propose()
-            if not proposal.is_incomplete:
-                self.section.proposer.keep_texts(proposal)
+            if not proposal.is_behind:
                 return proposal
-            await self.section.supply(proposal)
+            await self.section.index_all()
 
     async def get(self, item_id: str) -> Item | None:
         """Return a live item, or an archived version in memory under that id."""

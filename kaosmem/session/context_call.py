@@ -187,8 +187,8 @@ class Inquiry:
         sections = {name: each for name, each in self.roster.sections.items() if name in self.specs}
         is_crowded = has_sources or _may_be_crowded(sections.values(), block)
         own: dict[str, Proposal] = {}
-        lacking = [*sections]
-        while lacking:
+        behind = [*sections]
+        while behind:
             for name, section in sections.items():
                 own[name] = section.proposer.propose(
                     self.query,
@@ -197,10 +197,9 @@ class Inquiry:
                     is_crowded=is_crowded,
                     may_index=False,
                 )
-            lacking = [name for name, proposal in own.items() if proposal.is_incomplete]
-            await asyncio.gather(*(sections[name].supply(own[name]) for name in lacking))
+            behind = [name for name, proposal in own.items() if proposal.is_behind]
+            await asyncio.gather(*(sections[name].index_all() for name in behind))
         for name, section in sections.items():
-            section.proposer.keep_texts(own[name])
             if section.spec.last_verified and section.ledger.marks:
                 own[name] = self._with_old_facts(own[name], section)
         return own

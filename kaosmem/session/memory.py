@@ -95,7 +95,8 @@ class SessionMemory:
     """One session's memory: typed sections, kept in a log and packed into contexts.
 
     Create one with `open` (stored) or `test_mode` (in memory, for tests). `add`, `add_many`,
-    `add_message`, `update`, `remove`, `get` and `search` do no I/O. `save`, `assemble_context`,
+    `add_message`, `update`, `remove` and `get` do no I/O, and `search` reads files of this machine
+    at most. `save`, `assemble_context`,
     `sync_messages`, `attach`, `fetch`, `forget` and `ingest` are awaited. Rare things are in
     `windows`, `archive` and `admin`. One instance belongs to one event loop at a time.
 
@@ -1006,10 +1007,10 @@ class SessionMemory:
             limit: Maximum number of hits, at least 0.
             filter: Conditions on metadata, which every hit meets.
             archived: Find evicted and superseded items too; `hit.is_archived` marks them. A search
-                reads no files: `await memory.admin.prepare()` reads stored archives first. Until
-                then `notices` names the archived items that a search left out. No search finds
-                removed items (`fetch` returns them) or texts from before an update
-                (`at(known_at=...)` shows them).
+                opens no archives: of a stored session, the first context or `await
+                memory.admin.prepare()` does so. Until then `notices` names the archived items that
+                a search left out. No search finds removed items (`fetch` returns them) or texts
+                from before an update (`at(known_at=...)` shows them).
 
         Raises:
             NotFoundError: If the section is unknown.

@@ -231,7 +231,7 @@ class OpenSession:
     def lost(self) -> Iterator[CorruptionError]:
         """The archived items that could not be read."""
         for section in self.sections.values():
-            yield from section.lost
+            yield from section.held.lost.values()
 
     @property
     def damage(self) -> tuple[CorruptionError, ...]:
@@ -249,8 +249,8 @@ class OpenSession:
         found += self.saver.notices
         for name, number in self.roster.unread.items():
             found.append(
-                f"a search left out {number:,} archived items of section {shown(name)}, whose "
-                "texts are in files; await memory.admin.prepare() before it"
+                f"a search left out {number:,} archived items of section {shown(name)}, which are "
+                "in files; await memory.admin.prepare() before it"
             )
         return tuple(found)
 

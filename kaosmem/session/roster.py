@@ -212,14 +212,12 @@ class Roster:
     def unread(self) -> dict[str, int]:
         """The number of archived items that a search has left out, by section.
 
-        Their texts are in files that nobody has read.
+        They are in files that nobody has read.
         """
         found = {}
         for name, section in self.all_sections():
-            held = section.held
-            number = held.unloaded + len(held.without_text(held.evicted))
-            if section.proposer.is_searched and number:
-                found[name] = number
+            if section.proposer.is_searched and section.held.unloaded:
+                found[name] = section.held.unloaded
         return found
 
     # Items of the sources.

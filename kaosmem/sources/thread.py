@@ -196,8 +196,8 @@ class Mirror:
             self.section.proposer.propose, query, cap=cap, wanted=wanted, may_index=False
         )
         found = propose()
-        while found.is_incomplete:
-            await self.section.supply(found)
+        while found.is_behind:
+            await self.section.index_all()
             found = propose()
         units = sorted(map(self._shown, found.candidates), key=lambda unit: not unit.must)
         candidates = [unit._replace(rank=rank) for rank, unit in enumerate(units, 1)]

@@ -22,7 +22,6 @@ from kaosmem import BM25Ranker, DenseRanker, Item, LinearRanker, SectionSpec, Se
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.sections import lazy_index
-from kaosmem.sections.archive import EvictedItem, read_evicted
 
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa".split()
 
@@ -367,16 +366,9 @@ def check_index(memory: SessionMemory) -> None:
     for spec in memory.sections:
         section = memory[spec.name]
         held = section.held
-        items = {at: held.known(at) for at in (*held.evicted, *held)}
-        read = read_evicted(each for each in items.values() if isinstance(each, EvictedItem))
         ranker = spec.ranker or LinearRanker()
         anew = ranker.index(tokens_of=held.item_tokens)
-        anew.add(
-            [
-                (at, read[each] if isinstance(each, EvictedItem) else each)
-                for at, each in items.items()
-            ]
-        )
+        anew.add([(at, held.read(at)) for at in (*held.evicted, *held)])
         with index_of(section) as index:
             assert sorted(index.ordinals.tolist()) == sorted(anew.ordinals.tolist())
             for query in ("alpha beta 3", "kappa", "note theta 17"):

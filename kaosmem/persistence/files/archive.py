@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
-from typing import Any
+from tempfile import SpooledTemporaryFile
+from threading import Lock
 
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.files.contents import Contents, Table, read_table
@@ -16,7 +19,7 @@ from kaosmem.persistence.files.items import (
     encode_items,
     item_of,
 )
-from kaosmem.persistence.files.lines import checksum, parse_objects, stated_crc
+from kaosmem.persistence.files.lines import checksum, parse_object, stated_crc
 from kaosmem.persistence.files.manifest import (
     ListedArchive,
     last_line,
@@ -28,6 +31,9 @@ from kaosmem.types import JSONValue
 
 Entry = tuple[str, dict[str, JSONValue]]
 """A section and what is stored of an item."""
+
+_MAX_IN_MEMORY = 2**24
+"""A copy of a file on a server is in memory up to so many bytes, and in a file above."""
 
 
 def find_archived(item_id: str, archives: Sequence[ListedArchive]) -> Steps[Entry | None]:
@@ -80,43 +86,39 @@ def _whole(listed: ListedArchive) -> Steps[bytes]:
     return data
 
 
-def _read_lines(
-    path: str, starts: array[int], numbers: Sequence[int]
-) -> Steps[list[Entry | CorruptionError]]:
-    """Return the items of some lines, an error for each that cannot be read.
-
-    Each is read with the line before it, whose checksum it goes on from. Raises CorruptionError for
-    a missing file.
-    """
+def _read_intact(path: str, starts: array[int], numbers: Sequence[int]) -> Steps[list[Entry]]:
+    """Return the items of some lines. Raises CorruptionError if one cannot be read."""
     places = [starts[number - 1 : number + 2] for number in numbers]
     try:
         parts = yield ReadParts(tuple((path, before, end - before) for before, _, end in places))
     except FileNotFoundError:
         raise missing(path) from None
-    bounds = [(start - before, end - before - 1) for before, start, end in places]
-    lines = [part[start:end] for part, (start, end) in zip(parts, bounds, strict=True)]
-    entries: list[Entry | CorruptionError] = []
-    for (_, start, _), part, line, fields in zip(
-        places, parts, lines, parse_objects(lines), strict=True
-    ):
-        try:
-            checksum(line, stated_crc(part))
-            if isinstance(fields, CorruptionError):
-                raise fields
-            entries.append(item_of(fields))
-        except CorruptionError as error:
-            entries.append(_damaged(path, start, str(error)))
-    return entries
+    return [_entry(path, place, part) for place, part in zip(places, parts, strict=True)]
 
 
-def _read_intact(path: str, starts: array[int], numbers: Sequence[int]) -> Steps[list[Entry]]:
-    """Return the items of some lines. Raises CorruptionError if one cannot be read."""
-    entries: list[Entry] = []
-    for entry in (yield from _read_lines(path, starts, numbers)):
-        if isinstance(entry, CorruptionError):
-            raise entry
-        entries.append(entry)
-    return entries
+def _entry(path: str, place: Sequence[int], part: bytes) -> Entry:
+    """Return the item of a line. Raises CorruptionError.
+
+    Args:
+        place: Where the line before it begins, where the line begins, and where it ends.
+        part: Both lines. The checksum of the line goes on from that of the line before it.
+    """
+    before, start, end = place
+    line = part[start - before : end - before - 1]
+    try:
+        checksum(line, stated_crc(part))
+        return item_of(parse_object(line))
+    except CorruptionError as error:
+        raise _damaged(path, start, str(error)) from None
+
+
+def _part(path: str, start: int, size: int) -> Steps[bytes]:
+    """Return a part of an archive file. Raises CorruptionError where the file is missing."""
+    try:
+        data: bytes = yield Read(path, start, size)
+    except FileNotFoundError:
+        raise missing(path) from None
+    return data
 
 
 def _damaged(path: str, start: int, why: str) -> CorruptionError:
@@ -130,6 +132,7 @@ class ArchiveFile:
         counter: Name of the counter of its tokens; None if it is another one than the caller's, and
             no count is checked.
         starts: Where each line begins, and where the last one ends.
+        part: Returns so many bytes from a place of the file, which is on this machine.
     """
 
     def __init__(
@@ -137,42 +140,45 @@ class ArchiveFile:
         path: str,
         counter: str | None,
         starts: array[int],
-        perform: Callable[[Steps[Any]], Any],
+        part: Callable[[int, int], bytes],
     ) -> None:
         self.path = path
         self.counter = counter
         self.starts = starts
-        self._perform = perform
+        self._part = part
 
-    def read(
-        self, evicted: Sequence[EvictedItem]
-    ) -> list[Mapping[str, JSONValue] | CorruptionError]:
-        """Return the stored versions of items, or the reason why they cannot be read."""
-        try:
-            entries = self._perform(
-                _read_lines(self.path, self.starts, [each.line for each in evicted])
-            )
-        except CorruptionError as error:
-            return [error] * len(evicted)
-        return [self._checked(each, entry) for each, entry in zip(evicted, entries, strict=True)]
+    def read(self, evicted: EvictedItem) -> Mapping[str, JSONValue]:
+        """Return the stored version of an item.
 
-    def _checked(
-        self, evicted: EvictedItem, entry: Entry | CorruptionError
-    ) -> Mapping[str, JSONValue] | CorruptionError:
-        """Return a stored version.
-
-        Return an error if the table of the file lists another item for its line.
+        Raises CorruptionError, also if the table of the file lists another item for its line.
         """
-        if isinstance(entry, CorruptionError):
-            return entry
-        section, stored = entry
-        place = stored.get("id"), stored.get("position"), section
+        place = self.starts[evicted.line - 1 : evicted.line + 2]
+        before, start, end = place
+        section, stored = _entry(self.path, place, self._part(before, end - before))
+        identity = stored.get("id"), stored.get("position"), section
         is_counted = self.counter is None or stored.get("tokens") == evicted.tokens
-        if place == (evicted.id, evicted.position, evicted.section) and is_counted:
+        if identity == (evicted.id, evicted.position, evicted.section) and is_counted:
             return stored
-        return _damaged(
-            self.path, self.starts[evicted.line], "it is another item than the file says at its end"
-        )
+        raise _damaged(self.path, start, "it is another item than the file says at its end")
+
+
+class LocalCopy:
+    """A copy of an archive file on this machine, so that to read a text waits for no server.
+
+    A large copy is a file without a name, which goes with the process.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._file = SpooledTemporaryFile(max_size=_MAX_IN_MEMORY)  # noqa: SIM115  closed with this copy
+        self._file.write(data)
+        self._lock = Lock()
+        weakref.finalize(self, self._file.close)
+
+    def read(self, start: int, size: int) -> bytes:
+        """Return so many bytes from a place of the file."""
+        with self._lock:
+            self._file.seek(start)
+            return self._file.read(size)
 
 
 class NewArchive:
@@ -215,21 +221,33 @@ def new_archive(
 
 
 def evicted_items(
-    archives: Iterable[ListedArchive], counter: str, perform: Callable[[Steps[Any]], Any]
+    archives: Iterable[ListedArchive],
+    counter: str,
+    perform: Callable[[Steps[bytes]], bytes] | None,
 ) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
     """Return the evicted items in the archives, oldest first, by file.
 
     Args:
         counter: Name of the caller's token counter. A file by another counter has none.
-        perform: Performs the steps that read lines later. Raises CorruptionError.
+        perform: Performs the steps that read lines later. Raises CorruptionError. None: the files
+            are not on this machine, and are copied to it.
     """
     found = []
     for listed in archives:
         table = yield from _table(listed)
+        if perform is None:
+            copy = LocalCopy((yield from _whole(listed)))
+            part = copy.read
+        else:
+            part = partial(_performed, perform, listed.path)
         known = counter if table.counter == counter else None
-        file = ArchiveFile(listed.path, known, table.starts, perform)
+        file = ArchiveFile(listed.path, known, table.starts, part)
         found.append((file, list(table.evicted(file))))
     return found
+
+
+def _performed(perform: Callable[[Steps[bytes]], bytes], path: str, start: int, size: int) -> bytes:
+    return perform(_part(path, start, size))
 
 
 def _made_anew(data: bytes, path: str) -> Table:

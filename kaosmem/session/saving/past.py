@@ -27,7 +27,7 @@ from kaosmem.names import shown_name
 from kaosmem.persistence.files.archive import Entry
 from kaosmem.persistence.files.records import REMEDY
 from kaosmem.persistence.log import SessionLog
-from kaosmem.sections.archive import Archived, EvictedItem, read_evicted
+from kaosmem.sections.archive import Archived, EvictedItem
 from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import Replaced
 from kaosmem.tokens import count_content
@@ -37,8 +37,6 @@ from kaosmem.types.items import Item
 from kaosmem.types.versions import Interval, Version, in_order
 
 VersionT = TypeVar("VersionT", bound=EvictedItem | Archived)
-
-_READ_AT_ONCE = 4_096
 
 
 async def load_past(
@@ -157,12 +155,9 @@ def let_go(sections: Mapping[str, Section], evicted: Iterable[EvictedItem]) -> N
             sections[name].let_go(own)
 
 
-def _recounted(evicted: Sequence[EvictedItem], counter: TokenCounter) -> Iterator[EvictedItem]:
-    for start in range(0, len(evicted), _READ_AT_ONCE):
-        for each, item in read_evicted(evicted[start : start + _READ_AT_ONCE]).items():
-            if isinstance(item, CorruptionError):
-                raise item
-            yield replace(each, tokens=count_content(item.content, counter))
+def _recounted(evicted: Iterable[EvictedItem], counter: TokenCounter) -> Iterator[EvictedItem]:
+    for each in evicted:
+        yield replace(each, tokens=count_content(each.read().content, counter))
 
 
 class Originals:
