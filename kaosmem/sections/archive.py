@@ -18,22 +18,25 @@ class Archived:
     """A version that has left a section.
 
     Attributes:
-        position, unit: Of an item that was evicted and may be recalled, its ordinal and the first
-            one of its unit.
-        updated: The number of its last update then, 0 without one.
         ordinal: How many items the section had taken before it; None if that is not known.
+        unit: Of an item that was evicted and may be recalled, the first ordinal of its unit.
+        updated: The number of its last update then, 0 without one.
         ended: When it stopped to hold, and when the session was told: of an item that was
             superseded or removed.
         corrected: When an update took its place.
     """
 
     item: Item
-    position: int | None = None
+    ordinal: int | None = None
     unit: int | None = None
     updated: int = 0
-    ordinal: int | None = None
     ended: tuple[datetime, datetime] | None = None
     corrected: datetime | None = None
+
+    @property
+    def position(self) -> int | None:
+        """Return its ordinal if it may be recalled."""
+        return None if self.unit is None else self.ordinal
 
     @property
     def valid_until(self) -> datetime | None:
@@ -43,12 +46,12 @@ class Archived:
     def to_dict(self) -> dict[str, JSONValue]:
         """Return the version as JSON values."""
         stored = self.item.to_dict()
-        if self.position is not None:
-            stored |= {"position": self.position, "unit": self.unit}
+        if self.unit is not None:
+            stored |= {"position": self.ordinal, "unit": self.unit}
+        elif self.ordinal is not None:
+            stored["ordinal"] = self.ordinal
         if self.updated:
             stored["updated"] = self.updated
-        if self.ordinal is not None and self.position is None:
-            stored["ordinal"] = self.ordinal
         if self.ended is not None:
             stored["ended"] = [time.isoformat() for time in self.ended]
         if self.corrected is not None:
@@ -58,40 +61,18 @@ class Archived:
     @classmethod
     def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Archived:
         """Return the version that `to_dict` stored. Raises InvalidArgumentError."""
-        position = stored.get("position")
         unit = stored.get("unit")
-        if not position is unit is None:
-            check_place([position, unit])
-        updated = check_updated(stored["updated"]) if "updated" in stored else 0
-        ordinal = stored.get("ordinal", position)
-        if not (ordinal is None or (type(ordinal) is int and ordinal >= 0)):
+        ordinal = stored.get("ordinal" if unit is None else "position")
+        known = [0, *(place for place in (unit, ordinal) if place is not None)]
+        is_torn = ("position" in stored) != (unit is not None)
+        if is_torn or {*map(type, known)} != {int} or known != sorted(known):
             raise InvalidArgumentError(
-                "a version that has left its section does not say when it was taken"
+                "a version that has left its section does not say where it stood"
             )
+        updated = check_updated(stored["updated"]) if "updated" in stored else 0
         ended = check_end(stored["ended"]) if "ended" in stored else None
         corrected = parse_time(stored["corrected"]) if "corrected" in stored else None
-        return cls(
-            Item.from_dict(stored, section),
-            position,
-            unit,
-            updated,
-            ordinal,
-            ended,
-            corrected,
-        )
-
-
-def check_place(place: object) -> tuple[int, int]:
-    """Return an ordinal and the first one of its unit, as they were stored.
-
-    Raises InvalidArgumentError.
-    """
-    match place:
-        case [int(ordinal), int(unit)] if (
-            type(ordinal) is type(unit) is int and 0 <= unit <= ordinal
-        ):
-            return ordinal, unit
-    raise InvalidArgumentError("a version that has left its section does not say where it stood")
+        return cls(Item.from_dict(stored, section), ordinal, unit, updated, ended, corrected)
 
 
 def check_end(times: object) -> tuple[datetime, datetime]:

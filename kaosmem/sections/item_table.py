@@ -42,6 +42,7 @@ class ItemTable:
     An item is live, or evicted and may be recalled. Its place in its unit stays when it is evicted.
 
     Attributes:
+        spec: The spec of the section.
         used: The tokens of the live items.
         evicted_used: The tokens of the evicted items.
         taken: Number of items ever taken, and so the ordinal of the next item.
@@ -62,7 +63,7 @@ class ItemTable:
     """
 
     def __init__(self, spec: SectionSpec) -> None:
-        self._spec = spec
+        self.spec = spec
         self.used = 0
         self.evicted_used = 0
         self.taken = 0
@@ -171,7 +172,7 @@ class ItemTable:
     @property
     def newest_question(self) -> int | None:
         """Return the ordinal of a history's newest user message with more than tool results."""
-        if self._spec.placement != "history":
+        if self.spec.placement != "history":
             return None
         if self._question is None:
             self._question = next(filter(self._is_question, reversed(self._live)), -1)
@@ -425,7 +426,7 @@ class ItemTable:
         self.ends.pop(ordinal, None)
         if item.expires_at is not None:
             self.ends[ordinal] = item.expires_at
-        if is_needed(self._spec, item):
+        if is_needed(self.spec, item):
             self.needed.add(ordinal)
         else:
             self.needed.discard(ordinal)
@@ -528,21 +529,10 @@ class ItemTable:
         self.units.add_detached((), results)
         return found.keys()
 
-    def inherit_evicted(self, other: ItemTable, shared: int) -> None:
-        """Keep the evicted items of another table that are among the first `shared` of both."""
-        known = len(self.evicted)
-        for first in other.evicted:
-            unit = other.units.members(first)
-            is_shared = unit[-1] < shared and self._live.keys().isdisjoint(unit)
-            if unit[0] != first or not is_shared or not self.evicted.keys().isdisjoint(unit):
-                continue
-            self._keep({at: other.evicted[at] for at in unit})
-            for at in unit:
-                if at in other.ended:
-                    self.ended[at] = other.ended[at]
-            results = unit if other.units.is_orphan(first) else ()
-            self.units.add_detached(unit, results)
-        self.unloaded -= len(self.evicted) - known
+    def in_files(self, before: int) -> list[EvictedItem]:
+        """Return the evicted items before an ordinal whose texts only files hold."""
+        rows = self.evicted.values()
+        return [each for each in rows if isinstance(each, EvictedItem) and each.position < before]
 
     def is_free(self, ordinal: int | None) -> bool:
         """Return whether an item without a place, or one evicted from an ordinal, may be recalled."""
@@ -660,7 +650,7 @@ class ItemTable:
                 item_id = entry.id
                 ordinal = entry.position
             else:
-                item = Item.from_dict(entry, self._spec.name)
+                item = Item.from_dict(entry, self.spec.name)
                 ordinal = entry["position"]
                 item_id = item.id
             if type(ordinal) is not int or not last < ordinal < self.taken or item_id in ordinals:
@@ -671,7 +661,7 @@ class ItemTable:
                 ordinals[item_id] = ordinal
                 tokens[ordinal] = entry.tokens
                 # In a query section, an item that is not decoded need not be shown.
-                if self._spec.placement != "query" and is_needed(self._spec, entry):
+                if self.spec.placement != "query" and is_needed(self.spec, entry):
                     self.needed.add(ordinal)
                 continue
             last_use = entry.get("last_use", 0)

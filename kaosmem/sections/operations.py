@@ -190,7 +190,7 @@ class Update(_Arrival):
         held = section.held
         ordinal = held.ordinal(self.item.id)
         if self.is_version:
-            section.archive.put(Archived(held[ordinal], ordinal=ordinal, corrected=self.at))
+            section.archive.put(Archived(held[ordinal], ordinal, corrected=self.at))
         held.replace(ordinal, self.item)
         section.index.changed((ordinal,))
 
@@ -333,7 +333,7 @@ class Compact(SectionOperation):
                 recallable.update(unit)
         for ordinal, item in replaced.items():
             if ordinal not in recallable:
-                section.archive.put(Archived(item, ordinal=ordinal))
+                section.archive.put(Archived(item, ordinal))
         evict(section, [replaced[ordinal].id for ordinal in sorted(recallable)])
         rest = sorted(leaving - recallable)
         held.take(rest)
@@ -448,19 +448,17 @@ def evict(section: Section, item_ids: Iterable[str], *, successor: Item | None =
         end = _end(held, ordinal, successor)
         if end is not None:
             ends[ordinal] = end
+    units: list[int] | list[None] = held.units.firsts(ordinals)
     if section.spec.recalls:
-        firsts = held.units.firsts(ordinals)
-        for ordinal, first, item in zip(ordinals, firsts, held.evict(ordinals), strict=True):
-            updated = held.updated.get(ordinal, 0)
-            ended = ends.get(ordinal)
-            section.archive.put(
-                Archived(item, ordinal, first, updated, ordinal=ordinal, ended=ended)
-            )
+        items = held.evict(ordinals)
         held.ended.update((ordinal, valid_until) for ordinal, (valid_until, _) in ends.items())
     else:
-        for ordinal, item in zip(ordinals, held.take(ordinals), strict=True):
-            section.archive.put(Archived(item, ordinal=ordinal, ended=ends.get(ordinal)))
+        units = [None] * len(ordinals)
+        items = held.take(ordinals)
         section.index.changed(ordinals)
+    for ordinal, unit, item in zip(ordinals, units, items, strict=True):
+        updated = held.updated.get(ordinal, 0)
+        section.archive.put(Archived(item, ordinal, unit, updated, ends.get(ordinal)))
 
 
 def _end(held: ItemTable, ordinal: int, successor: Item | None) -> tuple[datetime, datetime] | None:
@@ -491,9 +489,8 @@ def remove(
     section.removed.add(item_id)
     ordinal = section.held.ordinal(item_id)
     (item,) = section.held.take((ordinal,))
-    section.archive.put(
-        Archived(item, ordinal=ordinal, ended=(at, at) if at else None, corrected=corrected)
-    )
+    ended = (at, at) if at else None
+    section.archive.put(Archived(item, ordinal, ended=ended, corrected=corrected))
     section.index.changed((ordinal,))
 
 

@@ -13,9 +13,7 @@ from kaosmem.types.items import Item
 from kaosmem.units import Link
 
 
-def choose_leaving(
-    spec: SectionSpec, held: ItemTable, item: Item, *, tokens: int, items: int
-) -> list[str] | None:
+def choose_leaving(held: ItemTable, item: Item, *, tokens: int, items: int) -> list[str] | None:
     """Return the ids of the items that an item, new or updated, supersedes or evicts.
 
     None: it leaves itself.
@@ -27,6 +25,7 @@ def choose_leaving(
     Args:
         tokens, items: Growth of the section.
     """
+    spec = held.spec
     if _is_older(held, item):
         return None
     budget = spec.budget if spec.policy.bounded else None
@@ -41,27 +40,26 @@ def choose_leaving(
     first = _superseded(held, item)
     if first is None:
         try:
-            return _choose_victims(spec, held, item, tokens=tokens, items=items)
+            return _choose_victims(held, item, tokens=tokens, items=items)
         except SectionFullError:
             if spec.policy.competes and _may_leave(held, item):
                 return None
             raise
     unit, freed = held.unit(first)
     victims = _choose_victims(
-        spec, held, item, tokens=tokens - freed, items=items - len(unit), leaving=(first,)
+        held, item, tokens=tokens - freed, items=items - len(unit), leaving=(first,)
     )
     return [*(each.id for each in unit), *victims]
 
 
-def choose_surplus(
-    spec: SectionSpec, held: ItemTable, *, tokens: int, keep: Iterable[str]
-) -> list[str] | None:
+def choose_surplus(held: ItemTable, *, tokens: int, keep: Iterable[str]) -> list[str] | None:
     """Return the ids to evict to free tokens and be within `max_items`, None if that can't be done.
 
     The newest unit stays, as it would have if it had just been added, and so do those of the items
     to keep.
     """
-    surplus = 0 if spec.max_items is None else len(held) - spec.max_items
+    most = held.spec.max_items
+    surplus = 0 if most is None else len(held) - most
     kept = {*islice(held.newest_first(), 1), *held.units.firsts(map(held.ordinal, keep))}
     victims = held.choose_victims(None, tokens=tokens, items=surplus, keep=kept)
     return None if victims is None else _ids(held, victims)
@@ -106,7 +104,6 @@ def _superseded(held: ItemTable, item: Item) -> int | None:
 
 
 def _choose_victims(
-    spec: SectionSpec,
     held: ItemTable,
     item: Item,
     *,
@@ -119,6 +116,7 @@ def _choose_victims(
     Args:
         leaving: First ordinals of units that go anyway.
     """
+    spec = held.spec
     budget = spec.budget if spec.policy.bounded else None
     if spec.compaction is not None:  # which comes before any eviction
         return []

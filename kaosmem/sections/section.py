@@ -190,7 +190,7 @@ class Section:
             self.spec, self.state(), self.held.entries(), archive=self.archive, ranker=ranker
         )
         if self.spec.recalls:
-            copy.held.inherit_evicted(self.held, self.held.taken)
+            copy.held.unloaded -= len(copy.held.recall(self.held.in_files(self.held.taken)))
         copy.freeze("is rehearsed; change the session itself")
         return copy
 
@@ -202,8 +202,8 @@ class Section:
                 and index entries stay.
         """
         with self.index.asking, self.lock:
-            if shared and self.spec.recalls and other.held.unloaded:
-                other.held.inherit_evicted(self.held, shared)
+            if shared and self.spec.recalls:
+                other.held.unloaded -= len(other.held.recall(self.held.in_files(shared)))
             self.held = other.held
             self.index.follow(other.held, shared)
             self.proposer = Proposer(self.spec, self.held, self.index)
@@ -230,7 +230,7 @@ class Section:
                 f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or "
                 "choose another id"
             )
-        evicted = choose_leaving(self.spec, self.held, item, tokens=item.tokens, items=1)
+        evicted = choose_leaving(self.held, item, tokens=item.tokens, items=1)
         self._change(Add(self.spec.name, item, evicted or []))
         if evicted is None:
             self.evict((item.id,))
@@ -246,7 +246,7 @@ class Section:
         """
         self._check_change(item)
         check_extent(item)
-        evicted = choose_leaving(self.spec, self.held, shorter, tokens=shorter.tokens, items=1)
+        evicted = choose_leaving(self.held, shorter, tokens=shorter.tokens, items=1)
         self._change(Add(self.spec.name, item, evicted or []))
         if evicted is None:
             self.evict((item.id,))
@@ -274,7 +274,7 @@ class Section:
         self._check_change(item)
         check_extent(item)
         growth = item.tokens - self.peek(item.id).tokens
-        evicted = choose_leaving(self.spec, self.held, item, tokens=growth, items=0)
+        evicted = choose_leaving(self.held, item, tokens=growth, items=0)
         self._change(Update(self.spec.name, item, evicted or [], at, is_version))
         if evicted is None:
             self.evict((item.id,))
@@ -324,7 +324,7 @@ class Section:
         The newest unit stays, and so do the units of the items to keep.
         """
         self._check_writable()
-        victims = choose_surplus(self.spec, self.held, tokens=tokens, keep=keep)
+        victims = choose_surplus(self.held, tokens=tokens, keep=keep)
         if victims:
             self.evict(victims)
         return victims is not None

@@ -223,7 +223,7 @@ def test_an_archived_version_whose_number_another_item_has_is_told() -> None:
     memory = SessionMemory.test_mode()
     new = memory.add("findings", "The fee is 20.")
     old = replace(new, id="old")
-    assert {each.item.id for each in told(memory["findings"], [Archived(old, ordinal=0)])} == {
+    assert {each.item.id for each in told(memory["findings"], [Archived(old, 0)])} == {
         "old",
         new.id,
     }

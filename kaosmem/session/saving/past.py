@@ -303,7 +303,7 @@ def told(section: Section, archived: Iterable[Archived]) -> list[ToldItem]:
             contents.setdefault(of, {})[version.corrected] = version  # files may hold it, too
     for ordinal in section.held:
         if not Replaced.by(item := section.held[ordinal]):
-            contents.setdefault((ordinal, item.id), {})[None] = Archived(item, ordinal=ordinal)
+            contents.setdefault((ordinal, item.id), {})[None] = Archived(item, ordinal)
     return sorted(
         (each for versions in contents.values() for each in _told_of(versions)),
         key=lambda each: each.order,

@@ -186,7 +186,7 @@ def _usable(
             continue
         section = hydrated.sections.get(version.item.section)
         if section is None or not section.held.is_free(version.position):
-            version = replace(version, position=None, unit=None)
+            version = replace(version, unit=None)
         yield version
 
 
@@ -212,7 +212,7 @@ def _noted(version: Archived, outdated: Mapping[str, datetime]) -> Archived:
         return version
     metadata = {**version.item.metadata, NEWER_TEXT_LOST: lost_at.isoformat()}
     item = replace(version.item, metadata=metadata)
-    return replace(version, item=item, position=None, unit=None)
+    return replace(version, item=item, unit=None)
 
 
 def _store(
