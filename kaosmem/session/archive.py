@@ -55,7 +55,7 @@ class SessionArchive:
         session.check_loop()
         item = await session.fetch(item_id)
         if depth is None:
-            return await session.originals.of(item, session.fetch)
+            return await session.past.originals(item, session.fetch)
         items = [item]
         for _ in range(check_count(depth, "depth", least=1)):
             sources: dict[str, None] = {}

@@ -129,7 +129,5 @@ class MemoryAt:
     async def _roster(self) -> Roster:
         """Return the sections as they were at that time, with the sources."""
         self._session.expire()
-        sections = await self._session.timeline.sections_at(
-            as_of=self.as_of, known_at=self.known_at
-        )
+        sections = await self._session.past.sections_at(as_of=self.as_of, known_at=self.known_at)
         return self._session.roster.over(sections)

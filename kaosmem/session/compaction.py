@@ -15,7 +15,7 @@ from kaosmem.sections.substitution import (
     message_of,
     substitution,
 )
-from kaosmem.session.saving.past import Originals
+from kaosmem.session.saving.past import Past
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types.items import ChatMessage, Item
@@ -39,7 +39,7 @@ class SectionCompaction:
         self,
         section: Section,
         strategy: CompactionStrategy,
-        originals: Originals,
+        past: Past,
         *,
         counter: TokenCounter,
         new_id: Callable[[str], str],
@@ -47,7 +47,7 @@ class SectionCompaction:
         self.notice: str | None = None
         self._section = section
         self._strategy = strategy
-        self._originals = originals
+        self._past = past
         self._counter = counter
         self._new_id = new_id
         self._budget = section.budget or 0
@@ -201,7 +201,7 @@ class SectionCompaction:
             if item.id not in self._section or self._section.peek(item.id) != item:
                 return False
         archived = told.difference(item.id for item in known)
-        return not any(map(self._originals.is_forgotten, archived))
+        return not any(map(self._past.is_forgotten, archived))
 
 
 def _failure(section: str, error: BaseException) -> str:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 
 from kaosmem.arguments import Clock, check_share, check_text
 from kaosmem.assembly import Offers, Overflow, check_budget
@@ -27,7 +26,6 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.left_out import LeftOut
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.roster import Roster, qualified
-from kaosmem.session.saving.past import stored_versions
 from kaosmem.types.items import Item, stated_from
 
 _EPISODES_SHARE = 0.5
@@ -91,7 +89,7 @@ class ContextCall:
         text = await roster.question(specs) if self.query is None else self.query
         query = Query.read(text, session.clock, session.past_cues, as_of=as_of, known_at=known_at)
         # Not the session itself: its trace keeps contexts, which would be a cycle.
-        stored = partial(stored_versions, session.log, session.saver.forgotten)
+        stored = session.past.stored
         left_out = LeftOut(roster, specs, query, self.wanted, session.clock, stored)
         inquiry = Inquiry(roster, specs, query, self.wanted, session.clock)
         proposals, reports = await inquiry.propose(window=self.tokens, block=block)

@@ -1081,7 +1081,7 @@ class SessionMemory:
         session = self._session
         session.check_loop()
         names = session.sections if section is None else [self[section].spec.name]
-        return await session.timeline.versions(check_text(key, "key"), names)
+        return await session.past.versions(check_text(key, "key"), names)
 
     # Formation.
 

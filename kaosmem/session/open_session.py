@@ -27,7 +27,7 @@ from kaosmem.session.item_factory import ItemFactory
 from kaosmem.session.opening import Opening
 from kaosmem.session.roster import Roster
 from kaosmem.session.saving.hydration import Hydrated
-from kaosmem.session.saving.past import Originals, Timeline, load_past, version_of
+from kaosmem.session.saving.past import Past, version_of
 from kaosmem.session.saving.saver import Saver
 from kaosmem.types.items import Item
 
@@ -88,9 +88,17 @@ class OpenSession:
     def _set_up(self, hydrated: Hydrated, rng: random.Random) -> None:
         """Make the parts that work on the sections and the log."""
         self.roster = Roster(self.sections, counter=self.counter)
+        self.past = Past(
+            self.sections,
+            self.log,
+            counter=self.counter,
+            forgotten=hydrated.forgotten,
+            unpurged=hydrated.unpurged,
+        )
         saver = Saver(
             self.log,
             hydrated,
+            past=self.past,
             place=self.opening.place,
             counter=self.counter,
             rehydrate=self.opening.hydrate,
@@ -104,12 +112,6 @@ class OpenSession:
             rng=rng,
             forgotten=saver.forgotten,
         )
-        self.originals = Originals(
-            self.sections, self.log, counter=self.counter, forgotten=saver.forgotten
-        )
-        self.timeline = Timeline(
-            self.sections, self.log, counter=self.counter, unpurged=lambda: saver.unpurged
-        )
         self.compactions = [] if self.read_only else [*self._made_compactions()]
 
     def _made_compactions(self) -> Iterator[SectionCompaction]:
@@ -118,7 +120,7 @@ class OpenSession:
                 yield SectionCompaction(
                     section,
                     section.spec.compaction,
-                    self.originals,
+                    self.past,
                     counter=self.counter,
                     new_id=self.factory.free_id,
                 )
@@ -212,7 +214,7 @@ class OpenSession:
         """
         if not any(section.held.unloaded for section in sections):
             return
-        error = await load_past(sections, self.log, self.counter, unpurged=self.saver.unpurged)
+        error = await self.past.recall(sections)
         if error is not None:
             self._notices.append(f"{_NOT_RECALLED}: {error}")
 

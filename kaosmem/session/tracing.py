@@ -12,7 +12,6 @@ from kaosmem.filters import parse_filter
 from kaosmem.language.query import Query
 from kaosmem.session.left_out import EVICTED, LeftOut
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.saving.past import stored_versions
 from kaosmem.trace.trace import KEPT_TURNS
 from kaosmem.trace.turn import KnownItems, Turn, number_of
 from kaosmem.types import JSONValue
@@ -63,7 +62,7 @@ class Replay:
         self.turns = turns_of(session)
         self._by_number = {turn.number: turn for turn in self.turns}
         self._session = session
-        self._archived = [*stored_versions(session.log, session.saver.unpurged)]
+        self._archived = [*session.past.stored()]
         items: list[Item] = []
         for turn in self.turns:
             items += turn.guests

@@ -212,14 +212,16 @@ async def test_a_damaged_line_costs_its_item_alone(place: Any, read_only: bool) 
             assert "vault" not in notice
 
 
-async def test_a_line_of_another_item_is_damage(place: Any) -> None:
+async def test_a_line_of_another_item_is_damage(tmp_path: Path) -> None:
     """Whole lines that changed places are not taken for one another."""
-    await filled(place)
-    path, _ = stored_line(place, FACT.encode())
-    head, first, second, *rest = data_of(place, path).split(b"\n")
+    await filled(tmp_path)
+    path, _ = stored_line(tmp_path, FACT.encode())
+    head, first, second, *rest = data_of(tmp_path, path).split(b"\n")
     assert FACT.encode() in first
-    rewrite(place, path, b"\n".join([head, second[: len(first)].ljust(len(first)), first, *rest]))
-    async with opened(place) as memory:
+    moved = b"\n".join([head, second[: len(first)].ljust(len(first)), first, *rest])
+    async with opened(tmp_path) as memory:
+        await memory.assemble_context("zzyzx", budget=1_000)
+        rewrite(tmp_path, path, moved)
         assert "fact" not in shown(await memory.assemble_context(QUESTION, budget=1_000))
         assert len(memory.damage) == 1
 

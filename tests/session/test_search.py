@@ -63,10 +63,7 @@ async def test_a_search_finds_what_was_evicted() -> None:
 
 
 async def test_a_search_of_stored_archives_names_what_it_leaves_out(tmp_path: Path) -> None:
-    """A search reads no file.
-
-    `prepare` does, and keeps the texts for all later searches, contexts and saves.
-    """
+    """A search opens no archive. `prepare` does, for all later searches, contexts and saves."""
     async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
         fact_id = told(memory)
         told(memory, "audit")
@@ -74,7 +71,7 @@ async def test_a_search_of_stored_archives_names_what_it_leaves_out(tmp_path: Pa
         assert memory.notices == ()
         assert fact_id not in {item.id for item, _ in memory.search(QUESTION)}
         (notice,) = memory.notices
-        assert re.match(r"a search left out \d+ archived items of section 'notes', whose", notice)
+        assert re.match(r"a search left out \d+ archived items of section 'notes', which", notice)
         assert "await memory.admin.prepare() before it" in notice
         await memory.admin.prepare()
         assert memory.notices == ()

@@ -23,7 +23,7 @@ from kaosmem import (
 from kaosmem.persistence import log as session_log
 from kaosmem.persistence.steps import Read, ReadParts
 from kaosmem.sections.archive import Archived
-from kaosmem.session.saving.past import told
+from kaosmem.session.saving.timeline import told
 from tests.told import COMPACTED, NAMES, WHOLE, World, hour, moments, ops
 
 
@@ -43,7 +43,7 @@ async def _is_exact(steps: list[Any], as_of: int | None, known_at: int | None) -
     times = {
         name: hour(at) for name, at in (("as_of", as_of), ("known_at", known_at)) if at is not None
     }
-    sections = await memory._session.timeline.sections_at(
+    sections = await memory._session.past.sections_at(
         as_of=times.get("as_of"), known_at=times.get("known_at")
     )
     found = sorted(

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from kaosmem.arguments import json_text
 from kaosmem.errors import (
-    ConflictError,
     CorruptionError,
-    DurabilityError,
     InvalidArgumentError,
     UnsupportedVersionError,
 )
@@ -23,10 +18,8 @@ from kaosmem.persistence.files.records import FORMAT_VERSION, Record, unknown_ve
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
 from kaosmem.retrieval.ranker import Ranker
-from kaosmem.sections.archive import Archived
 from kaosmem.sections.eviction import POLICIES
-from kaosmem.sections.item_table import Moment
-from kaosmem.sections.lazy_index import IndexDump, StoredIndex
+from kaosmem.sections.lazy_index import StoredIndex
 from kaosmem.sections.operations import (
     Describe,
     Forget,
@@ -39,13 +32,11 @@ from kaosmem.sections.operations import (
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import DEFAULT_SECTIONS, MAX_SECTIONS, WAITING, SectionSpec
 from kaosmem.sections.substitution import Forgotten
-from kaosmem.session.saving.past import by_section, find_past, let_go
 from kaosmem.session.saving.salvaging import NONSENSE, intact_state, repeat_intact
 from kaosmem.session.windows import Windows
 from kaosmem.tokens import count_content, get_counter
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.trace.trace import TRACE_SECTION, Trace, turn_entry
-from kaosmem.trace.turn import Turn as KeptTurn
+from kaosmem.trace.trace import Trace
 from kaosmem.types import JSONValue
 
 STATE_FIELDS = "states", "forgotten", "windows", "turns"
@@ -323,216 +314,12 @@ def operation_of(record: Record) -> Operation:
     return parse_operation(record.section, record.op, record.data)
 
 
-def describe(sections: Iterable[Section], counter: TokenCounter) -> dict[str, JSONValue]:
-    """Return the description of a session: its counter and its sections.
-
-    The log states it before any item.
-    """
-    specs = {section.spec.name: section.spec.to_dict() for section in sections}
-    return {"version": FORMAT_VERSION, "counter": counter.name, "sections": specs}
-
-
 def drain(sections: Iterable[Section]) -> list[Operation]:
     """Return the changes since the last drain. A section that is not kept has none."""
     operations: list[Operation] = []
     for section in sections:
         operations += section.drain_journal()
     return operations
-
-
-@dataclass(frozen=True)
-class Frozen:
-    """The state of a session at one moment, to be written while the session goes on.
-
-    Attributes:
-        items: Live ones with their sections.
-        archived: Versions that no archive file holds yet.
-        turns: Turns of the trace that no archive file holds yet.
-    """
-
-    header: Mapping[str, JSONValue]
-    items: Iterable[tuple[str, dict[str, JSONValue]]]
-    archived: Sequence[Archived]
-    turns: Sequence[KeptTurn] = ()
-
-    @property
-    def archived_entries(self) -> Iterator[tuple[str, dict[str, JSONValue]]]:
-        """Yield the archived versions with their sections, then the turns, as JSON values."""
-        for version in self.archived:
-            yield version.item.section, version.to_dict()
-        for turn in self.turns:
-            yield TRACE_SECTION, turn_entry(turn)
-
-
-def freeze(
-    sections: Iterable[Section],
-    counter: TokenCounter,
-    forgotten: Forgotten,
-    windows: Windows | None = None,
-    trace: Trace | None = None,
-) -> Frozen:
-    """Return the state of all sections that are kept on disk, of the windows and of the trace."""
-    sections = list(sections)
-    kept_windows = (
-        windows.to_list({section.spec.name: section for section in sections}) if windows else []
-    )
-    kept = [section for section in sections if section.spec.persistence != "none"]
-    states = {section.spec.name: section.state() for section in kept}
-    entries = [(section.spec.name, section.held.entries()) for section in kept]
-    return Frozen(
-        header={
-            **describe(sections, counter),
-            "states": states,
-            "forgotten": forgotten.to_list(),
-            "windows": kept_windows,
-            "turns": 0 if trace is None else trace.stored,
-        },
-        items=((name, entry) for name, each in entries for entry in each),
-        archived=[version for section in kept for version in section.archive.in_memory()],
-        turns=() if trace is None else tuple(trace.held),
-    )
-
-
-def merged(on_disk: Iterable[Archived], frozen: Frozen) -> Frozen:
-    """Return a frozen state with the versions of archive files, each once, at its last position.
-
-    Files may hold versions, even repeatedly, that are still in memory.
-    """
-    versions: dict[str, Archived] = {}
-    for version in (*on_disk, *frozen.archived):
-        text = json_text(
-            [version.item.section, {**version.to_dict(), "tokens": 0}]
-        )  # of any counter
-        versions.pop(text, None)
-        versions[text] = version
-    return with_archive(frozen, list(versions.values()))
-
-
-def with_archive(frozen: Frozen, archived: Sequence[Archived]) -> Frozen:
-    """Return a frozen state with these versions as the whole archive."""
-    versions = Counter(version.item.section for version in archived)
-    places = {(each.item.section, each.position) for each in archived}
-    evicted = Counter(name for name, position in places if position is not None)
-    states = {}
-    for name, state in frozen.header["states"].items():
-        states[name] = {**state, "archived": versions[name], "evicted": evicted[name]}
-    return replace(frozen, header={**frozen.header, "states": states}, archived=archived)
-
-
-def release(sections: Iterable[Section], written: Sequence[Archived]) -> None:
-    """Let go of archived versions that an archive file holds now."""
-    own = by_section(written)
-    for section in sections:
-        section.archive.release(own.get(section.spec.name, ()))
-
-
-class Checkpoints:
-    """Write snapshots and archives in the background, of the state at the call, one at a time.
-
-    Attributes:
-        notices: The faults, a sentence each.
-    """
-
-    def __init__(self, log: SessionLog, *, counter: TokenCounter) -> None:
-        self.notices: list[str] = []
-        self._log = log
-        self._counter = counter
-        self._writing: asyncio.Task[None] | None = None
-
-    def start(
-        self,
-        sections: Mapping[str, Section],
-        forgotten: Forgotten,
-        windows: Windows,
-        trace: Trace,
-    ) -> None:
-        """Begin the writes that are due, after those under way.
-
-        A snapshot waits until none is under way.
-
-        Args:
-            sections, windows, trace: The state after the log's last record.
-        """
-        if self._log.seq == 0:
-            return
-        before = None if self._writing is None or self._writing.done() else self._writing
-        moments = {
-            name: moment
-            for name, each in sections.items()
-            if each.spec.persistence != "none"
-            and not each.held.unloaded
-            and (moment := each.index.to_store)
-        }
-        frozen = None
-        if before is None and self._log.snapshot_due:
-            frozen = freeze(sections.values(), self._counter, forgotten, windows, trace)
-        if moments or frozen:
-            self._writing = asyncio.create_task(
-                self._write(before, sections, moments, frozen, trace, self._log.seq)
-            )
-
-    async def finished(self) -> None:
-        """Wait until nothing is being written."""
-        if self._writing is not None and not self._writing.done():
-            await asyncio.shield(self._writing)
-
-    async def _write(
-        self,
-        before: asyncio.Task[None] | None,
-        sections: Mapping[str, Section],
-        moments: Mapping[str, Moment],
-        frozen: Frozen | None,
-        trace: Trace,
-        seq: int,
-    ) -> None:
-        if before is not None:
-            await before
-        for (
-            name,
-            moment,
-        ) in moments.items():  # before the snapshot, which says of which commits there are indexes
-            dump = await asyncio.to_thread(sections[name].index.dump, moment)
-            if dump is not None:
-                await self._store_index(name, dump, seq)
-        if frozen is not None:
-            await self._store_snapshot(sections, frozen, trace, seq)
-
-    async def _store_index(self, name: str, dump: IndexDump, seq: int) -> None:
-        header = {"updates": dump.updates}
-        try:
-            await asyncio.to_thread(
-                self._log.store_index, name, header, dump.chunks, seq=seq, ranker=dump.ranker
-            )
-        except ConflictError:
-            # others have shortened the log, or deleted it; what is read of it then has no index yet
-            return
-        except (CorruptionError, DurabilityError) as error:  # it can be made anew
-            self.notices.append(f"no index of section {name!r} was written: {error}")
-
-    async def _store_snapshot(
-        self, sections: Mapping[str, Section], frozen: Frozen, trace: Trace, seq: int
-    ) -> None:
-        try:
-            stored = await asyncio.to_thread(
-                self._log.snapshot,
-                frozen.header,
-                frozen.items,
-                archived=frozen.archived_entries,
-                seq=seq,
-            )
-        except ConflictError:
-            return  # others have shortened the log, or deleted it
-        except (CorruptionError, DurabilityError) as error:  # the log still holds all
-            self.notices.append(f"no snapshot was written: {error}")
-        else:
-            if stored:
-                release(sections.values(), frozen.archived)
-                trace.archived(frozen.turns)
-                with suppress(CorruptionError, OSError):  # else they stay in memory
-                    let_go(
-                        sections,
-                        await asyncio.to_thread(find_past, self._log, self._counter, at=seq),
-                    )
 
 
 def keep_indexes(log: SessionLog, sections: Mapping[str, Section]) -> None:

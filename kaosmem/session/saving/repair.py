@@ -19,18 +19,10 @@ from kaosmem.persistence.storage.places import Location, list_sessions, unknown_
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.operations import Describe
 from kaosmem.sections.section import Section
-from kaosmem.session.saving.hydration import (
-    Frozen,
-    Hydrated,
-    describe,
-    freeze,
-    hydrate,
-    merged,
-    stored_counter,
-    stored_specs,
-    with_archive,
-)
+from kaosmem.session.saving.checkpoints import Frozen, describe
+from kaosmem.session.saving.hydration import Hydrated, hydrate, stored_counter, stored_specs
 from kaosmem.session.saving.past import version_of
+from kaosmem.session.windows import Windows
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.trace.trace import is_turn
 from kaosmem.types import JSONValue
@@ -141,7 +133,7 @@ def _repair(place: _Place, session_id: str, into: str | None) -> RepairReport:
     new_id = into or session_id[: MAX_NAME_CHARS - len(_ENDING)] + _ENDING
     archived = [_noted(version, outdated) for version in whole.archived]
     description = describe(hydrated.sections.values(), counter)
-    if not _store(place, new_id, description, with_archive(whole, archived)):
+    if not _store(place, new_id, description, whole.with_archive(archived)):
         raise ConflictError(
             f"session {shown(new_id)} is there already, and a repair overwrites nothing; give "
             "another id"
@@ -164,10 +156,9 @@ def _whole(
     trace = hydrated.trace
     turns = trace.turns(entries, hydrated.unpurged)
     trace.stored = max((turn.number for turn in turns), default=0)
-    sections = hydrated.sections.values()
-    frozen = freeze(sections, counter, hydrated.forgotten, trace=trace)
+    frozen = Frozen.of(replace(hydrated, windows=Windows()), counter)
     on_disk = _usable(entries, hydrated, damage)
-    return replace(merged(on_disk, frozen), turns=turns)
+    return replace(frozen.merged(on_disk), turns=turns)
 
 
 def _usable(

@@ -13,12 +13,13 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
-from kaosmem.errors import ConflictError, CorruptionError
+from kaosmem.errors import ConflictError
 from kaosmem.memos import clear_memos
 from kaosmem.persistence.commit import LogChanges
 from kaosmem.persistence.files.records import Change
@@ -39,23 +40,9 @@ from kaosmem.sections.operations import (
 )
 from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import derived_from
-from kaosmem.session.saving.hydration import (
-    Checkpoints,
-    Frozen,
-    Hydrated,
-    describe,
-    drain,
-    freeze,
-    merged,
-    operation_of,
-    release,
-)
-from kaosmem.session.saving.past import (
-    by_section,
-    find_past,
-    let_go,
-    stored_versions,
-)
+from kaosmem.session.saving.checkpoints import Checkpoints, Frozen, describe
+from kaosmem.session.saving.hydration import Hydrated, drain, operation_of
+from kaosmem.session.saving.past import Past
 from kaosmem.session.saving.rebasing import forget_derived, is_foreign, is_reply, rebase, touched_by
 from kaosmem.session.saving.turns import OneLoop, in_line
 from kaosmem.tokens.counters import TokenCounter
@@ -100,6 +87,7 @@ class Saver:
         place: Equal for savers of one session.
         rehydrate: Gives what a log holds now.
         forgotten: All items that ever were, the caller's own.
+        unpurged: The ids of forgotten items that files may still hold.
     """
 
     def __init__(
@@ -107,6 +95,7 @@ class Saver:
         log: SessionLog,
         hydrated: Hydrated,
         *,
+        past: Past,
         place: Hashable,
         counter: TokenCounter,
         rehydrate: Callable[[Recovered], Hydrated],
@@ -116,6 +105,8 @@ class Saver:
         self._place = place
         self._counter = counter
         self._rehydrate = rehydrate
+        self._past = past
+        self._session = hydrated
         self._sections = hydrated.sections
         self.windows = hydrated.windows
         self.trace = hydrated.trace
@@ -126,7 +117,7 @@ class Saver:
         ] = []  # being committed, or failed and to be tried again as it is
         self._to_forget: set[str] = set()  # until the log says so
         self._ids_in_batch: set[str] = set()  # of these, what the batch says
-        self._to_purge = hydrated.unpurged  # until no file holds them
+        self.unpurged = hydrated.unpurged
         self._erased = Erased()  # until `forget` returns it
         self._is_purge_due = bool(hydrated.unpurged) or log.has_leftovers
         self._is_index_purge_due = (
@@ -136,7 +127,7 @@ class Saver:
         self.is_in_conflict = False
         """Whether the last save raised ConflictError, so that its caller knows what is unsaved."""
         self._one_loop = OneLoop()
-        self._checkpoints = Checkpoints(log, counter=counter)
+        self._checkpoints = Checkpoints(log, hydrated, past, counter=counter)
 
     async def save(self) -> None:
         """Commit all changes after the commits of others, and finish pending erasures.
@@ -177,11 +168,6 @@ class Saver:
         """Return the faults beside the commits, a sentence each."""
         return self._checkpoints.notices
 
-    @property
-    def unpurged(self) -> Collection[str]:
-        """Return the ids of forgotten items that files may still hold."""
-        return self._to_purge
-
     def number_unsaved(self, section: str) -> int:
         """Return the number of added items of a section that the log does not have yet."""
         waiting = [*self._batch, *self._unsaved, *self._sections[section].journal]
@@ -218,7 +204,7 @@ class Saver:
                 await asyncio.to_thread(_purge_indexes, list(self._sections.values()))
                 clear_memos()  # to take an entry out may analyze its text once more
             if self._is_settled:
-                self._checkpoints.start(self._sections, self.forgotten, self.windows, self.trace)
+                self._checkpoints.start()
 
     async def _refresh(self, *, discard: bool) -> None:
         async with self._one_loop.lock:
@@ -420,11 +406,11 @@ class Saver:
         elif described:
             self._description = described[-1]
         if stored is not None:
-            self._to_purge |= stored.unpurged
+            self.unpurged |= stored.unpurged
         if forgotten := _forgotten(
             theirs
         ):  # who said so deletes it from the files, and nobody may store it anew
-            self._to_purge |= forgotten
+            self.unpurged |= forgotten
             self.forgotten.add(forgotten)
             self.windows.forget(forgotten)
             self.trace.forget(forgotten)
@@ -440,7 +426,7 @@ class Saver:
         If changes come in meanwhile, leave it for later.
         """
         await self._commit()
-        archived = await self.archived()
+        archived = await self._past.by_section()
         items = self._all_items(archived)
         told = {*self._to_forget}
         moments = self._moments()
@@ -455,7 +441,7 @@ class Saver:
             if operation.ids and section.spec.persistence != "none":
                 self._batch.append(operation)
         self.forgotten.add(forgotten)
-        self._to_purge |= forgotten
+        self.unpurged |= forgotten
         self._erased.derived |= forgotten - told
         self._erased.windows |= self.windows.forget(forgotten)
         self.trace.forget(forgotten)
@@ -471,7 +457,7 @@ class Saver:
 
         Raises CorruptionError.
         """
-        items = self._all_items(await self.archived())
+        items = self._all_items(await self._past.by_section())
 
         def find() -> list[Item]:
             known = [*map(decoded, items)]
@@ -500,23 +486,19 @@ class Saver:
         If commits or changes come in meanwhile, leave it for later.
         """
         await self._commit()
-        archived = await self.archived()
+        archived = await self._past.by_section()
         if not self._is_settled:
             return
         if self._log.seq == 0:  # no file holds anything
             self._note_erased()
             return
         files = await asyncio.to_thread(self._log.files)
-        frozen = freeze(
-            self._sections.values(), self._counter, self.forgotten, self.windows, self.trace
-        )
-        turns = await asyncio.to_thread(self._turns_without, set(self._to_purge))
+        frozen = Frozen.of(self._session, self._counter)
+        turns = await asyncio.to_thread(self._turns_without, set(self.unpurged))
         frozen = replace(frozen, turns=turns)
-        on_disk = [version for versions in archived.values() for version in versions]
-        on_disk = [version for version in on_disk if version.item.id not in self._to_purge]
 
         def purge() -> Frozen:
-            whole = merged(on_disk, frozen)
+            whole = frozen.merged(chain.from_iterable(archived.values()))
             self._log.purge(whole.header, whole.items, archived=whole.archived_entries)
             return whole
 
@@ -525,12 +507,10 @@ class Saver:
         except ConflictError:
             await self._take_in_log()
             return
-        release(self._sections.values(), frozen.archived)
-        self.trace.archived(turns)
+        frozen.release(self._session)
         for name, state in whole.header["states"].items():
             self._sections[name].archive.count_on_disk(state["archived"])
-        with suppress(CorruptionError, OSError):  # else what was evicted stays where it is no more
-            let_go(self._sections, await asyncio.to_thread(find_past, self._log, self._counter))
+        await self._past.let_go()
         self._note_no_indexes()
         clear_memos()
         self._erased.files |= files - await asyncio.to_thread(self._log.files)
@@ -538,19 +518,15 @@ class Saver:
 
     def _note_erased(self) -> None:
         """Note that no file holds what was forgotten."""
-        self._erased.item_ids |= self._to_purge
+        self._erased.item_ids |= self.unpurged
         self._erased.mark = self._log.mark
         self._is_purge_due = False
-        self._to_purge = set()
+        self.unpurged.clear()
 
     def _note_no_indexes(self) -> None:
         """Note that no index is stored any more: each may have held words of forgotten items."""
         for section in self._sections.values():
             section.index.not_stored()
-
-    async def archived(self) -> dict[str, list[Archived]]:
-        """Return the archived items of all files, by section. Raises CorruptionError."""
-        return await asyncio.to_thread(lambda: by_section(stored_versions(self._log)))
 
     def _turns_without(self, item_ids: Collection[str]) -> list[KeptTurn]:
         """Return all stored turns without erased items. This reads files."""
