@@ -177,12 +177,17 @@ class Archive:
         """Note how many versions archive files hold and memory does not."""
         self.on_disk = versions
 
-    def get(self, item_id: str) -> Item | None:
+    def newest(self, item_id: str) -> Archived | None:
         """Return the newest archived version of an item, if it is in memory."""
         for version in reversed(self._versions):
             if version.item.id == item_id:
-                return version.item
+                return version
         return None
+
+    def get(self, item_id: str) -> Item | None:
+        """Return an item as its newest archived version has it, if that is in memory."""
+        version = self.newest(item_id)
+        return None if version is None else version.item
 
     def put(self, version: Archived) -> None:
         """Archive a version of an item."""

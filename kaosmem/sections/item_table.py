@@ -148,13 +148,11 @@ class ItemTable:
 
     def undecoded(self, ordinal: int) -> Item | StoredItem | EvictedItem:
         """Return an item, live or evicted, as `known` does, without decoding it."""
-        return self._live.get(ordinal) or self.known(ordinal)
+        return self._live.get(ordinal) or self.evicted[ordinal]
 
     def find(self, ordinal: int) -> Item | StoredItem | EvictedItem | None:
         """Return an item as `undecoded` does, None if it is gone."""
-        if ordinal in self._live or ordinal in self.evicted:
-            return self.undecoded(ordinal)
-        return None
+        return self._live.get(ordinal) or self.evicted.get(ordinal)
 
     @property
     def stored(self) -> list[Item | StoredItem]:

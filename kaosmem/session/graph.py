@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kaosmem.arguments import Clock
 from kaosmem.entities import (
     Entity,
     Part,
@@ -20,8 +19,8 @@ from kaosmem.entities import (
 from kaosmem.errors import NotFoundError
 from kaosmem.names import shown, shown_number
 from kaosmem.retrieval.rankers import GraphRanker
+from kaosmem.session.open_session import OpenSession
 from kaosmem.tokens import count_content
-from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONValue
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
@@ -38,10 +37,6 @@ class Graph:
     long id ends in a hash.
     Raises NotFoundError for a section with another ranker.
 
-    Args:
-        make: Makes an item for a section, as `ItemFactory.make` does.
-        writable: Returns the section to change it.
-
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
     >>> items = memory.graph.add(relationships=[{"source": "Acme", "target": "Beta", "type": "supplies"}])
@@ -51,23 +46,18 @@ class Graph:
 
     def __init__(
         self,
-        section: Section,
-        *,
-        make: Callable[..., Item],
-        writable: Callable[[], Section],
-        counter: TokenCounter,
-        clock: Clock,
+        session: OpenSession,
+        name: str,
     ) -> None:
+        section = session.section(name)
         if not isinstance(section.spec.ranker, GraphRanker):
             raise NotFoundError(
                 f"section {section.spec.name!r} is no graph; give its SectionSpec "
                 "ranker=GraphRanker()"
             )
         self._section = section
-        self._make = make
-        self._writable = writable
-        self._counter = counter
-        self._clock = clock
+        self._session = session
+        self._make = session.factory.make
 
     def __repr__(self) -> str:
         parts = list(self)
@@ -151,7 +141,7 @@ class Graph:
             "sources": tuple(sources),
             "trust": trust,
         }
-        section = self._writable()
+        section = self._session.writable(self._section.spec.name)
         is_first = not len(self._section)
         renamed = [
             entity.id
@@ -178,7 +168,7 @@ class Graph:
         Args:
             entities, relationships: They or their ids.
         """
-        section = self._writable()
+        section = self._session.writable(self._section.spec.name)
         doomed: dict[str, Item] = {}
         if isinstance(entities, str):
             entities = [entities]
@@ -199,7 +189,7 @@ class Graph:
                 )
             doomed[item_id] = section.peek(item_id)
         for item_id in doomed:
-            section.remove(item_id, at=self._clock())
+            section.remove(item_id, at=self._session.clock())
         return list(doomed.values())
 
     def _put(self, section: Section, part: Part, given: Mapping[str, Any]) -> Item:
@@ -217,7 +207,7 @@ class Graph:
         item = replace(item, id=live.id, created_at=live.created_at)
         if item == live:
             return live
-        section.update(item, at=self._clock())
+        section.update(item, at=self._session.clock())
         return item
 
     def _relabel(self, section: Section, entity_ids: Iterable[str]) -> None:
@@ -229,8 +219,10 @@ class Graph:
         for item in stale.values():
             if item.id in section:  # an update may evict others
                 line, ends = self._titled(Relationship.of(item.metadata["relationship"]))
-                item = replace(item, content=line, tokens=count_content(line, self._counter))
-                section.update(self._derived(item, ends), at=self._clock())
+                item = replace(
+                    item, content=line, tokens=count_content(line, self._session.counter)
+                )
+                section.update(self._derived(item, ends), at=self._session.clock())
 
     def _titled(self, relationship: Relationship) -> tuple[str, list[Item]]:
         """Return a relationship's line, and the items of the entities that give it their names."""

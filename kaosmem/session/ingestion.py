@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from kaosmem.arguments import Clock
 from kaosmem.ingest.listing import Choice, corpus_label, find_files, nothing_to_ingest
 from kaosmem.ingest.passages import IngestReport, Passage, Reading, changes, read_passages
 from kaosmem.sections.section import Section
-from kaosmem.tokens.counters import TokenCounter
+from kaosmem.session.open_session import OpenSession
 from kaosmem.types import JSONValue
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item, decoded
@@ -37,23 +36,18 @@ class Ingestion:
 
     Args:
         add: Makes and adds an item, as SessionMemory.add does.
-        has: Whether any live item has an id.
     """
 
     def __init__(
         self,
+        session: OpenSession,
         section: Section,
         *,
         add: Callable[..., Item],
-        has: Callable[[str], bool],
-        counter: TokenCounter,
-        clock: Clock,
     ) -> None:
+        self._session = session
         self._section = section
         self._add = add
-        self._has = has
-        self._counter = counter
-        self._clock = clock
         self._label = ""
         self._items_added = 0
         self._items_removed = 0
@@ -162,18 +156,18 @@ class Ingestion:
     async def _update(self, item: Item, passage: Passage) -> None:
         await self._step()
         if item.id in self._section:  # not so where another task has removed it
-            tokens = self._counter(passage.text)
+            tokens = self._session.counter(passage.text)
             metadata = self._metadata(passage)
             updated = replace(item, content=passage.text, tokens=tokens, metadata=metadata)
             # New lines or another stamp alone make no earlier version that a question could recall.
             is_version = updated.text != item.text
-            self._section.update(updated, at=self._clock(), is_version=is_version)
+            self._section.update(updated, at=self._session.clock(), is_version=is_version)
 
     async def _archive(self, items: Iterable[Item]) -> None:
         for item in items:
             await self._step()
             if item.id in self._section:
-                self._section.remove(item.id, at=self._clock())
+                self._section.remove(item.id, at=self._session.clock())
                 self._items_removed += 1
 
     async def _step(self) -> None:
@@ -187,4 +181,8 @@ class Ingestion:
 
     def _id(self, passage: Passage) -> str:
         """Return the passage's own id, or one that names this place where another one has it."""
-        return f"{passage.id}@{self._label}" if self._has(passage.id) else passage.id
+        return (
+            f"{passage.id}@{self._label}"
+            if self._session.factory.section_of(passage.id)
+            else passage.id
+        )

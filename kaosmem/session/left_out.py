@@ -80,10 +80,9 @@ class LeftOut:
             if item_id in section:
                 return self._decided_live(name, section, item_id)
         for name, section in roster.sections.items():
-            if section.archive.get(item_id) is not None:
-                for version in reversed(section.archive.in_memory()):
-                    if version.item.id == item_id:
-                        return self._decided_archived(name, section, version)
+            version = section.archive.newest(item_id)
+            if version is not None:
+                return self._decided_archived(name, section, version)
         return None
 
     def _decided_live(self, name: str, section: Section, item_id: str) -> Decision:

@@ -688,13 +688,8 @@ class SessionMemory:
         1
         """
         self._session.check_loop()
-        ingestion = Ingestion(
-            self._session.writable(section),
-            add=self.add,
-            has=self.__contains__,
-            counter=self._session.counter,
-            clock=self._session.clock,
-        )
+        target = self._session.writable(section)
+        ingestion = Ingestion(self._session, target, add=self.add)
         choice = Choice(
             check_patterns(include, "include"), check_patterns(exclude, "exclude"), gitignore
         )
@@ -1184,13 +1179,7 @@ class SessionMemory:
     @property
     def graph(self) -> Graph:
         """The section `graph` as entities and relationships. Raises NotFoundError."""
-        return Graph(
-            self["graph"],
-            make=self._session.factory.make,
-            writable=partial(self._session.writable, "graph"),
-            counter=self._session.counter,
-            clock=self._session.clock,
-        )
+        return Graph(self._session, "graph")
 
     @property
     def windows(self) -> NamedWindows:

@@ -225,9 +225,9 @@ class OpenSession:
         """
         versions = section.archive.in_memory()
         if section.archive.on_disk:
-            stored = await self.saver.archived()
+            stored = await self.past.by_section()
             versions = [*stored.get(section.spec.name, ()), *versions]
-        return [each for each in versions if each.item.id not in self.saver.unpurged]
+        return versions
 
     @property
     def lost(self) -> Iterator[CorruptionError]:

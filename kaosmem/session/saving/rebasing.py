@@ -79,15 +79,10 @@ def rebase(
     _check_sources(ours, forgotten)
     kept: list[Operation] = []
     for change in ours:
-        if change.section not in stored:
-            kept.append(change)
-        elif _settles(change):
-            _settle(stored[change.section], change, touched, forgotten)
-        elif isinstance(change, Credit):
-            section = stored[change.section]
-            section.credit(change.without(forgotten, section))
+        if change.section in stored:
+            _repeat(stored[change.section], change, touched, forgotten)
         else:
-            _repeat(stored[change.section], change)
+            kept.append(change)
     _check_ids(ours, stored)
     for operation in theirs:
         if isinstance(operation, SectionOperation) and operation.section not in stored:
@@ -169,20 +164,40 @@ def _names_any(item: Item, item_ids: Container[str]) -> bool:
     return any(source in item_ids for source in item.sources)
 
 
-def _repeat(section: Section, change: SectionOperation) -> None:
-    """Apply a change once more, and decide anew which items it evicts and supersedes."""
+def _repeat(
+    section: Section,
+    change: SectionOperation,
+    touched: Container[str] | None,
+    forgotten: Container[str],
+) -> None:
+    """Apply a change once more, and decide anew which items it evicts and supersedes.
+
+    A turn makes compactions, evictions and removals by a rule of itself. They are repeated for items
+    that no writer has touched, and the next turn decides the rest anew.
+
+    Args:
+        touched: Ids, None where the log does not tell.
+    """
     try:
         match change:
             case Add():
                 section.add(change.item)
             case Update():
                 section.update(change.item, at=change.at, is_version=change.is_version)
+            case Remove(expired=True):
+                if touched is not None and change.id not in touched:
+                    section.retire((change.id,), at=change.at)
             case Remove():
                 section.remove(change.id, at=change.at)
             case Use():
                 section.use(change.ids)
             case Form():
                 section.form(change)
+            case Credit():
+                section.credit(change.without(forgotten, section))
+            case Evict() | Compact() if touched is not None:
+                with suppress(InvalidArgumentError, NotFoundError):  # then nothing has changed
+                    _repeat_settling(section, change, touched, forgotten)
     except (DuplicateError, InvalidArgumentError, SectionFullError, NotFoundError) as error:
         raise ConflictError(
             f"what is unsaved no longer fits what others have committed: {error}; open the session "
@@ -190,40 +205,20 @@ def _repeat(section: Section, change: SectionOperation) -> None:
         ) from error
 
 
-def _settles(change: SectionOperation) -> bool:
-    """Return whether a turn makes a change of itself, and can make it again."""
-    return isinstance(change, Compact | Evict) or (isinstance(change, Remove) and change.expired)
-
-
-def _settle(
+def _repeat_settling(
     section: Section,
-    change: SectionOperation,
-    touched: Container[str] | None,
+    change: Evict | Compact,
+    touched: Container[str],
     forgotten: Container[str],
 ) -> None:
-    """Repeat compactions, evictions and removals by a rule of items that no writer has touched.
-
-    The next turn decides the rest anew.
-
-    Args:
-        touched: Ids, None where the log does not tell.
-    """
-    if touched is None:
+    if isinstance(change, Evict):
+        section.evict(change.ids)
         return
-    if isinstance(change, Remove):
-        if change.id not in touched:
-            section.retire((change.id,), at=change.at)
-        return
-    with suppress(InvalidArgumentError, NotFoundError):  # then nothing has changed
-        if isinstance(change, Evict):
-            section.evict(change.ids)
-        elif isinstance(change, Compact):
-            told = {source for _, item in change.change.items for source in item.sources}
-            if not any(
-                item_id in touched or item_id in forgotten
-                for item_id in told.union(change.change.replaced)
-            ):
-                section.compact(change.change)
+    told = {*change.change.replaced}
+    for _, item in change.change.items:
+        told.update(item.sources)
+    if not any(item_id in touched or item_id in forgotten for item_id in told):
+        section.compact(change.change)
 
 
 def is_reply(change: Operation) -> bool:
