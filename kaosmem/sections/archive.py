@@ -161,7 +161,7 @@ class Archive:
 
     They stay in memory until an archive file holds them.
 
-    Args:
+    Attributes:
         on_disk: How many versions archive files hold and memory does not.
     """
 
@@ -172,10 +172,6 @@ class Archive:
     def __len__(self) -> int:
         """Return how many versions were ever archived."""
         return self.on_disk + len(self._versions)
-
-    def count_on_disk(self, versions: int) -> None:
-        """Note how many versions archive files hold and memory does not."""
-        self.on_disk = versions
 
     def newest(self, item_id: str) -> Archived | None:
         """Return the newest archived version of an item, if it is in memory."""

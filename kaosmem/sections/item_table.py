@@ -180,9 +180,9 @@ class ItemTable:
         item = self._live[ordinal]
         return item.role == "user" and not Link.of(item).is_results
 
-    def expired(self, now: datetime) -> list[str]:
-        """Return the ids of the items whose time to live is over."""
-        return [self[ordinal].id for ordinal, end in self.ends.items() if end <= now]
+    def expired(self, now: datetime) -> list[Item]:
+        """Return the items whose time to live is over."""
+        return [self[ordinal] for ordinal, end in self.ends.items() if end <= now]
 
     def ordinal(self, item_id: str) -> int:
         """Return the ordinal of a live item. Raises NotFoundError."""
@@ -617,32 +617,29 @@ class ItemTable:
         table.clock = state["clock"]
         table.updates = state["updates"]
         table.ledger = Ledger.from_dict(state.get("ledger", {}))
-        firsts, are_plain = table._enter_stored(entries)
+        firsts = table._enter_stored(entries)
         table.used = sum(table._tokens.values())
         asking = state["asking"]
         if asking is not None and not (type(asking) is int and asking in table):
             raise InvalidArgumentError(
                 "a stored section waits for the results of an item that it has not"
             )
-        if firsts or not are_plain or asking is not None:
-            table._regroup(firsts, asking)
+        # The first item of a unit may have become a plain text by an update.
+        tied = table._live.keys() & {*firsts, *firsts.values()}
+        places = [(at, Link.of(table._live[at]), firsts.get(at, at)) for at in sorted(tied)]
+        table.units = Units.restore(places, asking=asking)
         return table
 
     def _enter_stored(
         self, entries: Iterable[Mapping[str, JSONValue] | StoredItem]
-    ) -> tuple[dict[int, int], bool]:
+    ) -> dict[int, int]:
         """Enter stored items.
 
         Returns:
-            The first ordinal of the unit of each item that is not the first, and whether all
-            contents are texts.
+            The first ordinal of the unit of each item that something may tie to others.
         """
-        held = self._live
-        ordinals = self.ordinals
-        tokens = self._tokens
         last = -1
-        firsts: dict[int, int] = {}
-        are_plain = True
+        firsts = {}
         for entry in entries:
             if isinstance(entry, StoredItem):
                 item_id = entry.id
@@ -651,13 +648,17 @@ class ItemTable:
                 item = Item.from_dict(entry, self.spec.name)
                 ordinal = entry["position"]
                 item_id = item.id
-            if type(ordinal) is not int or not last < ordinal < self.taken or item_id in ordinals:
+            if (
+                type(ordinal) is not int
+                or not last < ordinal < self.taken
+                or item_id in self.ordinals
+            ):
                 raise InvalidArgumentError("a stored item is out of its place")
             last = ordinal
             if isinstance(entry, StoredItem):
-                held[ordinal] = entry
-                ordinals[item_id] = ordinal
-                tokens[ordinal] = entry.tokens
+                self._live[ordinal] = entry
+                self.ordinals[item_id] = ordinal
+                self._tokens[ordinal] = entry.tokens
                 # In a query section, an item that is not decoded need not be shown.
                 if self.spec.placement != "query" and is_needed(self.spec, entry):
                     self.needed.add(ordinal)
@@ -666,23 +667,9 @@ class ItemTable:
             self._enter(item, ordinal, uses=entry.get("uses", 0), last_use=last_use)
             if "updated" in entry:
                 self.updated[ordinal] = check_updated(entry["updated"])
-            if "unit" in entry:
-                firsts[ordinal] = entry["unit"]
-            are_plain = are_plain and type(item.content) is str
-        return firsts, are_plain
-
-    def _regroup(self, firsts: Mapping[int, int], asking: int | None) -> None:
-        """Make the units anew.
-
-        Args:
-            firsts: The first ordinal of each item's unit; an item without one begins its own.
-        """
-        places = [
-            (ordinal, Link.of(item), firsts.get(ordinal, ordinal))
-            for ordinal, item in self._live.items()
-        ]
-        self.units = Units.restore(places, asking=asking)
-        self.queue.clear()
+            if "unit" in entry or type(item.content) is not str:
+                firsts[ordinal] = entry.get("unit", ordinal)
+        return firsts
 
     def _push(self, first: int) -> None:
         if self.queue.heap is not None:

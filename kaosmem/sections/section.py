@@ -284,14 +284,10 @@ class Section:
         self._check_change(self.peek(item_id))
         self._change(Remove(self.spec.name, item_id, at))
 
-    def expire(self, item_ids: Iterable[str]) -> None:
-        """Move items whose time to live is over to the archive, as far as they are live.
-
-        Nothing recalls them.
-        """
-        for item_id in item_ids:
-            if item_id in self:
-                self.retire((item_id,), at=self.peek(item_id).expires_at)
+    def expire(self, now: datetime) -> None:
+        """Move items whose time to live is over to the archive. Nothing recalls them."""
+        for item in self.held.expired(now):
+            self.retire((item.id,), at=item.expires_at)
 
     def retire(self, item_ids: Iterable[str], *, at: datetime | None) -> None:
         """Move items to the archive by a rule, as far as they are live. Nothing recalls them.

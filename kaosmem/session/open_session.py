@@ -201,7 +201,7 @@ class OpenSession:
             return
         now = self.clock()
         for section in own:
-            section.expire(section.held.expired(now))
+            section.expire(now)
 
     async def compact(self, format: Format) -> None:
         """Compact the sections that exceed their budget in a format."""

@@ -509,7 +509,7 @@ class Saver:
             return
         frozen.release(self._session)
         for name, state in whole.header["states"].items():
-            self._sections[name].archive.count_on_disk(state["archived"])
+            self._sections[name].archive.on_disk = state["archived"]
         await self._past.let_go()
         self._note_no_indexes()
         clear_memos()

@@ -31,7 +31,8 @@ from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import MAX_SECTIONS
-from kaosmem.session.saving.hydration import Hydrated, freeze, hydrate
+from kaosmem.session.saving.checkpoints import Frozen
+from kaosmem.session.saving.hydration import Hydrated, hydrate
 from kaosmem.tokens.counters import EstimateCounter
 from tests.persistence.damage.forgery import Files, Forger, encoded, seal
 
@@ -102,7 +103,7 @@ async def made() -> list[Files]:
     plain = stored(memory)
     log, recovered = SessionLog.open(memory.admin.fs, "s")
     hydrated = hydrate(recovered, SPECS, COUNTER, None)
-    frozen = freeze(hydrated.sections.values(), COUNTER, hydrated.forgotten)
+    frozen = Frozen.of(hydrated, COUNTER)
     log.snapshot(frozen.header, frozen.items, archived=frozen.archived_entries, seq=log.seq)
     async with SessionMemory.open(memory.admin.fs, "s", sections=SPECS, counter=COUNTER) as again:
         await live(again, "n")
