@@ -195,7 +195,7 @@ class Graph:
     def _put(self, section: Section, part: Part, given: Mapping[str, Any]) -> Item:
         """Add or replace the item of an entity or relationship, unless it is there as it is."""
         live = section.peek(part.item_id) if part.item_id in section else None
-        own = {"id": None if live else part.item_id, "metadata": part.metadata}
+        own: dict[str, Any] = {"id": None if live else part.item_id, "metadata": part.metadata}
         if isinstance(part, Entity):
             item = self._make(section.spec, part.line, **own, **given)
         else:
