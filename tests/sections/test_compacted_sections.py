@@ -42,6 +42,7 @@ from kaosmem.compaction import (
 from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.language.query import Query
 from kaosmem.persistence import log as session_log
+from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.section import Section
 from kaosmem.testing import ScriptedLLM, check_openai_messages
 from tests.contexts import before_block
@@ -617,6 +618,10 @@ def test_what_is_known_of_what_was_evicted_is_not_loaded_again() -> None:
         section.add(Item(item_id, "s", "user", item_id, 1, datetime(2026, 1, 1, tzinfo=UTC)))
     section.evict(["x", "y"])
     section.archive.release(section.archive.in_memory())
+    file: Any = None
+    for at, item_id in enumerate("xy"):
+        known = (0, None, None, None, None, False, file, at + 1)
+        section.let_go([EvictedItem(item_id, "s", 1, at, at, *known)])
     stored = Section.restore(spec, section.state(), section.held.entries())
     assert stored.held.unloaded == 2
     section.take_over(stored, shared=3)
