@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -617,8 +618,9 @@ def test_what_is_known_of_what_was_evicted_is_not_loaded_again() -> None:
     for item_id in "xyz":
         section.add(Item(item_id, "s", "user", item_id, 1, datetime(2026, 1, 1, tzinfo=UTC)))
     section.evict(["x", "y"])
-    section.archive.release(section.archive.in_memory())
-    file: Any = None
+    versions = section.archive.in_memory()
+    section.archive.release(versions)
+    file: Any = SimpleNamespace(read=lambda evicted: versions[evicted.position].to_dict())
     for at, item_id in enumerate("xy"):
         known = (0, None, None, None, None, False, file, at + 1)
         section.let_go([EvictedItem(item_id, "s", 1, at, at, *known)])
