@@ -46,7 +46,6 @@ from kaosmem.session.saving.past import Past
 from kaosmem.session.saving.rebasing import forget_derived, is_foreign, is_reply, rebase, touched_by
 from kaosmem.session.saving.turns import OneLoop, in_line
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.trace.turn import Turn as KeptTurn
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, StoredItem, decoded
 
@@ -245,15 +244,13 @@ class Saver:
 
         A description of the session comes first if the log has another.
         """
-        unsaved = [*self._unsaved, *drain(self._sections.values()), *self.windows.drain()]
+        unsaved = self._taken_out()
         unsaved += [TraceTurn("", turn) for turn in self.trace.unsaved()]
         self._unsaved = []
         description = describe(self._sections.values(), self._counter)
-        return (
-            [Describe("", description), *unsaved]
-            if unsaved and description != self._description
-            else unsaved
-        )
+        if unsaved and description != self._description:
+            return [Describe("", description), *unsaved]
+        return unsaved
 
     def _settle(self) -> None:
         """Note that the batch is committed."""
@@ -427,10 +424,10 @@ class Saver:
         """
         await self._commit()
         archived = await self._past.by_section()
-        items = self._all_items(archived)
         told = {*self._to_forget}
         moments = self._moments()
-        forgotten, created_at = await asyncio.to_thread(_derived, told, items)
+        derived = await self._derived(told, archived)
+        forgotten = told.union(item.id for item in derived)
         if (
             not self._is_settled or moments != self._moments()
         ):  # a section that is not stored has no journal
@@ -445,8 +442,8 @@ class Saver:
         self._erased.derived |= forgotten - told
         self._erased.windows |= self.windows.forget(forgotten)
         self.trace.forget(forgotten)
-        for item_id, times in created_at.items():
-            self._erased.created_at.setdefault(item_id, set()).update(times)
+        for item in derived:
+            self._erased.created_at.setdefault(item.id, set()).add(item.created_at)
         self._is_purge_due = self._is_index_purge_due = True
         if not self._batch:  # said before, or of sections that no file holds
             self._to_forget.clear()
@@ -457,7 +454,17 @@ class Saver:
 
         Raises CorruptionError.
         """
-        items = self._all_items(await self._past.by_section())
+        return await self._derived(item_ids, await self._past.by_section())
+
+    async def _derived(
+        self, item_ids: Iterable[str], archived: Mapping[str, Sequence[Archived]]
+    ) -> list[Item]:
+        """Return these items and all that was derived from them.
+
+        Args:
+            archived: The versions of the archive files.
+        """
+        items = self._all_items(archived)
 
         def find() -> list[Item]:
             known = [*map(decoded, items)]
@@ -494,7 +501,8 @@ class Saver:
             return
         files = await asyncio.to_thread(self._log.files)
         frozen = Frozen.of(self._session, self._counter)
-        turns = await asyncio.to_thread(self._turns_without, set(self.unpurged))
+        forgotten = {*self.unpurged}
+        turns = await asyncio.to_thread(lambda: self.trace.turns(self._log.archive(), forgotten))
         frozen = replace(frozen, turns=turns)
 
         def purge() -> Frozen:
@@ -528,24 +536,8 @@ class Saver:
         for section in self._sections.values():
             section.index.not_stored()
 
-    def _turns_without(self, item_ids: Collection[str]) -> list[KeptTurn]:
-        """Return all stored turns without erased items. This reads files."""
-        return self.trace.turns(self._log.archive(), item_ids)
-
     def _moments(self) -> list[Moment]:
         return [section.held.moment for section in self._sections.values()]
-
-
-def _derived(
-    item_ids: set[str], items: Sequence[Item | StoredItem]
-) -> tuple[set[str], dict[str, set[datetime]]]:
-    """Return the ids of items and of all that is derived from them, with their times of creation."""
-    derived = derived_from(item_ids, map(decoded, items))
-    created_at: dict[str, set[datetime]] = {}
-    for item in items:
-        if item.id in derived:
-            created_at.setdefault(item.id, set()).add(decoded(item).created_at)
-    return derived, created_at
 
 
 def _purge_indexes(sections: Iterable[Section]) -> None:
