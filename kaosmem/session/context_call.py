@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from kaosmem.arguments import Clock, check_share, check_text
 from kaosmem.assembly import Offers, Overflow, check_budget
