@@ -35,7 +35,12 @@ def with_fitting_results(
     counter = counter or get_counter(None)
     items = [item for unit in required for item in unit.items]
     messages = [replace(item.message, id=item.id, pinned=item.pinned) for item in items]
-    shorter = with_shorter_results(messages, most, MessageSizes(counter).total)
+    units = []
+    begin = 0
+    for unit in required:
+        units.append(range(begin, begin + len(unit.items)))
+        begin += len(unit.items)
+    shorter = with_shorter_results(messages, most, MessageSizes(counter).total, units)
     if shorter is None:
         return tuple(candidates)
     cut = {}
