@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import product as pairs_of
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -131,6 +130,10 @@ class Candidates:
     signals: Mapping[str, Int64s]
     numbers: NDArray[np.int32]
 
+    def total(self, added: Mapping[str, Int64s]) -> Int64s:
+        """Return the sums of addends, of which each name has one for each candidate."""
+        return sum(added.values(), np.zeros(len(self.ordinals), np.int64))
+
 
 class LinearIndex(TextIndex):
     """Items by ordinal, ranked by the sum of their weighted signals."""
@@ -178,7 +181,7 @@ class LinearIndex(TextIndex):
         if found is None:
             return Ranking()
         added = self.weighted(found)
-        sums = np.array(list(added.values())).sum(axis=0)
+        sums = found.total(added)
         scores = hundredths(sums)
         order = top(scores, found.ordinals, limit)
         matches = _matches_of(found.ordinals[order], scores[order])
@@ -221,7 +224,7 @@ class LinearIndex(TextIndex):
 
     def _add_place(self, found: Candidates, added: dict[str, Int64s]) -> None:
         """Add the signals of documents that depend on the sums of the others."""
-        sums = np.array(list(added.values())).sum(axis=0)
+        sums = found.total(added)
         passages = passage_scores(found.ordinals, found.numbers, chances(sums, _UNIT))
         weight = round(_PASSAGE * _WEIGHT_UNITS)
         added["passage"] = weight * product(passages, self._trust)
@@ -258,18 +261,30 @@ class LinearIndex(TextIndex):
 
     def _matched(self, asked: QueryTerms) -> Matches:
         terms = self._numbers_of(asked.terms)
-        counts = Counter(number for number in terms if number)
-        words = share_of_best(self.bm25(self.weights(filter(None, terms))))
+        counts = Counter(filter(None, terms))
         clause = terms
-        in_clause = words
         # A message of a conversation asks in all its clauses; a question on documents begins with
         # its subject.
-        if asked.clause != asked.terms and not self.is_conversation:
+        if not self.is_conversation:
             clause = self._numbers_of(asked.clause)
-            in_clause = share_of_best(self.bm25(self.weights(filter(None, clause))))
+        words, in_clause = self._words(counts, Counter(filter(None, clause)))
         sources = SourceMatches(self, asked, counts, self._beginnings.of(self))
         by_source = product(sources.shares, self._trust)
         return Matches(asked, terms, clause, words, in_clause, sources, by_source)
+
+    def _words(self, terms: Counter[int], clause: Counter[int]) -> tuple[Int64s, Int64s]:
+        """Return the matches of all slots with the query and its clause, as shares of the best.
+
+        Both are the same array if the clause is the query.
+        """
+        asked = self.weights(terms)
+        if clause == terms:
+            (scores,) = self.bm25(asked)
+            words = share_of_best(scores)
+            return words, words
+        of_all = dict.fromkeys(clause, 0) | asked
+        scores, of_clause = self.bm25(of_all, self.weights(clause))
+        return share_of_best(scores), share_of_best(of_clause)
 
     def _numbers_of(self, terms: Iterable[str]) -> list[int]:
         """Return the numbers of terms, 0 for a term that no entry has."""
@@ -277,12 +292,17 @@ class LinearIndex(TextIndex):
         return [number if self.frequency(number) else 0 for number in numbers]
 
     def _proposing(self, matches: Matches) -> Int64s:
-        """Return the scores of all slots that choose the candidates and order the other entries."""
+        """Return the scores of all slots that choose the candidates and order the other entries.
+
+        An empty slot has 0: it has no words and no source.
+        """
         clause = matches.in_clause
-        source = matches.by_source[self.sources.numbers]
         # Shares chosen by hand: who is a candidate depends on them.
-        scores = 10 * matches.words + 6 * clause + 5 * source + 5 * product(clause, source)
-        scores *= self.slots.are_full
+        scores = 10 * matches.words
+        scores += 6 * clause
+        if matches.by_source.any():
+            source = matches.by_source[self.sources.numbers]
+            scores += 5 * (source + product(clause, source))
         return scores
 
     def _untied(self, scores: Int64s, score: int, matches: Matches) -> Int64s:
@@ -417,9 +437,8 @@ class LinearIndex(TextIndex):
         }
         if matches.asked.names:
             defining = self._numbers_of(_DEFINING)
-            pairs = pairs_of(defining, self._numbers_of(matches.asked.names))
-            is_defined = np.any([chosen.terms.having(pair) for pair in pairs], axis=0)
-            signals["definition"] = is_defined.astype(np.int64) * ONE
+            names = self._numbers_of(matches.asked.names)
+            signals["definition"] = chosen.terms.having_pair(defining, names) * ONE
         return signals | self._meanings(matches, chosen, words, clause)
 
     def _meanings(
@@ -538,14 +557,17 @@ def _scaled_below(least: int, ordinals: Int64s, scores: Int64s) -> list[tuple[in
 
 def _signals_of(ordinals: Int64s, added: Mapping[str, Int64s]) -> Callable[[int], dict[str, float]]:
     """Return a function that gives the addends of an entry, less their averages."""
-    places = {ordinal: place for place, ordinal in enumerate(ordinals.tolist())}
+
+    @cache
+    def places() -> dict[int, int]:
+        return {ordinal: place for place, ordinal in enumerate(ordinals.tolist())}
 
     @cache
     def means() -> dict[str, int]:
         return {name: int(values.sum()) // len(values) for name, values in added.items()}
 
     def signals(ordinal: int) -> dict[str, float]:
-        place = places.get(ordinal)
+        place = places().get(ordinal)
         if place is None:
             return {}
         found = {}

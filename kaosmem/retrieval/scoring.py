@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,26 +21,32 @@ _SCORED_AT_ONCE = 1 << 15
 
 
 def bm25_scores(
-    weights: Mapping[int, int],
+    queries: Sequence[Mapping[int, int]],
     postings: Postings,
     codes: NDArray[np.uint16],
     saturation: Saturation,
-) -> Int64s:
-    """Return the scores of all slots in Q32.
+) -> list[Int64s]:
+    """Return the scores of all slots in Q32 for each query.
 
     Args:
-        weights: Weights in Q16, by numbers of terms.
+        queries: Weights in Q16, by numbers of terms. A term of a later query is one of the first.
         codes: Codes of the lengths of the slots.
         saturation: Shares of a weight, by codes of occurrences and lengths.
     """
-    scores = np.zeros(len(codes), np.int64)
-    packed, sizes = postings.of(list(weights))
-    by_posting = np.repeat(np.array(list(weights.values()), np.int64), sizes)
+    terms = list(queries[0])
+    packed, sizes = postings.of(terms)
+    scores = []
+    by_posting = []
+    for weights in queries:
+        of_terms = np.array([weights.get(term, 0) for term in terms], np.int64)
+        by_posting.append(np.repeat(of_terms, sizes))
+        scores.append(np.zeros(len(codes), np.int64))
     for start in range(0, len(packed), _SCORED_AT_ONCE):
-        chunk = packed[start : start + _SCORED_AT_ONCE].astype(np.int64)
+        stop = start + _SCORED_AT_ONCE
+        chunk = packed[start:stop].astype(np.int64)
         slots = chunk >> TIMES_BITS
         places = (chunk & TIMES_MASK) * saturation.width + codes.take(slots)
-        gains = saturation.shares.take(places).astype(np.int64)
-        gains *= by_posting[start : start + _SCORED_AT_ONCE]
-        np.add.at(scores, slots, gains)
+        shares = saturation.shares.take(places).astype(np.int64)
+        for found, own in zip(scores, by_posting, strict=True):
+            np.add.at(found, slots, shares * own[start:stop])
     return scores

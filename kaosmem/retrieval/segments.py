@@ -1,7 +1,7 @@
 """Postings: which entries have a term, and how often each has it.
 
 Entries are indexed in segments, which are merged as they become many. The entries that came last
-are in no lasting segment yet: their postings are made when they are asked for.
+are in no segment yet: a query looks through all of their terms.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TIMES_BITS = 8
 TIMES_MASK = (1 << TIMES_BITS) - 1
 MAX_SLOTS = 1 << 32 - TIMES_BITS
 _MAX_PENDING = 1 << 12
-"""So many terms of the newest entries are sorted anew after a change."""
+"""So many terms of the newest entries are looked through by a query."""
 _MAX_MERGED = 1 << 20
 """No larger segment is made by merging, which bounds the time of a merge to about 30 ms."""
 _MERGED_AT_ONCE = 1 << 20
@@ -136,17 +136,14 @@ class Postings:
         self._sequences = sequences
         self._segments: list[Segment] = []
         self._indexed = 0  # slots that are in segments
-        self._newest: Segment | None = None  # of the other slots, None if they have changed
 
     def of(self, numbers: Sequence[int]) -> tuple[UInt32s, Int64s]:
         """Return the postings of terms, one term after another, and how many each term has.
 
         The postings of a term are in order of slots.
         """
-        if self._newest is None:
-            self._newest = self._rows(self._indexed, len(self._sequences))
         wanted = np.array(numbers, np.uint32)
-        by_segment = [each.postings(wanted) for each in (*self._segments, self._newest)]
+        by_segment = [each.postings(wanted) for each in (*self._segments, self._newest(wanted))]
         by_term = list(zip(*by_segment, strict=True))
         sizes = [sum(map(len, parts)) for parts in by_term]
         packed = np.concatenate([np.empty(0, np.uint32), *chain.from_iterable(by_term)])
@@ -154,12 +151,12 @@ class Postings:
 
     def add(self, segment: Segment) -> None:
         """Take in the postings of the next slots, which `sequences` has already."""
-        self._newest = None
         starts = self._sequences.starts
         if starts[-1] - starts[self._indexed] < _MAX_PENDING:
             return
         if segment.size < len(self._sequences) - self._indexed:
-            segment = self._rows(self._indexed, len(self._sequences))
+            values, sizes = self._unindexed()
+            segment = segment_of(values, sizes, self._indexed)
         self._indexed += segment.size
         self._segments.append(segment)
         while len(self._segments) > 1:
@@ -180,7 +177,17 @@ class Postings:
             if not segment.packed.flags.owndata:
                 self._segments[place] = segment._replace(packed=segment.packed.copy())
 
-    def _rows(self, first: int, stop: int) -> Segment:
-        starts = self._sequences.starts[first : stop + 1]
-        values = self._sequences.values[starts[0] : starts[-1]]
-        return segment_of(values, np.diff(starts), first)
+    def _newest(self, numbers: UInt32s) -> Segment:
+        """Return the postings of these terms in the slots that are in no segment."""
+        values, sizes = self._unindexed()
+        is_wanted = np.zeros(1 + max(values.max(initial=0), numbers.max(initial=0)), np.bool_)
+        is_wanted[numbers] = True
+        are_wanted = is_wanted[values]
+        slots = np.repeat(np.arange(len(sizes)), sizes)
+        wanted_sizes = np.bincount(slots[are_wanted], minlength=len(sizes))
+        return segment_of(values[are_wanted], wanted_sizes, self._indexed)
+
+    def _unindexed(self) -> tuple[UInt32s, Int64s]:
+        """Return the terms of the slots that are in no segment, and how many each slot has."""
+        starts = self._sequences.starts[self._indexed :]
+        return self._sequences.values[starts[0] : starts[-1]], np.diff(starts)

@@ -342,7 +342,7 @@ class TextIndex:
         weights = self.weights(self.terms_of(query))
         if not weights or limit < 1:
             return []
-        scores = self.bm25(weights)
+        (scores,) = self.bm25(weights)
         if among is None:
             slots = top(scores, self.slots.ordinals, limit)
         else:
@@ -381,13 +381,14 @@ class TextIndex:
         known = self.collection.frequencies.get(term, frequency * size // max(1, len(self)))
         return idf_q16(size, min(size, max(frequency, known)))
 
-    def bm25(self, weights: Mapping[int, int]) -> Int64s:
-        """Return the scores of all slots in Q32, 0 for an empty slot.
+    def bm25(self, *queries: Mapping[int, int]) -> list[Int64s]:
+        """Return the scores of all slots in Q32 for each query, 0 for an empty slot.
 
         Args:
-            weights: Weights in Q16, by numbers of terms.
+            queries: Weights in Q16, by numbers of terms. A term of a later query is one of the
+                first.
         """
-        return bm25_scores(weights, self._postings, self._codes.values, self._saturation())
+        return bm25_scores(queries, self._postings, self._codes.values, self._saturation())
 
     def postings(self, numbers: Sequence[int]) -> tuple[Int64s, Int64s, Int64s]:
         """Return where terms stand, one term after another.

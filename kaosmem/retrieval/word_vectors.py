@@ -119,17 +119,17 @@ def topics(
         rarest: The weight of the rarest term.
     """
     table = word_vectors()
-    (present,) = np.nonzero(np.bincount(terms.numbers))
-    rows = rows_of(present)
-    has_vector = rows != NO_ROW
-    present = present[has_vector]
-    weights = weights_of(present)
-    products = np.zeros(1 + int(terms.numbers.max(initial=0)), np.int64)
-    products[present] = weights * table.products(rows[has_vector], vector)
-    squares = np.zeros_like(products)
-    squares[present] = weights * weights
-    sums = terms.sums(products)
-    cosines = table.cosines(sums, terms.sums(squares) + rarest * rarest, vector)
+    counts = terms.counts()
+    rows = rows_of(counts.present)
+    (with_vector,) = np.nonzero(rows != NO_ROW)
+    weights = np.zeros(len(rows), np.int64)
+    weights[with_vector] = weights_of(counts.present[with_vector])
+    products = np.zeros(len(rows), np.int64)
+    products[with_vector] = table.products(rows[with_vector], vector)
+    # Of 256 terms, whose weights are below 2**16 and products below 2**18, sums are below 2**42.
+    sums = counts.sums((weights * products)[counts.places] * counts.times).astype(np.int64)
+    squares = counts.sums((weights * weights)[counts.places] * counts.times).astype(np.int64)
+    cosines = table.cosines(sums, squares + rarest * rarest, vector)
     rest = cosines - int(cosines.sum()) // terms.size
     spread = max(isqrt(int((rest * rest).sum()) // terms.size), _LEAST_SPREAD)
     found: Int64s = np.clip(rest * ONE // (_MOST_SPREADS * spread), -ONE, ONE)

@@ -203,7 +203,7 @@ def test_the_best_of_thousands_are_those_with_the_best_scores() -> None:
     index = BM25Ranker().index()
     index.add(entries_of(enumerate(seeded_texts(3_000, words=60))))
     for query, limit in zip(seeded_queries(60), [1, 7, 60] * 20, strict=True):
-        scores = index.bm25(index.weights(index.terms_of(query)))
+        (scores,) = index.bm25(index.weights(index.terms_of(query)))
         order = np.lexsort((np.arange(len(scores)), scores))[: -limit - 1 : -1]
         expected = [(n, int(scores[n])) for n in order.tolist() if scores[n] > 0]
         assert exact(index, index.rank(query, limit)) == expected != []
