@@ -13,7 +13,8 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.evaluation.evidence import Corpus
 from kaosmem.evaluation.measurement import UNSCORED
-from kaosmem.retrieval.linear_index import BY_HAND, LinearIndex
+from kaosmem.retrieval.linear_index import LinearIndex
+from kaosmem.retrieval.linear_model import BY_HAND
 from kaosmem.retrieval.rankers import DenseRanker, LinearRanker, Weights
 from kaosmem.retrieval.shares import ONE
 from kaosmem.sections.spec import SectionSpec

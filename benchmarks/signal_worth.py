@@ -29,7 +29,8 @@ from kaosmem.evaluation import read_corpora
 from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.evaluation.evidence import Corpus, Question
 from kaosmem.evaluation.measurement import UNSCORED
-from kaosmem.retrieval.linear_index import Candidates, LinearIndex
+from kaosmem.retrieval.linear_index import LinearIndex
+from kaosmem.retrieval.linear_model import Candidates
 from kaosmem.retrieval.order import top
 
 ALL = "all signals"

@@ -15,8 +15,9 @@ import numpy as np
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.keys import key_words
 from kaosmem.memos import register_memo
+from kaosmem.retrieval.candidate_signals import CandidateSignals, Matches, at
 from kaosmem.retrieval.columns import Columns, GrowingArray, StoredColumns
-from kaosmem.retrieval.linear_index import Chosen, LinearIndex, Matches, at
+from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.ranker import check_new
 from kaosmem.retrieval.shares import ONE, share_of_best
 from kaosmem.retrieval.signals import place_in_source
@@ -218,17 +219,17 @@ class DenseIndex(LinearIndex):
         most = max(ONE, int(likeness.max(initial=0)))
         return super()._proposing(matches) + 10 * share_of_best(likeness, most)
 
-    def _likenesses(self, matches: Matches, chosen: Chosen) -> dict[str, Int64s]:
-        assert isinstance(matches, _DenseMatches)
-        likeness = matches.likeness
-        near = chosen.near
-        own = likeness[chosen.slots]
+    def likenesses(self, candidates: CandidateSignals) -> dict[str, Int64s]:
+        assert isinstance(candidates.matches, _DenseMatches)
+        likeness = candidates.matches.likeness
+        near = candidates.near
+        own = likeness[candidates.slots]
         nearby = at(likeness, near[-1]) + at(likeness, near[1])
         further = at(likeness, near[-2]) + at(likeness, near[2])
         return {
             "likeness": own,
-            "likeness_in_source": place_in_source(chosen.numbers, own),
-            "likeness_of_source": self._means_of_sources(likeness)[chosen.numbers],
+            "likeness_in_source": place_in_source(candidates.sources, own),
+            "likeness_of_source": self._means_of_sources(likeness)[candidates.sources],
             "nearby_likeness": nearby // 2,
             "further_likeness": further // 2,
         }

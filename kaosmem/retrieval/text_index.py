@@ -418,6 +418,12 @@ class TextIndex:
         is_same = (found >= 0) & (numbers[found] == numbers[slots])
         return np.where(is_same, found, -1)
 
+    def present_tokens(self, slots: Int64s) -> Int64s:
+        """Return the tokens that the entries in some slots have now."""
+        if self.tokens_of is None:
+            return self.tokens.values[slots]
+        return np.array(self.tokens_of(self.slots.ordinals[slots].tolist()), np.int64)
+
     def _average_length(self, units: int) -> int:
         size = max(1, len(self))
         total = self._total_length

@@ -25,7 +25,7 @@ from kaosmem.retrieval.dense_index import (
     text_key,
 )
 from kaosmem.retrieval.embedders import MiniLMEmbedder, WordVectorEmbedder, _folder, _paths
-from kaosmem.retrieval.linear_index import BY_HAND
+from kaosmem.retrieval.linear_model import BY_HAND
 from kaosmem.retrieval.rankers import default_weights
 from kaosmem.types.items import Item
 from tests.retrieval.changes import change, changes, document, starts, words

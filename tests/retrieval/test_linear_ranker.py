@@ -27,7 +27,8 @@ from kaosmem.retrieval import linear_index
 from kaosmem.retrieval.candidate_terms import CandidateTerms
 from kaosmem.retrieval.columns import Ragged
 from kaosmem.retrieval.embedders import WordVectorEmbedder
-from kaosmem.retrieval.linear_index import BY_HAND, LinearIndex
+from kaosmem.retrieval.linear_index import LinearIndex
+from kaosmem.retrieval.linear_model import BY_HAND
 from kaosmem.retrieval.rankers import Weights, default_weights
 from kaosmem.retrieval.relevance_feedback import ENOUGH_TEXTS, RelevanceFeedback
 from kaosmem.retrieval.shares import ONE

@@ -1,0 +1,215 @@
+"""The signals of the candidates of a query, by name: what the default ranker weighs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kaosmem.language.analysis import analyze
+from kaosmem.retrieval.candidate_terms import CandidateTerms
+from kaosmem.retrieval.query_terms import QueryTerms, is_test_name
+from kaosmem.retrieval.relevance_feedback import RelevanceFeedback
+from kaosmem.retrieval.shares import ONE, match_scores, on_log_scale, product
+from kaosmem.retrieval.signals import best_of_source, place_in_source, values_at
+from kaosmem.retrieval.source_matcher import NONE, SourceMatches
+
+if TYPE_CHECKING:
+    from kaosmem.retrieval.arrays import Int64s
+    from kaosmem.retrieval.linear_index import LinearIndex
+
+_BESIDE = -2, -1, 1, 2
+"""The steps to the neighbours of a candidate that its signals look at."""
+_SHORT_MESSAGE = 64
+"""A message of so many tokens has a size that tells."""
+_DEFINING = analyze("def class function func fn struct interface trait type enum")
+"""The terms before the name that is defined."""
+
+
+@dataclass(frozen=True)
+class Matches:
+    """How entries match the words of a query. It is valid until the next change.
+
+    Attributes:
+        asked: The query.
+        terms: Numbers of its terms, 0 for a term that no entry has.
+        clause: Numbers of the terms of the clause that is ranked by.
+        words: BM25 scores of all slots for the query, as shares of the best.
+        in_clause: The same for the clause. It is the same array if the clause is the query.
+        sources: How their sources match.
+        by_source: The matches of sources as shares of the best, by number.
+    """
+
+    asked: QueryTerms
+    terms: list[int]
+    clause: list[int]
+    words: Int64s
+    in_clause: Int64s
+    sources: SourceMatches
+    by_source: Int64s
+
+
+class CandidateSignals:
+    """The signals of candidates, most of them from 0 to ONE.
+
+    Args:
+        index: The index of the candidates.
+        matches: How its entries match the query.
+        slots: The slots of the candidates.
+
+    Attributes:
+        sources: Numbers of their sources.
+        near: By step, the slots of their neighbours, -1 for none.
+        terms: Their first terms.
+    """
+
+    def __init__(self, index: LinearIndex, matches: Matches, slots: Int64s) -> None:
+        self._index = index
+        self._asked = matches.asked
+        self.matches = matches
+        self.slots = slots
+        self.sources = index.sources.numbers[slots]
+        self.near = dict(zip(_BESIDE, self._neighbours(), strict=True))
+        self.terms = CandidateTerms(index.sequences, slots)
+        self._words = matches.words[slots]
+        self._clause = matches.in_clause[slots]
+
+    def _neighbours(self) -> Int64s:
+        """Return the slots of neighbours by step of _BESIDE, -1 for none.
+
+        Without a named source, only the entries of a conversation have neighbours.
+        """
+        index = self._index
+        if index.is_conversation:
+            return index.neighbours(self.slots, _BESIDE)
+        if not len(index.sources):
+            return np.full((len(_BESIDE), len(self.slots)), -1)
+        return np.where(self.sources != NONE, index.neighbours(self.slots, _BESIDE), -1)
+
+    def by_name(self) -> dict[str, Int64s]:
+        """Return the signals: those of any entry, and those of its kind."""
+        signals = self._of_any_entry() | self._index.likenesses(self)
+        if self._asked.quoted:
+            phrases = map(self._index.numbers_of, self._asked.quoted)
+            quoted = np.array([self.terms.having(terms) for terms in phrases])
+            signals["quoted"] = np.count_nonzero(quoted, axis=0) * ONE // len(quoted)
+        if self._index.is_conversation:
+            return signals | self._spoken()
+        return signals | self._written() | self._meanings()
+
+    def _of_any_entry(self) -> dict[str, Int64s]:
+        """Return the signals of entries of any kind."""
+        words = self.matches.words
+        nearby = at(words, self.near[-2]) + at(words, self.near[2])
+        numbers = self._other_numbers()
+        return {
+            "match": match_scores(self._words),
+            "source": self.matches.by_source[self.sources],
+            "best_of_source": best_of_source(self.sources, self._words),
+            "next_words": at(words, self.near[1]),
+            "nearby_words": nearby // 2,
+            "phrases": self.terms.phrase_shares(self.matches.clause),
+            "numbers": numbers,
+            "asked_numbers": numbers * self._asked.is_for_number,
+            "size": self._sizes(),
+        }
+
+    def _spoken(self) -> dict[str, Int64s]:
+        """Return the signals of entries of a conversation alone."""
+        index = self._index
+        roles = index.roles.numbers[self.slots]
+        is_named = np.zeros(len(index.roles.names), np.int64)
+        for number, role in enumerate(index.roles.names):
+            if role is not None:
+                is_named[number] = any(map(self._asked.counts.__contains__, index.analyze(role)))
+        assistant = index.roles.number("assistant") or -1
+        rules = self._standing()
+        return {
+            "words": self._words,
+            "assistant": (roles == assistant) * ONE,
+            "named_speaker": is_named[roles] * ONE,
+            # Rules say how to work. They count for less where a query asks for a fact.
+            "rule": rules // 2 if self._asked.is_for_fact else rules,
+        }
+
+    def _standing(self) -> Int64s:
+        """Return 1 for the newest standing rule down to 0.4 for the oldest, 0 for other entries.
+
+        A rule holds until a newer one takes its place.
+        """
+        index = self._index
+        rules = index.slots.ordinals[index.rules()]
+        older = rules.searchsorted(index.slots.ordinals[self.slots], side="right")
+        shares = 2 * ONE // 5 + 3 * ONE // 5 * older // max(1, len(rules))
+        return np.where(index.are_rules.values[self.slots], shares, 0)
+
+    def _written(self) -> dict[str, Int64s]:
+        """Return the signals of entries of documents alone, but for those of meaning."""
+        matches = self.matches
+        clause = self._clause
+        rarest = matches.sources.titles.rarest[self.sources]
+        title = matches.sources.title_shares(self.sources)
+        nearby = at(matches.in_clause, self.near[-1]) + at(matches.in_clause, self.near[1])
+        signals = {
+            "clause": clause,
+            "clause_and_source": product(clause, matches.by_source[self.sources]),
+            "clause_in_source": place_in_source(self.sources, clause),
+            "title": product(product(rarest, rarest), rarest),
+            "title_share": title,
+            "title_and_share": product(rarest, title),
+            "nearby_clause": nearby // 2,
+            "test_source": self._from_tests(),
+        }
+        if self._asked.names:
+            defining = self._index.numbers_of(_DEFINING)
+            names = self._index.numbers_of(self._asked.names)
+            signals["definition"] = self.terms.having_pair(defining, names) * ONE
+        return signals
+
+    def _meanings(self) -> dict[str, Int64s]:
+        """Return how near candidates are to those that match the query or its clause."""
+        feedback = RelevanceFeedback(self.terms, self.matches.terms)
+        meaning = feedback.similarities(self._words)
+        of_clause = meaning
+        if self.matches.in_clause is not self.matches.words:
+            of_clause = feedback.similarities(self._clause)
+        nearby = values_at(of_clause, self.slots, self.near[-1])
+        nearby += values_at(of_clause, self.slots, self.near[1])
+        return {"meaning": meaning, "clause_meaning": of_clause, "nearby_meaning": nearby // 2}
+
+    def _from_tests(self) -> Int64s:
+        """Return 1 for an entry of the source of a test, if the query does not ask for tests."""
+        names = self._index.sources.names
+        is_test: Int64s = np.zeros(len(names), np.int64)
+        if "test" not in self._asked.counts:
+            for number in {*self.sources.tolist()}:
+                is_test[number] = is_test_name(names[number] or "")
+        return is_test[self.sources] * ONE
+
+    def _other_numbers(self) -> Int64s:
+        """Return three times the share of each entry's terms that are numbers, at most 1.
+
+        Numbers of the query are left out.
+        """
+        figures = self._index.figures.values[self.slots].astype(np.int64)
+        own = [term for term in self._asked.counts if term.isdigit()]
+        if own:
+            figures -= self.terms.count_of(self._index.numbers_of(own))
+        lengths = np.maximum(1, self._index.lengths.values[self.slots])
+        shares: Int64s = 3 * ONE * np.maximum(0, figures) // lengths
+        return np.minimum(ONE, shares)
+
+    def _sizes(self) -> Int64s:
+        """Return a fifth of the logarithm of the tokens of entries.
+
+        In a conversation, all short messages count as about the same.
+        """
+        tokens = self._index.present_tokens(self.slots)
+        short = _SHORT_MESSAGE if self._index.is_conversation else 1
+        return on_log_scale(np.maximum(0, tokens - 1), short) // 5
+
+
+def at(values: Int64s, slots: Int64s) -> Int64s:
+    """Return the values of slots, 0 for no slot."""
+    return np.where(slots >= 0, values[slots], 0)
