@@ -5,16 +5,14 @@ It is made or read back when the section is first ranked, and then follows its c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from kaosmem.exact import log
-from kaosmem.retrieval.ranker import CountingIndex, Ranking, StorableRanker, ranking_of
-from kaosmem.sections.dated_index import DatedIndex
+from kaosmem.retrieval.ranker import CountingIndex, StorableRanker
+from kaosmem.sections.dated_index import DatedIndex, Found
 from kaosmem.sections.item_table import ItemTable, Moment
 from kaosmem.types.items import decoded
 
@@ -60,73 +58,6 @@ class IndexDump(NamedTuple):
     ranker: str
     updates: int
     chunks: Iterable[bytes]
-
-
-_OUTSIDE = 50
-"""An item outside the periods counts this fraction of its score.
-
-Of the LoCoMo questions that name a date, 94 % have their evidence in that period. "Last week" is
-often meant loosely. With 50, evidence in the period comes first, and a far better match outside it
-is not lost.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The items that are ranked for a query.
-
-    Attributes:
-        ranked: The items that match its words, best first.
-        newest: The other items of the query's periods, newest first. They come after the ranked
-            items.
-        are_newest_first: No item of the periods matches, and the newest come before the ranked
-            items.
-    """
-
-    ranked: Ranking
-    newest: tuple[int, ...] = ()
-    are_newest_first: bool = False
-
-    def scored(self, limit: int) -> list[tuple[int, float]]:
-        """Return the best of all with scores.
-
-        The newest get as much as the best match if they come first, else 0.
-        """
-        if not self.are_newest_first:
-            return [*self.ranked.matches, *((each, 0.0) for each in self.newest)][:limit]
-        most = _OUTSIDE * self.ranked.matches[0][1] if self.ranked.matches else 1.0
-        return [*((each, most) for each in self.newest), *self.ranked.matches][:limit]
-
-
-def _preferring(meant: Collection[int], ranked: Ranking, within: Ranking, limit: int) -> Found:
-    """Return at most `limit` ranked items and `limit` newest ones, best those of the periods.
-
-    Args:
-        meant: Ordinals of the items of the periods.
-        ranked: The ranking of all items.
-        within: The ranking of the items of the periods alone, by the topic. Its scores are not
-            comparable with those of all. An item that all others outrank gets a share of the worst
-            score.
-    """
-    scores = dict(ranked.matches)
-    worst = ranked.matches[-1][1] if scores else 1.0
-    matches = {
-        each: scores.get(each, worst * score / within.matches[0][1])
-        for each, score in within.matches
-    }
-    matches |= {each: score / _OUTSIDE for each, score in ranked.matches if each not in meant}
-    best = sorted(matches.items(), key=lambda each: (-each[1], -each[0]))[:limit]
-    newest = sorted((each for each in meant if each not in matches), reverse=True)[:limit]
-
-    def signals(ordinal: int) -> Mapping[str, float]:
-        """Return the signals of an item.
-
-        One of the periods has `period` too: its addend to the score's logarithm.
-        """
-        found = ranked.signals(ordinal) or within.signals(ordinal)
-        return {**found, "period": round(log(_OUTSIDE), 9)} if ordinal in meant else found
-
-    return Found(Ranking(best, signals), tuple(newest), not within.matches)
 
 
 class LazyIndex:
@@ -195,15 +126,7 @@ class LazyIndex:
         Args:
             among: The ordinals to choose from; None for all.
         """
-        dated = self._synced()
-        ranked = ranking_of(dated.index, query.text, limit, among=among)
-        meant = dated.of_periods(query.periods) if query.periods else set()
-        if among is not None:
-            meant &= among
-        if not meant:
-            return Found(ranked)
-        within = ranking_of(dated.index, query.topic, max(limit, len(meant)), among=meant)
-        return _preferring(meant, ranked, within, limit)
+        return self._synced().find(query, limit, among)
 
     def frequencies(self, terms: Iterable[str]) -> Mapping[str, int] | None:
         """Return the number of items with each term; None if the index does not count them."""
