@@ -68,7 +68,7 @@ STEPS = {
     "meaning": ("_meanings",),
     "topic": ("_topics",),
     "phrases": ("phrase_shares",),
-    "neighbours": ("_neighbours_of", "_near"),
+    "neighbours": ("_neighbours_of", "_neighbours"),
     "speaker": ("_spoken",),
     "size": ("_sizes",),
     "passage": ("passage_scores",),

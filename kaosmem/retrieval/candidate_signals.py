@@ -89,20 +89,21 @@ class CandidateSignals:
 
     def by_name(self) -> dict[str, Int64s]:
         """Return the signals: those of any entry, and those of its kind."""
+        numbers = self._other_numbers()
         signals = self._of_any_entry() | self._index.likenesses(self)
+        signals["asked_numbers"] = numbers * self._asked.is_for_number
         if self._asked.quoted:
             phrases = map(self._index.numbers_of, self._asked.quoted)
             quoted = np.array([self.terms.having(terms) for terms in phrases])
             signals["quoted"] = np.count_nonzero(quoted, axis=0) * ONE // len(quoted)
         if self._index.is_conversation:
             return signals | self._spoken()
-        return signals | self._written() | self._meanings()
+        return signals | {"numbers": numbers} | self._written() | self._meanings()
 
     def _of_any_entry(self) -> dict[str, Int64s]:
         """Return the signals of entries of any kind."""
         words = self.matches.words
         nearby = at(words, self.near[-2]) + at(words, self.near[2])
-        numbers = self._other_numbers()
         return {
             "match": match_scores(self._words),
             "source": self.matches.by_source[self.sources],
@@ -110,8 +111,6 @@ class CandidateSignals:
             "next_words": at(words, self.near[1]),
             "nearby_words": nearby // 2,
             "phrases": self.terms.phrase_shares(self.matches.clause),
-            "numbers": numbers,
-            "asked_numbers": numbers * self._asked.is_for_number,
             "size": self._sizes(),
         }
 

@@ -192,11 +192,6 @@ class LinearIndex(TextIndex):
         scores, of_clause = self.bm25(of_all, self.weights(clause))
         return share_of_best(scores), share_of_best(of_clause)
 
-    def numbers_of(self, terms: Iterable[str]) -> list[int]:
-        """Return the numbers of terms, 0 for a term that no entry has."""
-        numbers = list(map(self.vocabulary.number, terms))
-        return [number if self.frequency(number) else 0 for number in numbers]
-
     def _proposing(self, matches: Matches) -> Int64s:
         """Return the scores of all slots that choose the candidates and order the other entries.
 

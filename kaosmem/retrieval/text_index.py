@@ -363,8 +363,11 @@ class TextIndex:
 
     def terms_of(self, query: str) -> list[int]:
         """Return the numbers of a query's terms that some entry has, in order."""
-        numbers = map(self.vocabulary.number, self.analyze(query))
-        return [number for number in numbers if self.frequency(number)]
+        return [*filter(None, self.numbers_of(self.analyze(query)))]
+
+    def numbers_of(self, terms: Iterable[str]) -> list[int]:
+        """Return the numbers of terms, 0 for a term that no entry has."""
+        return [*map(self.vocabulary.number_in_entries, terms)]
 
     def weights(self, numbers: Iterable[int]) -> dict[int, int]:
         """Return the weight of each term of a query: its idf in Q16 times its count."""

@@ -64,9 +64,14 @@ class Vocabulary:
         """Return the term of a number, "" for a forgotten one."""
         return self._terms[number]
 
+    def number_in_entries(self, term: str) -> int:
+        """Return the number of a term that an entry has, NO_TERM for any other."""
+        number = self.number(term)
+        return number if self.frequencies.values[number] else NO_TERM
+
     def has(self, term: str) -> bool:
         """Return whether an entry has a term."""
-        return bool(self.frequencies.values[self.number(term)])
+        return self.number_in_entries(term) != NO_TERM
 
     def starting_with(self, prefix: str) -> list[str]:
         """Return the terms of entries that begin with a prefix."""

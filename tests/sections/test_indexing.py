@@ -339,13 +339,13 @@ async def test_an_item_may_go_while_its_index_is_warmed_up(monkeypatch: pytest.M
     monkeypatch.setattr(lazy_index, "MIN_STORED", 5)
     memory = SessionMemory.test_mode(sections=SPECS[:1])
     items = memory.add_many("documents", [f"note {number}" for number in range(20)])
-    signals = LinearIndex._signals
+    with_signals = LinearIndex._with_signals
 
     def removing(index: Any, *given: Any) -> Any:
         memory.remove(items.pop().id)
-        return signals(index, *given)
+        return with_signals(index, *given)
 
-    monkeypatch.setattr(LinearIndex, "_signals", removing)
+    monkeypatch.setattr(LinearIndex, "_with_signals", removing)
     await memory.admin.prepare()
     monkeypatch.undo()
     assert len(items) < 20
