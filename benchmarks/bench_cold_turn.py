@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -30,8 +29,6 @@ NEW_SHARE = 50
 ROUNDS = 5
 BUDGET = 8_000
 BOUND = 1.5
-HELD_S = 0.05
-"""An event loop that is held for longer keeps other sessions of a server waiting."""
 QUERY = (  # of `seeded_queries`, for which the import would make 60,000 words
     "tulcees crustmurtity vaintgloabing paiblaindpees stalogity "
     "pagchustdraxed meengness geard cleenfrugmaination geckclouness"
@@ -108,30 +105,6 @@ def test_a_cold_turn_sees_what_it_would_without_an_index(tmp_path: Path) -> None
     counter = get_counter()
     assert cold_turn(tmp_path / "kept", counter) == cold_turn(tmp_path / "without", counter)
     assert list((tmp_path / "kept").rglob(f"{INDEX}/*")) == kept
-
-
-def test_the_event_loop_is_not_held_while_an_index_is_made(tmp_path: Path) -> None:
-    """The CPU time of its thread between two of its steps tells, on a busy machine too."""
-    fill(tmp_path, 1_500, words=40)
-    for path in tmp_path.rglob(f"{INDEX}/*"):
-        path.unlink()
-    steps: list[float] = []
-
-    async def beat() -> None:
-        while True:
-            started = time.thread_time()
-            await asyncio.sleep(0.001)
-            steps.append(time.thread_time() - started)
-
-    async def run() -> None:
-        async with SessionMemory.open(tmp_path) as memory:
-            beating = asyncio.create_task(beat())
-            await memory.admin.prepare()
-            beating.cancel()
-
-    asyncio.run(run())
-    assert [*tmp_path.rglob(f"{INDEX}/*")]
-    assert 0 < max(steps) < HELD_S
 
 
 @pytest.mark.timed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from kaosmem.sections.dated_index import Found
 from kaosmem.sections.item_table import ItemTable
-from kaosmem.sections.lazy_index import Found
 from kaosmem.types.outcomes import Outcomes
 
 RANK_SLACK = 256
