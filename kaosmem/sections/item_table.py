@@ -638,6 +638,9 @@ class ItemTable:
         Returns:
             The first ordinal of the unit of each item that something may tie to others.
         """
+        held = self._live  # named once: a session opens with very many
+        ordinals = self.ordinals
+        tokens = self._tokens
         last = -1
         firsts = {}
         for entry in entries:
@@ -648,17 +651,13 @@ class ItemTable:
                 item = Item.from_dict(entry, self.spec.name)
                 ordinal = entry["position"]
                 item_id = item.id
-            if (
-                type(ordinal) is not int
-                or not last < ordinal < self.taken
-                or item_id in self.ordinals
-            ):
+            if type(ordinal) is not int or not last < ordinal < self.taken or item_id in ordinals:
                 raise InvalidArgumentError("a stored item is out of its place")
             last = ordinal
             if isinstance(entry, StoredItem):
-                self._live[ordinal] = entry
-                self.ordinals[item_id] = ordinal
-                self._tokens[ordinal] = entry.tokens
+                held[ordinal] = entry
+                ordinals[item_id] = ordinal
+                tokens[ordinal] = entry.tokens
                 # In a query section, an item that is not decoded need not be shown.
                 if self.spec.placement != "query" and is_needed(self.spec, entry):
                     self.needed.add(ordinal)
