@@ -60,6 +60,14 @@ class Exchanges:
         return question, self.replies[answer]
 
     @property
+    def last_answered(self) -> tuple[int, ...]:
+        """The first question and the answer of the newest exchange that has an answer."""
+        answered = self.answered
+        if not answered:
+            return ()
+        return max(answered.items())
+
+    @property
     def unanswered(self) -> Sequence[int]:
         """The questions after the newest reply."""
         newest = self.replies[-1] if self.replies else -1

@@ -14,9 +14,10 @@ NEWEST_QUESTION = "the newest user message"
 AWAITED = "calls without a result"
 NEWEST_MESSAGES = "the newest messages"
 UNANSWERED = "user messages without an answer"
+LAST_ANSWERED = "the message that an open instruction answers, and its question"
 FIRST_EXCHANGE = "the first user message and its answer"
 
-GIVING_WAY = (UNANSWERED, FIRST_EXCHANGE)
+GIVING_WAY = (UNANSWERED, LAST_ANSWERED, FIRST_EXCHANGE)
 """Reasons for which a message is kept only if a limit has room. The last gives way first."""
 
 
@@ -33,6 +34,7 @@ def reasons_to_stay(exchanges: Exchanges, others: Mapping[str, Iterable[int]]) -
     """
     places: dict[str, Iterable[int]] = {
         FIRST_EXCHANGE: exchanges.first,
+        LAST_ANSWERED: (),
         UNANSWERED: exchanges.unanswered,
         NEWEST_MESSAGES: (),
         NEWEST_QUESTION: exchanges.questions[-1:],
@@ -87,7 +89,8 @@ class Protection:
         """Return the protected positions that may go where a limit has no room, with the reason.
 
         They come in the order in which they go, in groups of one or more units that go together:
-        the first exchange, then messages without an answer, the oldest first.
+        the first exchange, then the last answered one, then messages without an answer, the oldest
+        first.
 
         Args:
             gives_way: Reasons that give way, the first of them last. The newest unit never does.
@@ -99,7 +102,7 @@ class Protection:
                 yielding[min(reasons, key=gives_way.index)].append(unit)
         groups = []
         for reason, units in yielding.items():
-            if reason == FIRST_EXCHANGE and units:
+            if reason in (FIRST_EXCHANGE, LAST_ANSWERED) and units:
                 units = [tuple(places_in(units))]
             elif reason == SYSTEM_MESSAGES:
                 units.reverse()

@@ -9,6 +9,7 @@ from typing import overload
 from kaosmem.compaction.exchanges import Exchanges
 from kaosmem.compaction.protection import (
     AWAITED,
+    LAST_ANSWERED,
     NEWEST_MESSAGES,
     PINNED,
     SYSTEM_MESSAGES,
@@ -157,21 +158,24 @@ class Entries(Sequence[ConversationEvent]):
     def reasons(self) -> dict[int, str]:
         """The positions that no condenser forgets, without the rest of their units, each with why.
 
-        These are the entries of `Outline.reasons`, and the newest list of tasks. A call without a
-        result is abandoned once the agent or a user speaks again.
+        These are the entries of `Outline.reasons`, the newest list of tasks, and, where an
+        instruction is open, the exchange before it: "Yes" means nothing without the question that
+        it answers. A call without a result is abandoned once the agent or a user speaks again.
         """
+        exchanges = self.exchanges
         awaited: Iterable[int] = ()
         newest = self._rounds.get(self._spoke)
         if newest is not None and newest.open:
             awaited = newest.members
         others = {
+            LAST_ANSWERED: exchanges.last_answered if exchanges.unanswered else (),
             NEWEST_MESSAGES: range(len(self._events))[-1:],
             AWAITED: awaited,
             LISTS: self._newest_lists.values(),
             PINNED: self._pinned,
             SYSTEM_MESSAGES: self._system,
         }
-        return reasons_to_stay(self.exchanges, others)
+        return reasons_to_stay(exchanges, others)
 
     def whole(self, start: int, stop: int) -> tuple[int, int]:
         """Return where entries begin and end with all that belongs together with any of them.

@@ -120,6 +120,12 @@ def kept_of(plain: PlainView) -> set[int]:
     spoken = [place for place, event in enumerate(events) if is_spoken(event)]
     unanswered = [place for place in asked if not spoken or place > spoken[-1]]
     kept |= {*asked[:1], *asked[-1:], *unanswered, *waiting, *range(len(events))[-1:]}
+    if unanswered and spoken:
+        earlier = [place for place in asked if place < spoken[-1]]
+        if earlier:  # the first question since a reply before the newest of them
+            replied = [place for place in spoken if place < earlier[-1]]
+            kept.add(spoken[-1])
+            kept.add(min(place for place in earlier if not replied or place > replied[-1]))
     answers = [place for place in spoken if asked and place > asked[0]]
     following = [place for place in asked if answers and place > answers[0]]
     kept.update([place for place in answers if not following or place < following[0]][-1:])
