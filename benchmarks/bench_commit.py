@@ -64,7 +64,7 @@ def log_of(root: Path, size: int) -> SessionLog:
     for start in range(0, size, 1_000):
         log.commit([message(number) for number in range(start, min(size, start + 1_000))])
     items = [("messages", dict(message(number).data["item"])) for number in range(size)]  # type: ignore[arg-type, call-overload]
-    log.snapshot({}, items, seq=log.seq)
+    log.snapshot({}, items, at=log.end)
     return log
 
 

@@ -122,14 +122,14 @@ def commit_often(tell: Callable[[Any], None], place: str, name: str, commits: in
             except ConflictError:
                 refused += 1
                 log_changes = log.catch_up()
-                seen = log_changes.recovery.recovered
+                seen = log_changes.recovered
                 items = [*(seen.items if log_changes.is_whole else items), *_items(seen.records)]
                 log.adopt(log_changes)
             else:
                 break
         items += _items([change])
         if number % 50 == 49:
-            log.snapshot({}, items, seq=log.seq)
+            log.snapshot({}, items, at=log.end)
     log.close()
     tell(refused)
 

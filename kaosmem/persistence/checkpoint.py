@@ -13,7 +13,6 @@ from zlib import crc32
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.commit import LogView, check_same_log, look, look_at_end
 from kaosmem.persistence.files.archive import NewArchive
-from kaosmem.persistence.files.items import decode_items
 from kaosmem.persistence.files.lines import decode_line, encode_line
 from kaosmem.persistence.files.records import Head
 from kaosmem.persistence.layout import (
@@ -31,6 +30,7 @@ from kaosmem.persistence.layout import (
     segments,
     snapshot_file,
 )
+from kaosmem.persistence.recovery import read_snapshot
 from kaosmem.persistence.steps import (
     Delete,
     Draft,
@@ -84,11 +84,7 @@ def store_snapshot(
     snapshots = (yield from _view(head)).snapshots
     if seq <= max(snapshots, default=0) or (before and before not in snapshots):
         return False
-    failure = None
-    try:
-        yield from (Publish(path, draft) for path, draft in drafts)
-    except OSError as error:  # they may be there all the same
-        failure = error
+    failure = yield from _publish(drafts)
     first_segments = segments((yield List(LOG)))
     snapshots = numbers((yield List(SNAP)))
     newest = max(snapshots, default=0)
@@ -103,6 +99,15 @@ def store_snapshot(
         return False
     yield from plan_pruning(first_segments, snapshots, newest=seq, sound={*sound, seq})
     return True
+
+
+def _publish(drafts: Iterable[tuple[str, Any]]) -> Steps[OSError | None]:
+    """Publish drafts. Return the error of the storage: they may be there all the same."""
+    try:
+        yield from (Publish(path, draft) for path, draft in drafts)
+    except OSError as error:
+        return error
+    return None
 
 
 def _drafted(archive: NewArchive, seq: int) -> Steps[tuple[str, Any]]:
@@ -234,20 +239,14 @@ def _blank(first: int) -> Write:
 
 
 def _purged(snapshot: int) -> Steps[int]:
-    """Return the result of `purged_by`, 0 for a snapshot that is gone."""
+    """Return up to where a snapshot says that older files were deleted, 0 if it is gone.
+
+    Raises CorruptionError.
+    """
     try:
-        return (yield from purged_by(snapshot))
+        return (yield from read_snapshot(snapshot)).purged
     except FileNotFoundError:
         return 0
-
-
-def purged_by(snapshot: int) -> Steps[int]:
-    """Return up to where a snapshot says that older files were deleted, 0 where it does not say.
-
-    Raises FileNotFoundError, CorruptionError.
-    """
-    path = snapshot_file(snapshot)
-    return decode_items((yield Read(path)), path).purged
 
 
 VERSION = 1
@@ -340,11 +339,7 @@ def store_index(
     yield Lock(create=False)
     if not (yield from _is_welcome(head, path, seq, sound)):
         return False
-    failure = None
-    try:
-        yield Publish(path, draft)
-    except OSError as error:  # it may be there all the same
-        failure = error
+    failure = yield from _publish([(path, draft)])
     is_welcome = yield from _is_welcome(head, path, seq, sound)  # where nothing locks
     if failure is not None:
         raise failure
@@ -376,6 +371,6 @@ def _is_clean(head: Head, seq: int, sound: Collection[int]) -> Steps[bool]:
     check_same_log(head, view)
     newest = max(view.snapshots, default=0)
     try:
-        return newest in (0, *sound) or (yield from purged_by(newest)) <= seq
+        return newest in (0, *sound) or (yield from read_snapshot(newest)).purged <= seq
     except FileNotFoundError:  # another has taken its place
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.files.manifest import Identity, write_identity
@@ -16,7 +17,7 @@ from kaosmem.persistence.layout import (
     numbers,
 )
 from kaosmem.persistence.layout import segments as segment_numbers
-from kaosmem.persistence.recovery import Recovery, recover, recover_since
+from kaosmem.persistence.recovery import Recovered, recover, recover_since
 from kaosmem.persistence.steps import (
     Append,
     Create,
@@ -51,13 +52,13 @@ class LogChanges:
     """The commits of others since a handle read the log.
 
     Attributes:
-        is_whole: The recovery is of the whole session, as the log no longer reaches back to where
+        is_whole: The state of the whole session is told, as the log no longer reaches back to where
             the handle was.
         is_settled: The handle's own commit, of which it does not know, is there; its records are
             not told again.
     """
 
-    recovery: Recovery
+    recovered: Recovered
     is_whole: bool
     is_settled: bool
 
@@ -100,7 +101,7 @@ def create(
     Raises ConflictError if another was first, or the session was deleted meanwhile.
 
     Args:
-        torn: The bytes that recovery found after the head in its segment.
+        torn: The bytes that were found after the head in its segment.
         identity: As for `append`.
         look_first: So much time has passed that the name may have been taken and be free again.
     """
@@ -154,28 +155,28 @@ def catch_up(head: Head, unsettled: Commit | None, *, whole: bool = False) -> St
         if whole:
             raise conflict(head)
         check_same_log(head, (yield from look(head)))
-        recovery = yield from recover_since(head)
+        recovered = yield from recover_since(head)
     except (
         ConflictError,
         CorruptionError,
         FileNotFoundError,
     ):  # forgotten or pruned away, or truly damaged
-        recovery = yield from recover()
-        if head.seq and (recovery.head.log_id != head.log_id or recovery.head.seq < head.seq):
+        recovered = yield from recover()
+        if head.seq and (recovered.head.log_id != head.log_id or recovered.head.seq < head.seq):
             raise _replaced() from None
-        is_settled = txn in recovery.head.txns
-        if txn and not is_settled and head.txns and head.txns[-1] not in recovery.head.txns:
+        is_settled = txn in recovered.head.txns
+        if txn and not is_settled and head.txns and head.txns[-1] not in recovered.head.txns:
             raise ConflictError(
                 f"others have made {TXNS_KEPT} commits or more since this one failed, and nobody "
                 "can tell whether it "
                 "took effect; open the session again and look"
             ) from None
-        return LogChanges(recovery, True, is_settled)
-    records = recovery.recovered.records
+        return LogChanges(recovered, True, is_settled)
+    records = recovered.records
     others = [record for record in records if record.txn != txn]
     is_settled = len(others) < len(records)
     records[:] = others
-    return LogChanges(recovery, False, is_settled)
+    return LogChanges(recovered, False, is_settled)
 
 
 def settle(head: Head, unnamed: Identity | None) -> Steps[None]:
@@ -302,30 +303,23 @@ def _after(head: Head, commit: Commit, size: int) -> Head:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class End:
-    """Where a commit ends.
+class LogEnd(NamedTuple):
+    """The end of a log at some time.
 
     Attributes:
-        crc: Checksum of its last record.
-        txn: Its id.
-        log_bytes: Of the log since the snapshot, up to there.
+        head: Where it was.
+        log_bytes: The log since the snapshot before, up to there.
     """
 
-    crc: int
-    txn: str
+    head: Head
     log_bytes: int
-
-    @classmethod
-    def of(cls, head: Head, log_bytes: int) -> End:
-        """Return the end of the last commit."""
-        return cls(head.crc, head.txns[-1] if head.txns else "", log_bytes)
 
 
 class LogSinceSnapshot:
     """The part of a log since its last snapshot. It grows with each commit, and a snapshot cuts it.
 
     Attributes:
+        start: The record that this handle knows the log from.
         snapshot_bytes, log_bytes: Of the last snapshot, and of the records after it.
         sound: The two newest snapshots that were read or written whole.
         segments: Each the seq of its first record and its number of commits.
@@ -333,55 +327,32 @@ class LogSinceSnapshot:
             an index is kept of.
     """
 
-    def __init__(self, recovery: Recovery) -> None:
-        self.snapshot_bytes = recovery.snapshot_bytes
-        self.log_bytes = recovery.log_bytes
-        self.sound = {recovery.snapshot} - {0}
-        self.segments = list(recovery.segments)
-        self.commits = dict(recovery.commits)
-        # By the last record of each commit since the snapshot.
-        self._ends = {recovery.head.seq: End.of(recovery.head, recovery.log_bytes)}
+    def __init__(self, recovered: Recovered) -> None:
+        self.start = recovered.head.seq
+        self.snapshot_bytes = recovered.snapshot_bytes
+        self.log_bytes = recovered.log_bytes
+        self.sound = {recovered.snapshot} - {0}
+        self.segments = list(recovered.segments)
+        self.commits = dict(recovered.commits)
 
-    def end(self, seq: int) -> End | None:
-        """Return where the commit ends whose last record is `seq`.
-
-        Return None if a newer state is stored.
-
-        Raises ValueError if no commit since the snapshot ends there.
-        """
-        if 0 < seq < min(self._ends):
-            return None  # others have stored a newer state, from which this log goes on
-        if seq not in self._ends:
-            raise ValueError(f"record {seq} is not the last of a commit since the snapshot before")
-        return self._ends[seq]
-
-    def add(self, head: Head, commit: Commit) -> None:
-        """Note a commit, after which the log ends at `head`."""
-        self.log_bytes += len(commit.data)
-        self._ends[head.seq] = End.of(head, self.log_bytes)
-        self.commits[head.seq] = commit.txn
-
-    def follow(self, recovery: Recovery) -> None:
+    def follow(self, recovered: Recovered) -> None:
         """Note the later commits of others."""
-        self.log_bytes += recovery.log_bytes
-        self.commits |= recovery.commits
-        self._ends[recovery.head.seq] = End.of(recovery.head, self.log_bytes)
+        self.log_bytes += recovered.log_bytes
+        self.commits |= recovered.commits
         known = {first for first, _ in self.segments}
-        self.segments += (segment for segment in recovery.segments if segment[0] not in known)
+        self.segments += (segment for segment in recovered.segments if segment[0] not in known)
 
-    def cut(self, seq: int, end: End, *, snapshot_bytes: int, indexed: Container[int]) -> None:
-        """Note that the state after record `seq`, where a commit ends, is stored.
+    def cut(self, at: LogEnd, *, snapshot_bytes: int, indexed: Container[int]) -> None:
+        """Note that the state at an earlier end of the log is stored.
 
         Args:
             indexed: The last records of older commits that indexes are kept of.
         """
+        seq = at.head.seq
+        self.start = seq
         self.sound = {*sorted({*self.sound, seq})[-2:]}
         self.snapshot_bytes = snapshot_bytes
-        self.log_bytes -= end.log_bytes
-        kept = {at: each for at, each in self._ends.items() if at >= seq}
-        self._ends = {
-            at: replace(each, log_bytes=each.log_bytes - end.log_bytes) for at, each in kept.items()
-        }
+        self.log_bytes -= at.log_bytes
         self.segments = [(first, count) for first, count in self.segments if first > seq]
         self.commits = {
             last: txn for last, txn in self.commits.items() if last >= seq or last in indexed
@@ -389,9 +360,6 @@ class LogSinceSnapshot:
 
     def begin_anew(self, head: Head, *, snapshot_bytes: int) -> None:
         """Note that only the state at `head` is stored."""
-        self.snapshot_bytes = snapshot_bytes
-        self.log_bytes = 0
-        self.sound = {head.seq}
+        self.sound = set()
+        self.cut(LogEnd(head, self.log_bytes), snapshot_bytes=snapshot_bytes, indexed=())
         self.segments = []
-        self._ends = {head.seq: End.of(head, 0)}
-        self.commits = {last: txn for last, txn in self.commits.items() if last == head.seq}

@@ -9,7 +9,6 @@ from typing import Any
 
 from kaosmem.errors import CorruptionError
 from kaosmem.names import shown
-from kaosmem.persistence.files.items import decode_items
 from kaosmem.persistence.files.lines import parse_object, split_lines
 from kaosmem.persistence.layout import (
     ARCHIVE,
@@ -22,7 +21,7 @@ from kaosmem.persistence.layout import (
     older_files,
     snapshot_file,
 )
-from kaosmem.persistence.recovery import is_purge_unfinished
+from kaosmem.persistence.recovery import is_purge_unfinished, read_snapshot
 from kaosmem.persistence.steps import List, Read, Steps
 
 _CALLERS = "content", "metadata"
@@ -105,7 +104,7 @@ def _check_log(erasure: Erasure) -> Steps[list[str]]:
     record = erasure.record
     if not snapshots:
         return [f"no snapshot says that everything before record {record} was deleted"]
-    newest = decode_items((yield Read(snapshot_file(snapshots[-1]))), snapshot_file(snapshots[-1]))
+    newest = yield from read_snapshot(snapshots[-1])
     if newest.log_id != erasure.log_id:
         return ["the session has another log: it was deleted and made anew, or is another session"]
     if newest.purged < record:
@@ -115,7 +114,7 @@ def _check_log(erasure: Erasure) -> Steps[list[str]]:
             "it was brought back from an older copy"
         ]
     if record in snapshots:
-        found = decode_items((yield Read(snapshot_file(record))), snapshot_file(record))
+        found = yield from read_snapshot(record)
         if f"{found.crc:08x}" != erasure.checksum:
             return [f"record {record} is another record than the one of the erasure"]
     if (yield from is_purge_unfinished()):

@@ -5,14 +5,12 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from kaosmem.errors import ConflictError, CorruptionError, KaosmemError, ReadOnlyError
-from kaosmem.names import check_item_id
 from kaosmem.persistence.checkpoint import (
     encode_index,
     erase,
@@ -25,8 +23,8 @@ from kaosmem.persistence.checkpoint import (
     store_snapshot,
 )
 from kaosmem.persistence.commit import (
-    End,
     LogChanges,
+    LogEnd,
     LogSinceSnapshot,
     append,
     catch_up,
@@ -41,7 +39,6 @@ from kaosmem.persistence.files.archive import (
     NewArchive,
     evicted_items,
     find_archived,
-    find_keyed,
     new_archive,
     read_archive,
 )
@@ -57,14 +54,12 @@ from kaosmem.persistence.layout import FOLDERS, older_files
 from kaosmem.persistence.recovery import (
     LOOKS,
     Recovered,
-    Recovery,
     archives_after_purge,
     changed_meanwhile,
     recover,
 )
 from kaosmem.persistence.salvage import salvage, salvage_archive
 from kaosmem.persistence.steps import Steps, run
-from kaosmem.persistence.storage.disk import LeaveLine
 from kaosmem.persistence.storage.places import (
     Location,
     Storage,
@@ -100,13 +95,13 @@ class SessionLog:
     def __init__(
         self,
         storage: Storage,
-        recovery: Recovery,
+        recovered: Recovered,
         session_id: str = "",
         *,
         read_only: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._storage = storage
+        self.storage = storage
         self._session_id = session_id
         self._read_only = read_only
         self._clock = clock
@@ -114,23 +109,23 @@ class SessionLog:
         self._is_outdated = False  # another has deleted archive files that are named here
         self._late: list[str] = []
         self._measures = threading.Lock()
-        self._damage = recovery.recovered.damage
-        self._named = recovery.named
+        self._damage = recovered.damage
         # The first writer may have been killed before the identity was durable. Only a log of one
         # commit may lack it.
-        is_first_alone = len(recovery.head.txns) == 1 and not recovery.snapshot
-        self._is_named = self._named > 0 and not (storage.appends and is_first_alone)
-        self._start_from(recovery)
+        is_first_alone = len(recovered.head.txns) == 1 and not recovered.snapshot
+        is_unsure = storage.appends and is_first_alone
+        self._named = 0 if is_unsure else recovered.named  # the segment that the identity names
+        self._start_from(recovered)
 
-    def _start_from(self, recovery: Recovery) -> None:
-        self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
+    def _start_from(self, recovered: Recovered) -> None:
+        self._head, self._torn, self._seen_at = recovered.head, recovered.torn, self._clock()
         self._is_outdated = False
-        self._since_snapshot = LogSinceSnapshot(recovery)
-        self._purged = recovery.purged
-        self._has_leftovers = recovery.has_leftovers
-        self._archives = recovery.archives
+        self._since_snapshot = LogSinceSnapshot(recovered)
+        self._purged = recovered.purged
+        self._has_leftovers = recovered.has_leftovers
+        self._archives = recovered.archives
         self._counters: set[str | None] = {None}  # of what the archive files hold
-        self._has_tombstone = any(record.op == Forget.op for record in recovery.recovered.records)
+        self._has_tombstone = any(record.op == Forget.op for record in recovered.records)
 
     @classmethod
     def open(
@@ -180,17 +175,17 @@ class SessionLog:
         """
         with as_durability_error("reading the session"):
             try:
-                recovery = run(recover(session_id, is_noted=storage.appends), storage)
+                recovered = run(recover(session_id, is_noted=storage.appends), storage)
             except CorruptionError as error:
                 if not read_only:
                     raise
-                recovery = run(salvage(error, session_id, is_noted=storage.appends), storage)
-            if not recovery.segments and not recovery.snapshot:
+                recovered = run(salvage(error, session_id, is_noted=storage.appends), storage)
+            if not recovered.segments and not recovered.snapshot:
                 check_no_other(storage)
-        log = cls(storage, recovery, session_id, read_only=read_only, clock=clock)
-        if recovery.purged and not (read_only or storage.appends):
-            log._late = older_files(log.files(), recovery.purged)
-        return log, recovery.recovered
+        log = cls(storage, recovered, session_id, read_only=read_only, clock=clock)
+        if recovered.purged and not (read_only or storage.appends):
+            log._late = older_files(log.files(), recovered.purged)
+        return log, recovered
 
     @property
     def seq(self) -> int:
@@ -198,9 +193,10 @@ class SessionLog:
         return self._head.seq
 
     @property
-    def txns(self) -> tuple[str, ...]:
-        """Return the ids of the newest commits, oldest first."""
-        return self._head.txns
+    def end(self) -> LogEnd:
+        """Return the present end of the log, for a snapshot or an index of the state at this time."""
+        with self._measures:
+            return LogEnd(self._head, self._since_snapshot.log_bytes)
 
     @property
     def damage(self) -> tuple[CorruptionError, ...]:
@@ -240,17 +236,16 @@ class SessionLog:
         self._unsettled = commit, list(changes)
         with as_durability_error("the commit"):
             try:
-                head = run(self.steps_of(commit), self._storage)
+                head = run(self.steps_of(commit), self.storage)
             except ConflictError:
                 if is_retry and self._is_settled_alone():
                     return self.seq
-                if not is_retry and self._storage.appends:
+                if not is_retry and self.storage.appends:
                     # elsewhere it may be there, its answer lost, under what others did since
                     self._unsettled = None
                 raise
         self._unsettled = None
         self._named = self._last_segment(head)
-        self._is_named = True
         self._has_tombstone |= any(change.op == Forget.op for change in changes)
         self._advance(head, commit)
         return self.seq
@@ -261,9 +256,9 @@ class SessionLog:
         The identity of the session names the last segment once that has a commit.
         """
         first = None
-        if self._session_id and self.seq and not self._is_named:
-            first = Identity(self._session_id, self._head.log_id, self._named)
-        if self._storage.appends:
+        if self._session_id and self.seq and not self._named:
+            first = Identity(self._session_id, self._head.log_id, 0)
+        if self.storage.appends:
             snapshot = max(self._since_snapshot.sound, default=0)
             head = yield from append(self._head, commit, first, snapshot=snapshot)
         else:
@@ -283,7 +278,7 @@ class SessionLog:
 
     def _last_segment(self, head: Head) -> int:
         """Return the last segment that is held for good. Objects may be rolled up into the first."""
-        return head.segment if self._storage.appends else 1
+        return head.segment if self.storage.appends else 1
 
     def catch_up(self) -> LogChanges:
         """Return the later commits of others, and whether a failed commit is stored.
@@ -295,11 +290,11 @@ class SessionLog:
         with as_durability_error("reading what others committed"):
             unsettled = self._unsettled and self._unsettled[0]
             log_changes = run(
-                catch_up(self._head, unsettled, whole=self._is_outdated), self._storage
+                catch_up(self._head, unsettled, whole=self._is_outdated), self.storage
             )
             if log_changes.is_settled:
-                head = log_changes.recovery.head
-                run(settle(head, self._unnamed(head)), self._storage)
+                head = log_changes.recovered.head
+                run(settle(head, self._unnamed(head)), self.storage)
             return log_changes
 
     def state_at(self, log_changes: LogChanges) -> Recovered | None:
@@ -308,36 +303,35 @@ class SessionLog:
         Raises as `catch_up`.
         """
         if log_changes.is_whole:
-            return log_changes.recovery.recovered
+            return log_changes.recovered
         with as_durability_error("reading what others committed"):
-            recovery = run(recover(), self._storage)
-        seq = log_changes.recovery.head.seq
-        found = recovery.recovered
-        if recovery.snapshot > seq:
+            recovered = run(recover(), self.storage)
+        seq = log_changes.recovered.head.seq
+        if recovered.snapshot > seq:
             return None
         with self._measures:  # what another has archived is not in memory then
             known = (
                 {}
-                if recovery.purged > self._purged
+                if recovered.purged > self._purged
                 else {each.path: each for each in self._archives or ()}
             )
-            known |= {each.path: each for each in recovery.archives or ()}
+            known |= {each.path: each for each in recovered.archives or ()}
             self._archives = tuple(known[path] for path in sorted(known))
-        return replace(found, records=[record for record in found.records if record.seq <= seq])
+        return replace(
+            recovered, records=[record for record in recovered.records if record.seq <= seq]
+        )
 
     def adopt(self, log_changes: LogChanges) -> None:
         """Go on from the result of `catch_up`."""
-        recovery = log_changes.recovery
+        recovered = log_changes.recovered
         self._unsettled = None
         with self._measures:
             if log_changes.is_whole:
-                self._start_from(recovery)
+                self._start_from(recovered)
                 return
-            self._head, self._torn, self._seen_at = recovery.head, recovery.torn, self._clock()
-            self._has_tombstone |= any(
-                record.op == Forget.op for record in recovery.recovered.records
-            )
-            self._since_snapshot.follow(recovery)
+            self._head, self._torn, self._seen_at = recovered.head, recovered.torn, self._clock()
+            self._has_tombstone |= any(record.op == Forget.op for record in recovered.records)
+            self._since_snapshot.follow(recovered)
 
     def snapshot(
         self,
@@ -345,15 +339,15 @@ class SessionLog:
         items: Iterable[Entry],
         *,
         archived: Iterable[Entry] = (),
-        seq: int,
+        at: LogEnd,
     ) -> bool:
-        """Store the state after a record, and prune.
+        """Store the state at an earlier end of the log, and prune.
 
         Args:
             items: The section and data of each item, in the order to be read back.
             archived: Items evicted or replaced since the snapshot before, oldest first, each with
                 its `id`. They are kept for good.
-            seq: The last record of a commit since the snapshot before.
+            at: The end of the log at the time of the state.
 
         Returns:
             Whether it was stored: not where a newer state is stored, nor where another writer is
@@ -366,32 +360,33 @@ class SessionLog:
             ConflictError: If the session is gone.
         """
         self._check_writable()
-        if self._session_id and not self._is_named:  # the next commit names it
+        if self._session_id and not self._named:  # the next commit names it
             return False
         with self._measures:
+            if at.head.seq < self._since_snapshot.start:  # a newer state is known
+                return False
             # Another writer may finish an unfinished purge at any time, and delete archive files
             # that are named here.
-            end = self._since_snapshot.end(seq)
-            if end is None or self._is_outdated or self._has_leftovers:
+            if self._is_outdated or self._has_leftovers:
                 return False
             sound = {*self._since_snapshot.sound}
             purged = self._purged
         if self._is_forgetting(purged):
             return False
+        seq = at.head.seq
         commits = self._indexed_commits(seq)
         archive = self._new_archive(archived, seq, header.get("counter"))
-        archives = self._archives or ()
+        file = self._snapshot_file(at.head, header, purged)
+        file = replace(file, commits=commits, archives=tuple(self._archives or ()))
         sizes = list[int]()
-
-        file = ItemFile(seq, end.crc, purged=purged, header=header, commits=commits)
-        lines = self._lines(file, items, end.txn, sizes, archives=(archives, archive))
+        lines = _lines(file, items, archive, sizes)
         with as_durability_error("the snapshot"):
             storing = store_snapshot(self._head, seq, lines, archive, sound=sound, purged=purged)
-            stored = run(storing, self._storage)
+            stored = run(storing, self.storage)
         if stored:
             with self._measures:
                 self._archives = _listed(self._archives or (), archive)
-                self._since_snapshot.cut(seq, end, snapshot_bytes=sum(sizes), indexed=commits)
+                self._since_snapshot.cut(at, snapshot_bytes=sum(sizes), indexed=commits)
         return stored
 
     def _is_forgetting(self, purged: int) -> bool:
@@ -400,29 +395,20 @@ class SessionLog:
         A snapshot holds no tombstone: a later opening would not know that files still hold the
         forgotten texts.
         """
-        if (self._has_tombstone or purged) and not self._storage.appends:
-            return self._is_purged_by_another()
-        return self._has_tombstone
+        if (self._has_tombstone or purged) and not self.storage.appends:
+            # Nothing locks: another writer may have deleted archive files that would be named.
+            looking = archives_after_purge(self._purged, self._archives or ())
+            with as_durability_error("the snapshot"):
+                self._is_outdated = run(looking, self.storage) is not None
+        return self._is_outdated or self._has_tombstone
 
     def _indexed_commits(self, seq: int) -> dict[int, str]:
         """Return the ids of the commits before a record of which an index is stored."""
         with as_durability_error("the snapshot"):
-            indexed = {*run(indexed_records(), self._storage)}
+            indexed = {*run(indexed_records(), self.storage)}
         with self._measures:
             known = self._since_snapshot.commits.items()
             return {last: txn for last, txn in known if last < seq and last in indexed}
-
-    def _is_purged_by_another(self) -> bool:
-        """Return whether another writer deletes archive files that a snapshot would name.
-
-        It has forgotten something, and nothing locks.
-        """
-        with as_durability_error("the snapshot"):
-            log_changes = run(
-                archives_after_purge(self._purged, self._archives or ()), self._storage
-            )
-        self._is_outdated = log_changes is not None
-        return self._is_outdated or self._has_tombstone
 
     def store_index(
         self,
@@ -430,30 +416,32 @@ class SessionLog:
         header: Mapping[str, JSONValue],
         chunks: Iterable[bytes],
         *,
-        seq: int,
+        at: LogEnd,
         ranker: str = "",
     ) -> bool:
-        """Keep the index of a section as it was after record `seq`, the last of a known commit.
+        """Keep the index of a section as it was at an earlier end of the log.
 
         Returns whether it is kept: not where something was forgotten since. Older ones of the
         section are deleted. Raises as `snapshot`.
 
         Args:
             header: Fields by which the caller decides whether it can use the index.
+            at: The end of the log at the time of the index.
             ranker: Name of the index's ranker.
         """
         self._check_writable()
+        seq = at.head.seq
         with self._measures:
             head = self._head
             sound = {*self._since_snapshot.sound}
             txn = self._since_snapshot.commits.get(seq)
-        if txn is None:  # the log was read anew since, without it
+        if txn is None or txn not in at.head.txns:  # the log was read anew since, without it
             return False
         lines = encode_index(section, header, chunks, seq=seq, txn=txn, ranker=ranker)
         with as_durability_error("the index"):
             return run(
                 store_index(head, section, lines, seq=seq, sound=sound),
-                self._storage,
+                self.storage,
             )
 
     def index(
@@ -466,7 +454,7 @@ class SessionLog:
         with self._measures:
             commits = dict(self._since_snapshot.commits)
         try:
-            return run(read_index(section, commits, ranker), self._storage)
+            return run(read_index(section, commits, ranker), self.storage)
         except (KaosmemError, OSError):  # all that it says can be made anew
             return None
 
@@ -486,10 +474,9 @@ class SessionLog:
         counter = header.get("counter") if self._counters <= {header.get("counter")} else None
         archive = self._new_archive(archived, head.seq, counter)
         sizes: list[int] = []
-        file = ItemFile(head.seq, head.crc, purged=head.seq, header=header)
-        lines = self._lines(file, items, End.of(head, 0).txn, sizes, archives=((), archive))
+        lines = _lines(self._snapshot_file(head, header, head.seq), items, archive, sizes)
         with as_durability_error("forgetting"):
-            run(purge(head, lines, archive, locks=self._storage.appends), self._storage)
+            run(purge(head, lines, archive, locks=self.storage.appends), self.storage)
         with self._measures:
             self._head = head.before(0)
             self._torn = b""
@@ -514,46 +501,37 @@ class SessionLog:
         """
         self._check_writable()
         with as_durability_error("forgetting"):
-            run(erase(self._late), self._storage)
+            run(erase(self._late), self.storage)
         self._late = []
 
-    def archived(self, item_id: str) -> Entry | None:
-        """Return the section and data of the newest archived version of an item, or None.
+    def find_archived(
+        self, name: str, values: Collection[str], *, newest: bool = False
+    ) -> list[Entry]:
+        """Return the section and data of the archived versions that have one of these values.
 
-        Raises CorruptionError. A read-only session skips the damaged parts and lists them.
+        The oldest comes first. Raises CorruptionError. A read-only session skips the damaged parts
+        and lists them.
+
+        Args:
+            name: The field, "id" or "key".
+            newest: Whether the newest version of each value is enough.
         """
         try:
-            return self._read(partial(find_archived, check_item_id(item_id)))
-        except CorruptionError:
-            if not self._read_only:
-                raise
-        versions = reversed(self._intact_archive())
-        return next((version for version in versions if version[1].get("id") == item_id), None)
+            return self._read(partial(find_archived, name, values, newest=newest))
+        except CorruptionError as error:
+            entries = self._intact_archive(error)
+        return [entry for entry in entries if entry[1].get(name) in values]
 
     def archive(self) -> list[Entry]:
         """Return the section and data of every archived version, oldest first.
 
-        Raises as `archived`.
+        Raises as `find_archived`.
         """
         try:
             entries, self._counters = self._read(read_archive)
-        except CorruptionError:
-            if not self._read_only:
-                raise
-            return self._intact_archive()
+        except CorruptionError as error:
+            return self._intact_archive(error)
         return entries
-
-    def keyed(self, key: str) -> list[Entry]:
-        """Return the section and data of every archived version with a key, oldest first.
-
-        This reads the table of each archive file, and the lines with the key. Raises as `archived`.
-        """
-        try:
-            return self._read(partial(find_keyed, key))
-        except CorruptionError:
-            if not self._read_only:
-                raise
-        return [entry for entry in self._intact_archive() if entry[1].get("key") == key]
 
     def evicted(
         self, counter: str, *, at: int | None = None
@@ -570,7 +548,7 @@ class SessionLog:
             archives: Iterable[ListedArchive],
         ) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
             wanted = [each for each in archives if at in (None, each.seq)]
-            perform = self._perform if self._storage.appends else None
+            perform = self._perform if self.storage.appends else None
             return evicted_items(wanted, counter, perform)
 
         return self._read(read)
@@ -578,7 +556,7 @@ class SessionLog:
     def files(self) -> set[str]:
         """Return the paths of the session's files that are not blank."""
         with as_durability_error("listing the files"):
-            sizes = {folder: self._storage.sizes(folder) for folder in FOLDERS}
+            sizes = {folder: self.storage.sizes(folder) for folder in FOLDERS}
         return {
             f"{folder}/{name}"
             for folder, each in sizes.items()
@@ -598,20 +576,12 @@ class SessionLog:
         """
         with as_durability_error("verifying an erasure"):
             old_versions, refusals = self._old_versions()
-            return run(unerased(erasure, self.files(), old_versions), self._storage) + refusals
-
-    def keeps_versions(self) -> bool | None:
-        """Return whether the storage keeps old versions, None if it does not tell."""
-        return self._storage.keeps_versions()
-
-    def line_up(self) -> Future[LeaveLine] | None:
-        """Wait in line with other writers, as `Storage.line_up` says."""
-        return self._storage.line_up()
+            return run(unerased(erasure, self.files(), old_versions), self.storage) + refusals
 
     def close(self) -> None:
         """Refuse further writes; everything committed is durable already."""
         self._read_only = True
-        self._storage.close()
+        self.storage.close()
 
     def _read(self, steps: Callable[[Sequence[ListedArchive]], Steps[T]]) -> T:
         """Read the archives, anew if another writer has forgotten something and replaced them."""
@@ -630,9 +600,12 @@ class SessionLog:
 
     def _perform(self, steps: Steps[T]) -> T:
         with as_durability_error("reading the archive"):
-            return run(steps, self._storage)
+            return run(steps, self.storage)
 
-    def _intact_archive(self) -> list[Entry]:
+    def _intact_archive(self, error: CorruptionError) -> list[Entry]:
+        """Return what is intact of a damaged archive. Raise the error unless read-only."""
+        if not self._read_only:
+            raise error
         salvaging = salvage_archive(self._archives, since=self._purged, log_id=self._head.log_id)
         entries, damage = self._perform(salvaging)
         known = {str(error) for error in self._damage}
@@ -642,7 +615,7 @@ class SessionLog:
     def _old_versions(self) -> tuple[set[str], list[str]]:
         """Return the paths of files that have an old version, and why the storage does not tell."""
         try:
-            return self._storage.old_versions(), []
+            return self.storage.old_versions(), []
         except OSError as error:
             return set(), [
                 "the bucket does not tell which old versions of deleted files it keeps "
@@ -665,33 +638,9 @@ class SessionLog:
             crc=self._head.crc,
         )
 
-    def _lines(
-        self,
-        file: ItemFile,
-        items: Iterable[Entry],
-        txn: str,
-        sizes: list[int],
-        *,
-        archives: tuple[Iterable[ListedArchive], NewArchive | None],
-    ) -> Iterator[bytes]:
-        """Yield the lines of a snapshot after commit `txn`, and enter their sizes.
-
-        Args:
-            archives: The archive files that it names; the new one is read before the first line.
-        """
-        head = self._head
-        # Those up to there alone: who reads the log after it would count the others twice, and so
-        # know fewer.
-        txns = head.txns[: head.txns.index(txn) + 1] if txn in head.txns else ()
-        named = replace(
-            file,
-            txns=txns,
-            log_id=head.log_id,
-            archives=_listed(*archives),
-        )
-        for line in encode_items(named, items):
-            sizes.append(len(line))
-            yield line
+    def _snapshot_file(self, head: Head, header: Mapping[str, JSONValue], purged: int) -> ItemFile:
+        """Return a snapshot at an end of the log, without items and archives."""
+        return ItemFile(head.seq, head.crc, head.txns, self._head.log_id, purged, header)
 
     def _new_archive(
         self, archived: Iterable[Entry], seq: int, counter: JSONValue
@@ -702,11 +651,7 @@ class SessionLog:
     def _is_settled_alone(self) -> bool:
         """Return whether the failed commit alone has come to the log. If so, go on from it."""
         log_changes = self.catch_up()
-        if (
-            not log_changes.is_settled
-            or log_changes.is_whole
-            or log_changes.recovery.recovered.records
-        ):
+        if not log_changes.is_settled or log_changes.is_whole or log_changes.recovered.records:
             return False
         self.adopt(log_changes)
         return True
@@ -714,21 +659,36 @@ class SessionLog:
     def _advance(self, head: Head, commit: Commit) -> None:
         with self._measures:
             self._head, self._torn, self._seen_at = head, b"", self._clock()
-            self._since_snapshot.add(head, commit)
-            if not self._storage.appends:
+            self._since_snapshot.log_bytes += len(commit.data)
+            self._since_snapshot.commits[head.seq] = commit.txn
+            if not self.storage.appends:
                 self._since_snapshot.segments.append((head.segment, 1))
-        if not self._storage.appends:
+        if not self.storage.appends:
             self._roll_up()
 
     def _roll_up(self) -> None:
         """Make the newest small segments one, so that opening reads few files."""
         while count := segments_to_roll_up(self._since_snapshot.segments):
             try:
-                rolled = run(roll_up(self._since_snapshot.segments[-count:]), self._storage)
+                rolled = run(roll_up(self._since_snapshot.segments[-count:]), self.storage)
             except OSError:  # the commit stands, and so do the small segments
                 return
             with self._measures:
                 self._since_snapshot.segments[-count:] = [rolled]
+
+
+def _lines(
+    file: ItemFile, items: Iterable[Entry], archive: NewArchive | None, sizes: list[int]
+) -> Iterator[bytes]:
+    """Yield the lines of a snapshot, and enter their sizes.
+
+    Args:
+        file: The snapshot, without items and without its newest archive file.
+        archive: That file, if it has one, which is read before the first line.
+    """
+    for line in encode_items(replace(file, archives=_listed(file.archives, archive)), items):
+        sizes.append(len(line))
+        yield line
 
 
 def _listed(archives: Iterable[ListedArchive], new: NewArchive | None) -> tuple[ListedArchive, ...]:

@@ -51,28 +51,15 @@ _GONE = "bring it back from a copy, or delete the session"
 
 @dataclass(frozen=True)
 class Recovered:
-    """The state that opening a session found.
+    """The state that opening a session found, with the fields that a writer needs.
 
     Attributes:
+        head: Where the log ends.
         header, items: Of the newest sound snapshot: the caller's state, and (section, data) in
             stored order, plain items not decoded; None and empty without one.
         records: Committed after that snapshot.
         damage: The faults and their consequences, with a tail torn by a crash among them.
         is_partial: It is the intact part of a damaged session. Items or records may be lost.
-    """
-
-    header: Mapping[str, JSONValue] | None = field(default=None, repr=False)
-    items: list[tuple[str, Stored]] = field(default_factory=list, repr=False)
-    records: list[Record] = field(default_factory=list)
-    damage: list[CorruptionError] = field(default_factory=list)
-    is_partial: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """The state that opening a session found, with the fields that a writer needs.
-
-    Attributes:
         torn: Bytes at the log's end to be cut at the next commit, in segment `head.segment` after
             `head.size`.
         segments: The segments read, each the seq of its first record and its number of commits.
@@ -87,9 +74,13 @@ class Recovery:
         named: The segment that the stored identity of the session names, 0 without one.
     """
 
-    recovered: Recovered
     head: Head
-    torn: bytes = b""
+    header: Mapping[str, JSONValue] | None = field(default=None, repr=False)
+    items: list[tuple[str, Stored]] = field(default_factory=list, repr=False)
+    records: list[Record] = field(default_factory=list)
+    damage: list[CorruptionError] = field(default_factory=list)
+    is_partial: bool = False
+    torn: bytes = field(default=b"", repr=False)
     segments: tuple[tuple[int, int], ...] = ()
     snapshot: int = 0
     snapshot_bytes: int = 0
@@ -101,7 +92,7 @@ class Recovery:
     named: int = 0
 
 
-def recover(session: str = "", *, is_noted: bool = False) -> Steps[Recovery]:
+def recover(session: str = "", *, is_noted: bool = False) -> Steps[Recovered]:
     """Return the state of a session.
 
     Look again as long as other writers move its files meanwhile.
@@ -123,30 +114,28 @@ def recover(session: str = "", *, is_noted: bool = False) -> Steps[Recovery]:
         log = yield List(LOG)
         snapshots = numbers((yield List(SNAP)))
         try:
-            recovery = yield from _recovery(log, snapshots, identity)
+            recovered = yield from _recovered(log, snapshots, identity)
             if not session:
-                return recovery
-            yield from _check_own(recovery, session, identity, max(numbers(log), default=0))
-            if lacking := _lacking_noted(recovery.head, noted):
+                return recovered
+            yield from _check_own(recovered, session, identity, max(numbers(log), default=0))
+            if lacking := _lacking_noted(recovered.head, noted):
                 raise lacking
         except (CorruptionError, FileNotFoundError):
             if seen == (log, snapshots):
                 raise
             seen = log, snapshots
             continue
-        damage = recovery.recovered.damage
+        damage = [*map(str, recovered.damage)]
         # Another writer may have stored a missing file since; a torn tail alone is believed at
         # once.
-        if len(damage) <= bool(recovery.torn) or [*map(str, damage)] == told:
-            return replace(
-                recovery, named=identity.segment if isinstance(identity, Identity) else 0
-            )
-        told = [*map(str, damage)]
-        del recovery, damage  # or two states would be in memory
+        if len(damage) <= bool(recovered.torn) or damage == told:
+            return recovered
+        told = damage
+        del recovered  # or two states would be in memory
     raise changed_meanwhile()
 
 
-def recover_since(head: Head) -> Steps[Recovery]:
+def recover_since(head: Head) -> Steps[Recovered]:
     """Return the commits after `head`, without a snapshot.
 
     Raises CorruptionError if the log lacks them.
@@ -154,68 +143,43 @@ def recover_since(head: Head) -> Steps[Recovery]:
     log = yield List(LOG)
     snapshots = numbers((yield List(SNAP)))
     walk = _Walk(head)
-    yield from walk.run(numbers(log))
-    segments(log)
-    _check_reaches(walk.head.seq, snapshots)
-    yield from _check_blank(walk, snapshots)
-    return (yield from _found(walk, None, 0, Recovered(records=walk.records)))
+    yield from walk.run(log, snapshots)
+    return walk.recovered
 
 
-def _recovery(
+def _recovered(
     log: Collection[str], snapshots: Sequence[int], identity: Identity | CorruptionError | None
-) -> Steps[Recovery]:
+) -> Steps[Recovered]:
     damage: list[CorruptionError] = []
     log_id = identity.log_id if isinstance(identity, Identity) else ""
     base, snapshot_bytes = yield from _newest_snapshot(snapshots, log_id, damage)
-    walk = _Walk(Head(base.seq, base.crc, txns=base.txns, log_id=base.log_id) if base else Head())
+    walk = _Walk(Head(base.seq, base.crc, txns=base.txns, log_id=base.log_id))
     try:
-        yield from walk.run(numbers(log))
-        segments(log)
-        _check_reaches(walk.head.seq, snapshots)
+        yield from walk.run(log, snapshots)
     except CorruptionError as error:
         raise _with(error, damage) from error
-    yield from _check_blank(walk, snapshots)
-    if log_id and walk.head.log_id not in ("", log_id):
-        raise other_log(
-            log_file(walk.firsts[0]) if walk.firsts else snapshot_file(base.seq if base else 0)
-        )
+    head = walk.head
+    if log_id and head.log_id not in ("", log_id):
+        raise other_log(log_file(walk.firsts[0]) if walk.firsts else snapshot_file(base.seq))
     if walk.torn:
-        head = walk.head
         damage.append(torn_tail(log_file(head.segment), head.size, head.seq + 1, len(walk.torn)))
-    if base and (gone := (yield from check_archives(base.archives))):
+    gone = yield from check_archives(base.archives)
+    if gone:
         raise _with(gone[0], [*gone[1:], *damage])
-    recovered = Recovered(
-        base.header if base else None, base.items if base else [], walk.records, damage
-    )
-    return (yield from _found(walk, base, snapshot_bytes, recovered))
-
-
-def _check_blank(walk: _Walk, snapshots: Sequence[int]) -> Steps[None]:
-    """Raise FileNotFoundError if a later snapshot has emptied a segment since it was listed."""
-    if walk.met_blank and numbers((yield List(SNAP))) != [*snapshots]:
-        raise FileNotFoundError(log_file(walk.head.segment))
-
-
-def _found(
-    walk: _Walk, base: ItemFile | None, snapshot_bytes: int, recovered: Recovered
-) -> Steps[Recovery]:
-    """Return the recovery of a log that was read."""
-    purged = base.purged if base else 0
-    commits = {**base.commits, base.seq: base.txns[-1]} if base and base.txns else {}
-    commits |= {record.seq: record.txn for record in walk.records if record.k == 0}
-    has_leftovers = bool(purged) and (yield from is_purge_unfinished())
-    return Recovery(
-        recovered,
-        walk.head,
-        walk.torn,
-        tuple(walk.commits.items()),
-        base.seq if base else 0,
-        snapshot_bytes,
-        walk.log_bytes,
-        purged,
-        has_leftovers,
-        commits,
-        base.archives if base else (),
+    own = {**base.commits, base.seq: base.txns[-1]} if base.txns else {}
+    has_leftovers = bool(base.purged) and (yield from is_purge_unfinished())
+    return replace(
+        walk.recovered,
+        header=base.header if snapshot_bytes else None,
+        items=base.items,
+        damage=damage,
+        snapshot=base.seq,
+        snapshot_bytes=snapshot_bytes,
+        purged=base.purged,
+        has_leftovers=has_leftovers,
+        commits={**own, **walk.recovered.commits},
+        archives=base.archives,
+        named=identity.segment if isinstance(identity, Identity) else 0,
     )
 
 
@@ -254,10 +218,15 @@ def _newest_readable() -> Steps[ItemFile | None]:
     Raises FileNotFoundError if one is gone that was just listed.
     """
     for seq in reversed(numbers((yield List(SNAP)))):
-        path = snapshot_file(seq)
         with suppress(CorruptionError):
-            return decode_items((yield Read(path)), path, unread=True)
+            return (yield from read_snapshot(seq))
     return None
+
+
+def read_snapshot(seq: int) -> Steps[ItemFile]:
+    """Return the snapshot of a record. Raises FileNotFoundError, CorruptionError."""
+    path = snapshot_file(seq)
+    return decode_items((yield Read(path)), path)
 
 
 def is_purge_unfinished() -> Steps[bool]:
@@ -288,12 +257,37 @@ class _Walk:
         self.commits: dict[int, int] = {}
         self.log_bytes = 0
 
-    def run(self, firsts: Sequence[int]) -> Steps[None]:
-        """Read these segments until the log ends.
+    @property
+    def recovered(self) -> Recovered:
+        """Return what was read."""
+        return Recovered(
+            self.head,
+            records=self.records,
+            torn=self.torn,
+            segments=tuple(self.commits.items()),
+            log_bytes=self.log_bytes,
+            commits={record.seq: record.txn for record in self.records if record.k == 0},
+        )
 
-        Raises CorruptionError, and keeps the records read before it.
+    def run(self, log: Collection[str], snapshots: Sequence[int]) -> Steps[None]:
+        """Read the segments until the log ends.
+
+        Args:
+            log: The names of the files in the log.
+            snapshots: Those that were listed after it.
+
+        Raises:
+            CorruptionError: If the log is damaged, or does not reach the newest snapshot.
+            FileNotFoundError: If a later snapshot has emptied a segment since it was listed.
         """
-        self.firsts = firsts
+        self.firsts = numbers(log)
+        yield from self._read_segments()
+        segments(log)
+        _check_reaches(self.head.seq, snapshots)
+        if self.met_blank and numbers((yield List(SNAP))) != [*snapshots]:
+            raise FileNotFoundError(log_file(self.head.segment))
+
+    def _read_segments(self) -> Steps[None]:
         while (segment := self._next()) is not None:
             path = log_file(segment)
             data = yield Read(path)
@@ -351,12 +345,13 @@ def _with(error: CorruptionError, damage: Sequence[CorruptionError]) -> Corrupti
 
 def _newest_snapshot(
     snapshots: Sequence[int], log_id: str, damage: list[CorruptionError]
-) -> Steps[tuple[ItemFile | None, int]]:
+) -> Steps[tuple[ItemFile, int]]:
+    """Return the newest sound snapshot and its size, an empty one and 0 without one."""
     for seq in reversed(snapshots):
         path = snapshot_file(seq)
         data = yield Read(path)
         try:
-            found = decode_items(data, path, unread=True)
+            found = decode_items(data, path)
             if found.seq != seq:
                 raise CorruptionError(f"{path!r} is the snapshot of record {found.seq}")
             if log_id not in ("", found.log_id):
@@ -365,24 +360,24 @@ def _newest_snapshot(
         except CorruptionError as error:
             message = f"{error}; the snapshot before and more of the log are used"
             damage.append(CorruptionError(message, file=path, byte=error.byte))
-    return None, 0
+    return ItemFile(0), 0
 
 
 def _check_own(
-    recovery: Recovery, session: str, identity: Identity | CorruptionError | None, newest: int
+    recovered: Recovered, session: str, identity: Identity | CorruptionError | None, newest: int
 ) -> Steps[None]:
     """Raise CorruptionError for another session's files, a lost end, or a lost session's remains.
 
     Enter faults of the identity alone in the damage. newest: the last segment of the log.
     """
-    head = recovery.head
-    damage = recovery.recovered.damage
+    head = recovered.head
+    damage = recovered.damage
     # Only an erasure deletes the last segment. A snapshot may hold its first commits, and not its
     # newest.
     segment = (
         identity.segment if isinstance(identity, Identity) and identity.session == session else 0
     )
-    if head.seq < segment or max(newest, recovery.purged) < segment:
+    if head.seq < segment or max(newest, recovered.purged) < segment:
         raise missing(log_file(segment), f"or its commits are; {_GONE}")
     if head.seq == 0:
         for _, path in archive_files((yield List(ARCHIVE))):
@@ -396,7 +391,7 @@ def _check_own(
     elif isinstance(identity, CorruptionError):
         damage.append(identity)
     elif (
-        recovery.snapshot or len(head.txns) > 1
+        recovered.snapshot or len(head.txns) > 1
     ):  # else its writer may have been killed before it stored it
         damage.append(missing(SESSION, "the next save writes it anew"))
 

@@ -34,7 +34,7 @@ async def forget(session: OpenSession, item_ids: Sequence[str]) -> ErasureReceip
     sources, unable_sources = await session.roster.forget(erased.item_ids)
     sources |= shelved
     unable += unable_sources
-    keeps_versions = await asyncio.to_thread(session.log.keeps_versions)
+    keeps_versions = await asyncio.to_thread(session.log.storage.keeps_versions)
     receipt = _receipt(
         session, item_ids, erased, sources=sources, old_versions=OLD_VERSIONS[keeps_versions]
     )

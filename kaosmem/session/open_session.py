@@ -289,9 +289,10 @@ class OpenSession:
                 return attached
         except SourceError as error:
             unavailable = error
-        stored = await asyncio.to_thread(self.log.archived, check_item_id(item_id))
-        if stored is not None and item_id not in self.saver.unpurged:
-            return version_of(stored).item
+        ids = {check_item_id(item_id)}
+        stored = await asyncio.to_thread(self.log.find_archived, "id", ids, newest=True)
+        if stored and item_id not in self.saver.unpurged:
+            return version_of(stored[-1]).item
         if unavailable is not None:
             raise unavailable
         missing = "; memory.damage says what is missing of the session" if self.damage else ""

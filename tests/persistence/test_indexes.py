@@ -14,6 +14,7 @@ import pytest
 
 from kaosmem.errors import ConflictError, ReadOnlyError
 from kaosmem.persistence.checkpoint import decode_index, encode_index
+from kaosmem.persistence.commit import LogEnd
 from kaosmem.persistence.files.records import Change
 from kaosmem.persistence.layout import INDEX, index_file, index_numbers, log_file
 from kaosmem.persistence.log import SessionLog
@@ -31,11 +32,9 @@ def opened(place: Any, session_id: str = "s", **options: Any) -> SessionLog:
 
 
 def keep(
-    log: SessionLog, data: bytes = WORDS, section: str = "messages", *, seq: int | None = None
+    log: SessionLog, data: bytes = WORDS, section: str = "messages", *, at: LogEnd | None = None
 ) -> bool:
-    return log.store_index(
-        section, HEADER, [data[:5], data[5:]], seq=log.seq if seq is None else seq
-    )
+    return log.store_index(section, HEADER, [data[:5], data[5:]], at=log.end if at is None else at)
 
 
 def kept(log: SessionLog, section: str = "messages") -> bytes | None:
@@ -211,7 +210,9 @@ def test_one_that_is_ahead_of_what_was_read_is_not_used(place: Any) -> None:
 
 def test_one_of_a_commit_that_is_not_known_is_not_kept(place: Any) -> None:
     log = started(place, "a")
-    assert not keep(log, seq=1_000)
+    other = opened(place)
+    other.commit([add("b")])
+    assert not keep(log, at=other.end)
     assert indexes(place) == []
 
 
@@ -253,10 +254,10 @@ def test_a_slow_writer_brings_nothing_back(place: Any) -> None:
                     log.commit([add("c")])
                     snapshot(log, ["b", "c"])
 
-            slow._storage = Interrupted(slow._storage, step, forgetting)  # type: ignore[assignment]
+            slow.storage = Interrupted(slow.storage, step, forgetting)  # type: ignore[assignment]
             with suppress(ConflictError):
                 assert not keep(slow)
-            assert not slow._storage.is_waiting  # type: ignore[attr-defined]
+            assert not slow.storage.is_waiting  # type: ignore[attr-defined]
             assert holding(place, WORDS) == []
 
 
@@ -315,11 +316,11 @@ def test_a_snapshot_of_a_later_state_knows_of_indexes_that_others_kept(place: An
 def test_a_late_writer_leaves_a_newer_index_alone(place: Any) -> None:
     log = started(place, "a")
     other = opened(place)
-    other.adopt(other.catch_up())
+    before = other.end
     log.commit([add("b")])
     keep(log, b"newer")
     other.adopt(other.catch_up())
-    assert keep(other, seq=2)
+    assert keep(other, at=before)
     assert kept(opened(place)) == b"newer"
 
 
@@ -400,13 +401,14 @@ def test_a_copy_of_a_session_has_its_index_until_the_two_differ(tmp_path: Path) 
 def test_who_has_not_heard_of_forgetting_keeps_no_index(place: Any) -> None:
     log = started(place, "a", "b")
     other = opened(place)
+    before = other.end
     purge(log)
     with pytest.raises(ConflictError):
         keep(other)
     log_changes = other.catch_up()
     assert log_changes.is_whole
     other.adopt(log_changes)
-    assert not keep(other, seq=3)
+    assert not keep(other, at=before)
     assert holding(place, WORDS) == []
 
 

@@ -20,7 +20,7 @@ from kaosmem.persistence.steps import Lock
 from kaosmem.persistence.storage.disk import Disk
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.persistence.storage.places import delete_session, list_sessions
-from tests.persistence.worlds import OPENING, add, ids, snapshot, started
+from tests.persistence.worlds import OPENING, add, ids, newest, snapshot, started
 from tests.simulation import power_loss
 from tests.simulation.disk import SimulatedDisk
 
@@ -223,7 +223,7 @@ def test_only_regular_files_are_opened(kind: str, path: str, tmp_path: Path) -> 
     file.symlink_to(target) if kind == "link" else os.mkfifo(file)
     with pytest.raises(CorruptionError):
         SessionLog.open(tmp_path / "root", "s")[0].commit([add("b")])
-        log.archived("b")
+        newest(log, "b")
     assert target.read_bytes() == b"secret"
 
 
@@ -414,7 +414,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
         with pytest.raises(DurabilityError) as caught:
             log.commit([add("b", "x" * 1000)])
         with pytest.raises(DurabilityError):
-            log.snapshot({}, [("m", {"id": "a", "content": "x" * 1000})], seq=log.seq)
+            log.snapshot({}, [("m", {"id": "a", "content": "x" * 1000})], at=log.end)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert caught.value.errno is not None
@@ -442,7 +442,7 @@ def test_what_is_unneeded_is_deleted(tmp_path: Path) -> None:
         f"snap/{ends[-2]:020d}.jsonl",
         f"snap/{ends[-1]:020d}.jsonl",
     ]
-    assert log.archived("old0") == ("messages", {"id": "old0"})
+    assert newest(log, "old0") == ("messages", {"id": "old0"})
 
 
 def test_nothing_is_deleted_while_only_one_snapshot_is_sound(tmp_path: Path) -> None:

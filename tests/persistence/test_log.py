@@ -27,7 +27,7 @@ from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem, ObjectStorage
 from kaosmem.persistence.storage.places import Storage, open_storage
 from kaosmem.sections.operations import Forget
-from tests.persistence.worlds import CountingFileSystem, add, ids, snapshot, started
+from tests.persistence.worlds import CountingFileSystem, add, ids, newest, snapshot, started
 
 
 def test_opening_a_missing_session_creates_nothing(place: Any, tmp_path: Path) -> None:
@@ -112,13 +112,13 @@ def test_a_purge_that_another_finishes_loses_no_archive(place: Any) -> None:
             )
 
     before = Publish if isinstance(place, AbstractFileSystem) else Lock
-    slow._storage = Interrupted(slow._storage, lambda step: isinstance(step, before), finish)  # type: ignore[assignment]
+    slow.storage = Interrupted(slow.storage, lambda step: isinstance(step, before), finish)  # type: ignore[assignment]
     snapshot(slow, ["d"], archived=["c"])
     finish()
     opened, recovered = SessionLog.open(place, "s")
     assert ids(recovered) == ["d"]
-    assert opened.archived("b")
-    assert opened.archived("c")
+    assert newest(opened, "b")
+    assert newest(opened, "c")
 
 
 def test_two_who_purge_at_one_record_leave_the_archive_that_the_last_snapshot_names() -> None:
@@ -134,11 +134,11 @@ def test_two_who_purge_at_one_record_leave_the_archive_that_the_last_snapshot_na
     def is_next(step: Step) -> bool:
         return step == List(ARCHIVE)
 
-    first._storage = Interrupted(first._storage, is_next, lambda: purge(second, "second"))  # type: ignore[assignment]
+    first.storage = Interrupted(first.storage, is_next, lambda: purge(second, "second"))  # type: ignore[assignment]
     purge(first, "first")
     opened, recovered = SessionLog.open(place, "s")
     assert ids(recovered) == ["c"]
-    assert opened.archived("b") == ("messages", {"id": "b", "role": "second"})
+    assert newest(opened, "b") == ("messages", {"id": "b", "role": "second"})
 
 
 def test_archives_that_others_replace_while_they_are_read_are_read_anew(place: Any) -> None:
@@ -170,11 +170,11 @@ def test_archives_that_others_replace_while_they_are_read_are_read_anew(place: A
             if later:
                 interrupt(*later)
 
-        reader._storage = Interrupted(reader._storage, partial(is_read_of, folder), happen)  # type: ignore[assignment]
+        reader.storage = Interrupted(reader.storage, partial(is_read_of, folder), happen)  # type: ignore[assignment]
 
     forget("d")
     interrupt("e", SNAP, "f", ARCHIVE, "g", SNAP)
-    found = reader.archived("b")
+    found = newest(reader, "b")
     assert found is not None
     assert found[1]["role"] == "g"
 
@@ -188,7 +188,7 @@ def test_a_segment_that_a_refused_writer_began_is_named_by_the_next(tmp_path: Pa
         raise OSError(28, "no space left on device")
 
     is_identity = lambda step: isinstance(step, Write) and step.path == SESSION  # noqa: E731
-    log._storage = Interrupted(log._storage, is_identity, refuse)  # type: ignore[assignment]
+    log.storage = Interrupted(log.storage, is_identity, refuse)  # type: ignore[assignment]
     with pytest.raises(DurabilityError):
         log.commit([add("b")])
     log.close()
@@ -206,9 +206,9 @@ def test_a_last_segment_that_is_gone_is_told_though_a_snapshot_holds_its_first_c
 ) -> None:
     """The newest commits stood in it alone: nobody may write on without them, and a repair names it."""
     log = started(tmp_path, "a", "b")
-    seq = log.seq
+    at = log.end
     log.commit([add("c")])
-    log.snapshot({}, [("messages", {"id": "a"}), ("messages", {"id": "b"})], seq=seq)
+    log.snapshot({}, [("messages", {"id": "a"}), ("messages", {"id": "b"})], at=at)
     log.close()
     (segment,) = tmp_path.rglob("log/*")
     segment.unlink()
@@ -225,27 +225,28 @@ def test_a_session_knows_its_newest_commits(place: Any, since: int) -> None:
     log = started(place, "a")
     for number in range(70):
         log.commit([add(f"before {number}")])
-    seq = log.seq
+    at = log.end
     for number in range(since):
         log.commit([add(f"after {number}")])
-    assert log.snapshot({}, [], seq=seq)
-    assert SessionLog.open(place, "s")[0].txns == log.txns
-    assert len({*log.txns}) == TXNS_KEPT
+    assert log.snapshot({}, [], at=at)
+    known = log.end.head.txns
+    assert SessionLog.open(place, "s")[0].end.head.txns == known
+    assert len({*known}) == TXNS_KEPT
 
 
 def test_a_snapshot_may_be_older_than_the_log(place: Any) -> None:
     """The state after an earlier commit can be stored while the log has gone on."""
-    log = started(place, "a")
-    seq = log.seq
+    log = started(place)
+    before = log.end
+    log.commit([add("a")])
+    at = log.end
     log.commit([add("b")])
-    log.snapshot({}, [("messages", {"id": "a"})], seq=seq)
+    log.snapshot({}, [("messages", {"id": "a"})], at=at)
     log.commit([add("c")])
     log.commit([add("d")])
     _, found = SessionLog.open(place, "s")
     assert ids(found) == ["a", "b", "c", "d"]
-    assert not log.snapshot({}, [], seq=seq - 1)  # a newer one is stored
-    with pytest.raises(ValueError, match="not the last of a commit"):
-        log.snapshot({}, [], seq=log.seq + 1)
+    assert not log.snapshot({}, [], at=before)  # a newer one is stored
 
 
 def meanwhile(
@@ -277,7 +278,7 @@ def test_a_snapshot_that_is_overtaken_is_not_stored(
     meanwhile(
         monkeypatch, kind, lambda step: isinstance(step, Draft), lambda: snapshot(other, ["a", "b"])
     )
-    assert not log.snapshot({}, [("messages", {"id": "a"})], seq=log.seq)
+    assert not log.snapshot({}, [("messages", {"id": "a"})], at=log.end)
     assert [path[-10:] for path in contents(place) if "/snap/" in path] == ["0003.jsonl"]
     assert ids(SessionLog.open(place, "s")[1]) == ["a", "b"]
 
@@ -292,7 +293,7 @@ def test_a_snapshot_that_is_stored_while_another_forgets_is_withdrawn(
     other.commit([add("b")])
     stores = lambda step: isinstance(step, Publish)  # noqa: E731
     meanwhile(monkeypatch, ObjectStorage, stores, lambda: other.purge({}, [], archived=[]))
-    assert not log.snapshot({}, [("messages", {"id": "a", "content": "secret"})], seq=log.seq)
+    assert not log.snapshot({}, [("messages", {"id": "a", "content": "secret"})], at=log.end)
     assert not [path for path, data in contents(place).items() if b"secret" in data]
 
 
@@ -306,7 +307,7 @@ def test_a_snapshot_names_no_archive_file_that_another_deletes() -> None:
     other.adopt(other.catch_up())
     log.purge({}, [("messages", {"id": "a"})], archived=[])
     other.commit([add("b")])
-    assert not other.snapshot({}, [("messages", {"id": name}) for name in "ab"], seq=other.seq)
+    assert not other.snapshot({}, [("messages", {"id": name}) for name in "ab"], at=other.end)
     _, found = SessionLog.open(place, "s")
     assert (ids(found), found.damage) == (["a", "b"], [])
 
@@ -447,7 +448,7 @@ def test_what_cannot_be_stored_leaves_the_log_as_it_was(place: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         log.commit([add("b"), Change("m", "add", {"id": float("nan")})])
     with pytest.raises(InvalidArgumentError):
-        log.snapshot({}, [("m", {"id": "\ud800"})], seq=log.seq)
+        log.snapshot({}, [("m", {"id": "\ud800"})], at=log.end)
     assert contents(place) == before
     log.commit([add("b")])
     assert ids(SessionLog.open(place, "s")[1]) == ["a", "b"]
@@ -456,21 +457,21 @@ def test_what_cannot_be_stored_leaves_the_log_as_it_was(place: Any) -> None:
 def test_the_archive_gives_the_newest_version(place: Any) -> None:
     """An archived item is found by id, its newest version first, by any later reader; others are None."""
     log = started(place, "a")
-    assert log.archived("a") is None
+    assert newest(log, "a") is None
     log.snapshot(
-        {}, [], archived=[("m", {"id": "a", "n": 1}), ("m", {"id": "a", "n": 2})], seq=log.seq
+        {}, [], archived=[("m", {"id": "a", "n": 1}), ("m", {"id": "a", "n": 2})], at=log.end
     )
     log.commit([add("b")])
     log.snapshot(
-        {}, [], archived=[("m", {"id": "b", "n": 3}), ("m", {"id": "c", "n": 4})], seq=log.seq
+        {}, [], archived=[("m", {"id": "b", "n": 3}), ("m", {"id": "c", "n": 4})], at=log.end
     )
     log.commit([add("c")])
-    log.snapshot({}, [], archived=[("m", {"id": "c", "n": 5})], seq=log.seq)
+    log.snapshot({}, [], archived=[("m", {"id": "c", "n": 5})], at=log.end)
     reader, _ = SessionLog.open(place, "s", read_only=True)
-    assert reader.archived("a") == ("m", {"id": "a", "n": 2})
-    assert reader.archived("b") == ("m", {"id": "b", "n": 3})
-    assert reader.archived("c") == ("m", {"id": "c", "n": 5})
-    assert reader.archived("d") is None
+    assert newest(reader, "a") == ("m", {"id": "a", "n": 2})
+    assert newest(reader, "b") == ("m", {"id": "b", "n": 3})
+    assert newest(reader, "c") == ("m", {"id": "c", "n": 5})
+    assert newest(reader, "d") is None
 
 
 def test_a_snapshot_is_due_when_the_log_is_as_long(place: Any) -> None:
@@ -480,7 +481,7 @@ def test_a_snapshot_is_due_when_the_log_is_as_long(place: Any) -> None:
     assert not log.snapshot_due
     log.commit([Change("messages", "add", item) for _, item in big[:300]])
     assert log.snapshot_due
-    log.snapshot({}, big, seq=log.seq)
+    log.snapshot({}, big, at=log.end)
     assert not log.snapshot_due
     log.commit([Change("messages", "add", item) for _, item in big[:300]])
     assert not log.snapshot_due

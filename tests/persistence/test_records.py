@@ -111,7 +111,7 @@ def test_a_file_of_items_comes_back(
     stored = b"".join(encode_items(ItemFile(seq, crc=5, txns=("t",), header=header), items))
     found = decode_items(stored, "snap")
     assert (found.seq, found.crc, found.txns) == (seq, 5, ("t",))
-    assert (found.header, found.items) == (header, items)
+    assert (found.header, [*decoded_entries(found.items)]) == (header, items)
 
 
 def test_a_file_of_items_is_whole_or_damaged() -> None:
@@ -122,9 +122,8 @@ def test_a_file_of_items_is_whole_or_damaged() -> None:
     damaged = [stored[:size] for size in range(len(stored))]
     damaged += [flipped(stored, bit) for bit in range(8 * len(stored))]
     for bad in damaged:
-        for unread in (False, True):
-            with pytest.raises(CorruptionError):
-                decode_items(bad, "snap", unread=unread)
+        with pytest.raises(CorruptionError):
+            decode_items(bad, "snap")
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), plain_data | data), max_size=12))
@@ -133,7 +132,7 @@ def test_plain_items_are_decoded_when_they_are_asked_for(
 ) -> None:
     """What a file says of them at its end is what they say, and they come back in order among the others."""
     stored = b"".join(encode_items(ItemFile(1), items))
-    found = decode_items(stored, "snap", unread=True).items
+    found = decode_items(stored, "snap").items
     assert [*decoded_entries(found)] == items
     for (_, item), (_, stated) in zip(found, items, strict=True):
         assert isinstance(item, StoredItem) == (
@@ -162,5 +161,5 @@ def test_the_lines_of_an_item_are_found(item_ids: list[str], draw: st.DataObject
         "zz",
         draw.draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=3)),
     }:
-        found = [json.loads(stored[line])["d"] for line in table.lines("id", item_id)]
+        found = [json.loads(stored[line])["d"] for line in table.lines("id", {item_id})]
         assert found == [item for _, item in items if item["id"] == item_id]

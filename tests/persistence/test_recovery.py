@@ -13,7 +13,7 @@ from kaosmem.errors import CorruptionError
 from kaosmem.persistence.files.items import ItemFile, encode_items
 from kaosmem.persistence.files.records import Change, Record, encode_commit
 from kaosmem.persistence.layout import log_file, snapshot_file
-from kaosmem.persistence.recovery import Recovery, recover
+from kaosmem.persistence.recovery import Recovered, recover
 from kaosmem.persistence.steps import List, Read, Step, run
 from tests.persistence.worlds import OPENING, add, flipped
 from tests.simulation.power_loss import SECTOR
@@ -33,7 +33,7 @@ def stored(commits: list[list[Change]] = COMMITS, *, txn: str = "t") -> list[byt
     return parts
 
 
-def opened(*segments: tuple[int, bytes], snapshots: dict[int, bytes] | None = None) -> Recovery:
+def opened(*segments: tuple[int, bytes], snapshots: dict[int, bytes] | None = None) -> Recovered:
     return run(recover(), files_of(*segments, snapshots=snapshots))
 
 
@@ -83,8 +83,8 @@ def test_every_truncation_leaves_the_commits_before_it() -> None:
     for size in range(len(whole) + 1):
         found = opened((1, whole[:size]))
         expected = max(n for n, end in enumerate(ends) if end <= size)
-        assert committed(found.recovered.records) == expected
-        assert bool(found.torn) == bool(found.recovered.damage) == (size not in ends)
+        assert committed(found.records) == expected
+        assert bool(found.torn) == bool(found.damage) == (size not in ends)
 
 
 def test_every_flipped_bit_is_noticed() -> None:
@@ -99,7 +99,7 @@ def test_every_flipped_bit_is_noticed() -> None:
             assert error.seq is not None and "read_only" in str(error)
         else:
             assert bit // 8 == len(whole) - 1
-            assert committed(found.recovered.records) == len(COMMITS) - 1
+            assert committed(found.records) == len(COMMITS) - 1
             assert found.torn
 
 
@@ -139,9 +139,9 @@ def test_a_torn_tail_is_left_out(tail: bytes) -> None:
     """Bytes without a newline after the last commit are left out, and said."""
     whole = b"".join(stored())
     found = opened((1, whole + tail))
-    assert committed(found.recovered.records) == len(COMMITS)
+    assert committed(found.records) == len(COMMITS)
     assert found.torn == tail
-    assert f"{len(tail)} bytes" in str(found.recovered.damage[0])
+    assert f"{len(tail)} bytes" in str(found.damage[0])
 
 
 def test_a_commit_inside_another_is_corruption() -> None:
@@ -228,10 +228,7 @@ def test_a_closed_segment_has_no_torn_tail() -> None:
 def test_a_rolled_up_segment_stands_for_those_it_holds() -> None:
     """Segments that another holds as well are passed over."""
     one, two, three, four = stored()
-    assert (
-        committed(opened((1, one + two + three), (3, two), (4, three), (7, four)).recovered.records)
-        == 4
-    )
+    assert committed(opened((1, one + two + three), (3, two), (4, three), (7, four)).records) == 4
     found = opened((1, one + two + three), (3, two), (4, three), (7, four))
     assert found.segments == ((1, 3), (7, 1))
 
@@ -241,7 +238,7 @@ def test_a_roll_up_may_reach_over_a_snapshot() -> None:
     one, two, three, four = stored()
     snap = b"".join(encode_items(ItemFile(3, crc=opened((1, one + two)).head.crc), []))
     found = opened((1, one + two + three), (3, two), (7, four), snapshots={3: snap})
-    assert [record.seq for record in found.recovered.records] == [4, 5, 6, 7]
+    assert [record.seq for record in found.records] == [4, 5, 6, 7]
 
 
 def test_a_snapshot_stands_for_the_log_before_it() -> None:
@@ -259,9 +256,9 @@ def test_a_snapshot_stands_for_the_log_before_it() -> None:
             )
         )
         found = opened(*segments, snapshots={3: snap})
-        assert found.recovered.header == {"n": 3}
-        assert found.recovered.items == [("messages", {"id": "a"})]
-        assert [record.seq for record in found.recovered.records] == [4, 5, 6, 7]
+        assert found.header == {"n": 3}
+        assert found.items == [("messages", {"id": "a"})]
+        assert [record.seq for record in found.records] == [4, 5, 6, 7]
         assert found.head.crc == opened((1, b"".join(parts))).head.crc
 
 
@@ -273,15 +270,15 @@ def test_a_damaged_snapshot_is_passed_over() -> None:
         crc = opened((1, b"".join(parts[:upto]))).head.crc
         snaps[seq] = b"".join(encode_items(ItemFile(seq, crc=crc, header={"n": seq}), []))
     sound = opened((1, b"".join(parts)), snapshots=snaps)
-    assert (sound.recovered.header, len(sound.recovered.records), sound.recovered.damage) == (
+    assert (sound.header, len(sound.records), sound.damage) == (
         {"n": 6},
         1,
         [],
     )
     snaps[6] = snaps[6][:-1]
     found = opened((1, b"".join(parts)), snapshots=snaps)
-    assert (found.recovered.header, len(found.recovered.records)) == ({"n": 3}, 4)
-    assert found.recovered.damage[0].file == snapshot_file(6)
+    assert (found.header, len(found.records)) == ({"n": 3}, 4)
+    assert found.damage[0].file == snapshot_file(6)
     assert found.head.crc == sound.head.crc
 
 
@@ -303,9 +300,9 @@ def test_a_log_without_a_version_is_no_session() -> None:
 
 def test_an_empty_segment_is_fine() -> None:
     """A segment that was made and never written holds nothing."""
-    assert opened((1, b"")).recovered.records == []
+    assert opened((1, b"")).records == []
     parts = stored()
-    assert committed(opened((1, b"".join(parts[:2])), (4, b"")).recovered.records) == 2
+    assert committed(opened((1, b"".join(parts[:2])), (4, b"")).records) == 2
 
 
 def test_a_missing_segment_is_a_gap() -> None:
@@ -330,4 +327,4 @@ def test_noise_in_the_middle_is_never_read() -> None:
         noisy = whole[:start] + rng.randbytes(size) + whole[start + rng.choice([0, size]) :]
         if noisy != whole:
             with suppress(CorruptionError):
-                committed(opened((1, noisy)).recovered.records)
+                committed(opened((1, noisy)).records)

@@ -20,7 +20,7 @@ from kaosmem.persistence.storage.places import (
     list_sessions,
     stored_sessions,
 )
-from tests.persistence.worlds import OPENING, add, ids, snapshot, started
+from tests.persistence.worlds import OPENING, add, ids, newest, snapshot, started
 
 BAD_NAMES = (
     *(
@@ -225,7 +225,7 @@ def test_a_deleted_session_can_be_made_again(place: Any) -> None:
     delete_session(place, "s")
     log = started(place, "new")
     assert ids(SessionLog.open(place, "s")[1]) == ["new"]
-    assert log.archived("older") is None
+    assert newest(log, "older") is None
 
 
 def test_a_writer_of_a_session_made_anew_is_refused(tmp_path: Path) -> None:

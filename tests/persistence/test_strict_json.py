@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import random
-from collections.abc import Sequence
 from typing import Any
-from zlib import crc32
 
 import pytest
 from hypothesis import example, given
@@ -15,7 +12,7 @@ from hypothesis import strategies as st
 
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.files import lines as file_lines
-from kaosmem.persistence.files.lines import MAX_DEPTH, decode_lines, parse_object, split_lines
+from kaosmem.persistence.files.lines import MAX_DEPTH, parse_object, split_lines
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -180,59 +177,6 @@ def lines(draw: st.DrawFn) -> bytes:
 def test_a_line_is_read_as_the_grammar_says_or_refused(line: bytes) -> None:
     """Whatever a line holds, it is read as the standard library reads it, or refused by a rule."""
     check(line)
-
-
-def chained(objects: Sequence[bytes], crc: int) -> list[bytes]:
-    """Return objects' texts as the lines of a file, each with its checksum, whatever they are."""
-    lines = []
-    for text in objects:
-        body = text[1:]
-        crc = crc32(body, crc)
-        lines.append(b'{"crc":"%08x",%b' % (crc, body))
-    return lines
-
-
-@given(
-    st.lists(lines().filter(lambda line: b"\n" not in line), max_size=5),
-    st.randoms(use_true_random=False),
-)
-def test_many_lines_are_read_as_each_alone(objects: list[bytes], rng: random.Random) -> None:
-    """Of a file's lines, parsed together, each gives what it gives alone, up to the first that is refused."""
-    if objects and rng.random() < 0.5:  # two lines that are an object only together
-        at = rng.randrange(len(objects))
-        cut = rng.randrange(len(objects[at]) + 1)
-        objects[at : at + 1] = [objects[at][:cut], b"{" + objects[at][cut:]]
-    given_lines = chained(objects, 7)
-    expected = []
-    for line in given_lines:
-        value = outcome(line)
-        if value is None:
-            break
-        expected.append(value)
-    decoded = decode_lines(given_lines, 7)
-    assert [repr(next(decoded)[0]) for _ in expected] == expected
-    with pytest.raises(CorruptionError if len(expected) < len(objects) else StopIteration):
-        next(decoded)
-
-
-@pytest.mark.parametrize(
-    "objects",
-    [
-        [b'{"a":[{}', b'{"b":1}]}'],
-        [b'{"a":{"b":{}', b'{"c":1}}}'],
-        [b'{"a":[{}', b'{"b":1}]}', b'{"a":1},{"b":2}'],
-        [b'{"a":[{}', b'{"b":1}]}', b'{"a":1},"x",{"b":2}'],
-        [b'{"a":1},"x",{"b":2}', b'{"a":[{}', b'{"b":1}]}'],
-        [b'{"a":1}]', b'[{"b":2}'],
-        [b'{"a":1}],{"b":2}'],
-        [b'{"a":1} ', b'{"b":2}'],
-        [b'{"a":"', b'{"b":1}'],
-    ],
-)
-def test_lines_that_are_json_only_together_are_refused(objects: list[bytes]) -> None:
-    """A line that runs on into the next is refused, though the text of all would be sound."""
-    with pytest.raises(CorruptionError):
-        list(decode_lines(chained(objects, 0), 0))
 
 
 @given(st.lists(st.sampled_from([b"\n", b"a", b"bcd", b"\n\n"])).map(b"".join), st.integers(0, 4))

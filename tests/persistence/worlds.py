@@ -9,6 +9,7 @@ from typing import Any
 from fsspec import AbstractFileSystem
 from hypothesis import strategies as st
 
+from kaosmem.persistence.files.archive import Entry
 from kaosmem.persistence.files.records import FORMAT_VERSION, Change
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
@@ -44,6 +45,12 @@ def ids(recovered: Recovered) -> list[str]:
     ]
 
 
+def newest(log: SessionLog, item_id: str) -> Entry | None:
+    """The newest archived version of an item, if there is one."""
+    versions = log.find_archived("id", {item_id}, newest=True)
+    return versions[-1] if versions else None
+
+
 def started(location: Any, *item_ids: str, session_id: str = "s") -> SessionLog:
     """A new session with these items, a commit each."""
     log, _ = SessionLog.open(location, session_id)
@@ -58,7 +65,7 @@ def snapshot(log: SessionLog, item_ids: Sequence[str], archived: Sequence[str] =
         {"count": len(item_ids)},
         [("messages", {"id": item_id}) for item_id in item_ids],
         archived=[("messages", {"id": item_id}) for item_id in archived],
-        seq=log.seq,
+        at=log.end,
     )
 
 

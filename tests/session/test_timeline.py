@@ -161,9 +161,9 @@ async def test_versions_in_a_new_process_cost_the_lines_asked_for(
                 await memory._session.saver._checkpoints.finished()
     reads: list[Any] = []
     async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
-        perform = memory._session.log._storage.perform
+        perform = memory._session.log.storage.perform
         monkeypatch.setattr(
-            memory._session.log._storage,
+            memory._session.log.storage,
             "perform",
             lambda step: (reads.append(step), perform(step))[1],
         )

@@ -36,25 +36,31 @@ _MAX_IN_MEMORY = 2**24
 """A copy of a file on a server is in memory up to so many bytes, and in a file above."""
 
 
-def find_archived(item_id: str, archives: Sequence[ListedArchive]) -> Steps[Entry | None]:
-    """Return the newest version of an item in the archives, or None. Raises CorruptionError."""
+def find_archived(
+    name: str, values: Iterable[str], archives: Sequence[ListedArchive], *, newest: bool
+) -> Steps[list[Entry]]:
+    """Return the versions in the archives that have one of these values, oldest first.
+
+    This reads the tables of archive files, the newest file first, and the lines with a value.
+    Raises CorruptionError.
+
+    Args:
+        name: The field, "id" or "key".
+        newest: Whether the newest version of each value is enough. Older files are not read then.
+    """
+    found: list[Entry] = []
+    wanted = {*values}
     for listed in reversed(archives):
         table = yield from _table(listed)
-        lines = table.lines("id", item_id)
-        if lines:
-            (found,) = yield from _read_intact(listed.path, table.starts, lines[-1:])
-            return found
-    return None
-
-
-def find_keyed(key: str, archives: Iterable[ListedArchive]) -> Steps[list[Entry]]:
-    """Return all versions with a key in the archives, oldest first. Raises CorruptionError."""
-    found: list[Entry] = []
-    for listed in archives:
-        table = yield from _table(listed)
-        lines = table.lines("key", key)
-        if lines:
-            found += yield from _read_intact(listed.path, table.starts, lines)
+        lines = table.lines(name, wanted)
+        if not lines:
+            continue
+        versions = yield from _read_intact(listed.path, table.starts, lines)
+        found = [*versions, *found]
+        if newest:
+            wanted.difference_update(str(data.get(name)) for _, data in versions)
+        if not wanted:
+            break
     return found
 
 

@@ -6,13 +6,19 @@ The line says which checksum comes before it, so that it can be read and checked
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate, compress, groupby, repeat
+from collections.abc import Container, Iterable, Iterator, Mapping
+from itertools import accumulate, compress, repeat
 from operator import sub
-from types import NoneType
 from typing import Any
 
-from kaosmem.errors import CorruptionError, InvalidArgumentError
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.persistence.files.columns import (
+    check,
+    decode_columns,
+    encode_columns,
+    is_empty,
+    no_sense,
+)
 from kaosmem.persistence.files.lines import checksum, parse_object, stated_crc
 from kaosmem.persistence.files.manifest import ListedArchive
 from kaosmem.persistence.steps import Read, Steps
@@ -82,11 +88,7 @@ class Contents:
     @property
     def all_fields(self) -> dict[str, JSONValue]:
         """Return it as JSON values. A column without a value is left out."""
-        columns: dict[str, JSONValue] = {
-            name: column for name, column in self._columns.items() if not _is_empty(column)
-        }
-        sections = groupby(self._columns["section"])
-        columns["section"] = [[name, len([*group])] for name, group in sections]
+        columns = encode_columns(self._columns)
         return {"counter": self._counter, "sizes": self._sizes, "columns": columns}
 
 
@@ -136,24 +138,16 @@ class Table:
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self.counter = fields.get("counter")
         sizes = fields.get("sizes")
-        columns = fields.get("columns")
-        if type(columns) is not dict or type(sizes) is not list:
-            raise _no_sense()
-        _check(isinstance(self.counter, str | None))
-        _check({*map(type, sizes)} == {int} and min(sizes) >= 0)
+        check(isinstance(self.counter, str | None))
+        if not isinstance(sizes, list):
+            raise no_sense()
+        check({*map(type, sizes)} == {int} and min(sizes) >= 0)
         self.starts = array("q", accumulate(sizes, initial=0))
-        count = len(self.starts) - 2
-        self._columns: dict[str, list[Any]] = {name: [None] * count for name in _COLUMNS}
-        self._columns["section"] = _sections(columns.pop("section", []), count)
-        _check(columns.keys() <= _COLUMNS.keys())
-        for name, column in columns.items():
-            _check(type(column) is list and len(column) == count)
-            _check({*map(type, column)} <= {_COLUMNS[name], NoneType})
-            self._columns[name] = column
+        self._columns = decode_columns(fields.get("columns"), _COLUMNS, len(self.starts) - 2)
 
-    def lines(self, column: str, value: str) -> list[int]:
-        """Return the numbers of the lines that have a value in a column, ascending."""
-        return [line for line, each in enumerate(self._columns[column], 1) if each == value]
+    def lines(self, column: str, values: Container[str]) -> list[int]:
+        """Return the numbers of the lines that have one of these values in a column, ascending."""
+        return [line for line, each in enumerate(self._columns[column], 1) if each in values]
 
     def evicted(self, file: EvictedFile) -> Iterator[EvictedItem]:
         """Return the items that may be recalled, in order.
@@ -171,36 +165,20 @@ class Table:
         columns["updated"] = [number or 0 for number in columns["updated"]]
         distances = [number or 0 for number in columns["unit"]]
         columns["is_results"] = [*map(bool, columns["is_results"])]
-        _check(None not in columns["id"])
-        _check(None not in columns["tokens"] and min(distances, default=0) >= 0)
+        check(None not in columns["id"])
+        check(None not in columns["tokens"] and min(distances, default=0) >= 0)
         columns["unit"] = [*map(sub, columns["position"], distances)]
-        _check(all(min(columns[name], default=0) >= 0 for name in _NUMBERS))
-        _check(_places(columns["key"]) == _places(columns["created_at"]))
+        check(all(min(columns[name], default=0) >= 0 for name in _NUMBERS))
+        check(_places(columns["key"]) == _places(columns["created_at"]))
         for name in _TIMES:
             columns[name] = _as_times(columns[name])
         # A session has as many as it ever evicted: no loop of ours makes them as fast.
         return map(EvictedItem, *columns.values(), repeat(file), lines)
 
 
-def _sections(runs: Any, count: int) -> list[str]:
-    """Return the section of each item, given how many items in a row each section has."""
-    _check(type(runs) is list)
-    _check(all(type(run) is list and [*map(type, run)] == [str, int] for run in runs))
-    _check(all(number > 0 for _, number in runs))
-    _check(sum(number for _, number in runs) == count)
-    sections: list[str] = []
-    for name, number in runs:
-        sections += [name] * number
-    return sections
-
-
-def _is_empty(column: list[Any]) -> bool:
-    return column.count(None) == len(column)
-
-
 def _places(column: list[Any]) -> list[int]:
     """Return the places of the values of a column."""
-    if _is_empty(column):
+    if is_empty(column):
         return []
     return [place for place, value in enumerate(column) if value is not None]
 
@@ -212,7 +190,7 @@ def _as_times(column: list[Any]) -> list[Any]:
         for place in _places(column):
             times[place] = parse_time(column[place])
     except InvalidArgumentError:
-        raise _no_sense() from None
+        raise no_sense() from None
     return times
 
 
@@ -226,12 +204,3 @@ def read_table(listed: ListedArchive) -> Steps[Table | None]:
     fields = parse_object(line)
     checksum(line, stated_crc(b'{"crc":"' + str(fields.get("after")).encode()))
     return Table(fields) if "columns" in fields else None
-
-
-def _no_sense() -> CorruptionError:
-    return CorruptionError("its last line makes no sense")
-
-
-def _check(makes_sense: bool) -> None:
-    if not makes_sense:
-        raise _no_sense()

@@ -2,7 +2,7 @@
 
 A header line, one item a line, and a line that says how many.
 
-The last line repeats the fields of plain items that opening needs, so that their own lines are
+The last line repeats the fields of plain items that opening needs, as columns. Their own lines are
 decoded one by one when somebody asks for them: most are never asked for.
 """
 
@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from sys import intern
 from typing import Any, TypeAlias
 
 from kaosmem.errors import CorruptionError
+from kaosmem.persistence.files.columns import decode_columns, encode_columns
 from kaosmem.persistence.files.contents import Contents
 from kaosmem.persistence.files.lines import (
     checksum,
     decode_line,
-    decode_lines,
     encode_line,
     parse_object,
     split_lines,
@@ -29,9 +30,11 @@ from kaosmem.persistence.files.records import FORMAT_VERSION, unknown_version
 from kaosmem.types import JSONValue
 from kaosmem.types.items import StoredItem
 
-_SUMMED_UP = {"id": str, "role": str, "content": str, "tokens": int, "position": int}
+_COLUMNS = {"section": str, "id": str, "role": str, "tokens": int, "position": int}
+"""The columns of plain items in the last line, and their types. Other items have their section."""
+_PLAIN = {"id": str, "role": str, "content": str, "tokens": int, "position": int}
 """The fields of every plain item, and their types."""
-_NOT_SUMMED_UP = frozenset(
+_NOT_PLAIN = frozenset(
     ("key", "expires_at", "pinned", "priority", "unit", "uses", "last_use", "updated")
 )
 """Fields that no plain item has: a session needs to know them when it opens."""
@@ -96,7 +99,7 @@ def encode_items(
     line, chain = encode_line(opening, 0)
     yield line
     count = 0
-    summary = _Summary()
+    rows: list[tuple[Any, ...]] = []
     if contents is not None:
         contents.note(len(line))
     for section, data in items:
@@ -104,146 +107,84 @@ def encode_items(
         yield line
         count += 1
         if contents is None:
-            summary.note(count, section, data)
+            rows.append(_row(section, data if count <= _MAX_SUMMED_UP else {}))
         else:
             contents.note(len(line), section, data)
-    own = summary.fields if contents is None else {**contents.fields, "after": f"{chain:08x}"}
+    own: dict[str, JSONValue] = {}
+    if contents is not None:
+        own = {**contents.fields, "after": f"{chain:08x}"}
+    elif any(None not in row for row in rows):
+        columns = map(list, zip(*rows, strict=True))
+        own = {"plain": encode_columns(dict(zip(_COLUMNS, columns, strict=True)))}
     yield encode_line({**own, "end": count}, chain)[0]
 
 
-class _Summary:
-    """The fields of plain items that the last line of a file of items repeats.
-
-    Such as follow one another in their section, none taken between them, are a run: the number of
-    its first line, its section and position, and how many items it has.
-    """
-
-    def __init__(self) -> None:
-        self._runs: list[list[JSONValue]] = []
-        self._ids: list[JSONValue] = []
-        self._roles: list[JSONValue] = []
-        self._tokens: list[JSONValue] = []
-        self._next: tuple[int, str, int] | None = (
-            None  # line, section, position that go on with the last run
-        )
-
-    def note(self, number: int, section: str, data: Mapping[str, JSONValue]) -> None:
-        """Take in the item of a line."""
-        is_plain = all(type(data.get(name)) is kind for name, kind in _SUMMED_UP.items())
-        if not is_plain or not _NOT_SUMMED_UP.isdisjoint(data) or len(self._ids) >= _MAX_SUMMED_UP:
-            return
-        position = data["position"]
-        if self._next != (number, section, position):
-            self._runs.append([number, section, position, 0])
-        self._runs[-1][-1] += 1
-        self._ids.append(data["id"])
-        self._roles.append(data["role"])
-        self._tokens.append(data["tokens"])
-        self._next = number + 1, section, position + 1
-
-    @property
-    def fields(self) -> dict[str, JSONValue]:
-        """Return it as JSON values, nothing for nothing."""
-        if not self._runs:
-            return {}
-        return {"runs": self._runs, "ids": self._ids, "roles": self._roles, "tokens": self._tokens}
+def _row(section: str, data: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the values of an item in the columns of plain items."""
+    is_plain = all(type(data.get(name)) is kind for name, kind in _PLAIN.items())
+    if not is_plain or not _NOT_PLAIN.isdisjoint(data):
+        return section, None, None, None, None
+    return section, data["id"], data["role"], data["tokens"], data["position"]
 
 
-def decode_items(data: bytes, path: str, *, unread: bool = False) -> ItemFile:
-    """Return a file of items.
+def decode_items(data: bytes, path: str) -> ItemFile:
+    """Return a file of items. Of plain items in a snapshot, the lines are checked alone.
 
     Raises CorruptionError if any line of it is damaged, and UnsupportedVersionError.
-
-    Args:
-        unread: Of plain items, check the line alone.
     """
     *lines, rest = split_lines(data)
-    decoder = _Decoder()
+    start = 0
     try:
-        if len(lines) < 2:
+        if len(lines) < 2 or rest:
             raise CorruptionError("it is incomplete")
-        head = header_of(decoder.fields(lines[0]))
-        at = 1
-        if unread:
-            for first, items in _runs(lines):
-                decoder.decode(lines[at:first], head)
-                at = first + len(items)
-                decoder.check(lines[first:at])
-                head.items.extend((item.section, item) for item in items)
-        decoder.decode(lines[at:-1], head)
-        last = decoder.fields(lines[-1])
-        if last.get("end") != len(head.items) or rest:
+        fields, crc = decode_line(lines[0], 0)
+        head = header_of(fields)
+        for before, line in pairwise(lines):
+            start += len(before) + 1
+            crc = checksum(line, crc)
+        last = parse_object(lines[-1])
+        if last.get("end") != len(lines) - 2:
             raise CorruptionError("it is incomplete")
+        head.items.extend(_items(lines[1:-1], last.get("plain")))
         counter = last.get("counter")
         if not isinstance(counter, str | None):
             raise CorruptionError("it does not name its token counter")
     except CorruptionError as error:
-        start = decoder.start
         raise CorruptionError(
             f"{path!r} is damaged at byte {start}: {error}", file=path, byte=start
         ) from None
     return replace(head, counter=counter)
 
 
-class _Decoder:
-    """Reads the lines of a file one after another.
+def _items(lines: Sequence[bytes], plain: object) -> Iterator[tuple[str, Stored]]:
+    """Yield the items of a file with their sections.
 
-    Attributes:
-        crc: Of the last one.
-        start: Byte where the next one begins.
+    Args:
+        lines: The lines of the items.
+        plain: The columns of plain items, None without them.
+
+    Raises:
+        CorruptionError: If they make no sense.
     """
-
-    def __init__(self) -> None:
-        self.crc = self.start = 0
-
-    def fields(self, line: bytes) -> dict[str, Any]:
-        """Return the fields of a line."""
-        fields, self.crc = decode_line(line, self.crc)
-        self.start += len(line) + 1
-        return fields
-
-    def decode(self, lines: Sequence[bytes], head: ItemFile) -> None:
-        """Add the items of lines to those of a file."""
-        for line, (fields, crc) in zip(lines, decode_lines(lines, self.crc), strict=True):
-            head.items.append(item_of(fields))
-            self.crc = crc
-            self.start += len(line) + 1
-
-    def check(self, lines: Iterable[bytes]) -> None:
-        """Pass over lines that are intact."""
-        for line in lines:
-            self.crc = checksum(line, self.crc)
-            self.start += len(line) + 1
+    stored = [None] * len(lines) if plain is None else _plain_items(lines, plain)
+    for line, item in zip(lines, stored, strict=True):
+        if item is None:
+            yield item_of(parse_object(line))
+        else:
+            yield item.section, item
 
 
-def _runs(lines: Sequence[bytes]) -> Iterator[tuple[int, list[StoredItem]]]:
-    """Yield the plain items of a file by runs, each after the number of its first line.
-
-    Raises CorruptionError where that makes no sense.
-    """
-    match parse_object(lines[-1]):
-        case {"runs": list(runs), "ids": list(ids), "roles": list(roles), "tokens": list(tokens)}:
-            pass
-        case _:
-            return
-    are_typed = {*map(type, ids), *map(type, roles)} <= {str} and {*map(type, tokens)} <= {int}
-    if not are_typed or not len(ids) == len(roles) == len(tokens):
-        raise CorruptionError("its last line makes no sense")
-    summed_up = zip(ids, map(intern, roles), tokens, strict=True)
-    number = 1
-    for run in runs:
-        match run:
-            case [int(first), str(section), int(position), int(count)] if (
-                number <= first and 0 < count < len(lines) - first and position >= 0
-            ):
-                number = first + count
-            case _:
-                raise CorruptionError("its last line makes no sense")
-        items = []
-        for line, (item_id, role, size) in zip(lines[first:number], summed_up, strict=False):
-            items.append(StoredItem(item_id, section, role, size, position, line, _parse))
-            position += 1
-        yield first, items
+def _plain_items(lines: Sequence[bytes], plain: object) -> list[StoredItem | None]:
+    """Return the plain items of a file, None in the place of each other one."""
+    columns = decode_columns(plain, _COLUMNS, len(lines))
+    items: list[StoredItem | None] = []
+    for line, row in zip(lines, zip(*columns.values(), strict=True), strict=True):
+        if None in row or row[-1] < 0:
+            items.append(None)
+            continue
+        section, item_id, role, tokens, position = row
+        items.append(StoredItem(item_id, section, intern(role), tokens, position, line, _parse))
+    return items
 
 
 def _parse(line: bytes) -> dict[str, JSONValue]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any
 from zlib import crc32
@@ -22,11 +21,6 @@ MAX_DEPTH = MAX_JSON_DEPTH + 8
 _CRC = slice(8, 16)
 _BODY = 18  # where the checksummed bytes begin: after `{"crc":"7c13880a",`
 
-# Lines are parsed some at a time: their equal keys are then one str, and the parser is called once
-# for all.
-_AT_ONCE = 64
-_MAX_BATCH_BYTES = 2**20
-_MARK = secrets.token_hex(16).encode()
 _SPLIT_BYTES = 2**20
 """A file is split so much at a time: one call for 50 MB would stop every other thread for 30 ms."""
 
@@ -77,32 +71,6 @@ def decode_line(line: bytes, crc: int) -> tuple[dict[str, Any], int]:
     return parse_object(line), found
 
 
-def decode_lines(lines: Sequence[bytes], crc: int) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield the result of `decode_line` for each line of a file.
-
-    The first goes on from the checksum `crc`.
-
-    Raises CorruptionError at the first damaged line, after yielding the lines before it.
-    """
-    for start in range(0, len(lines), _AT_ONCE):
-        batch = lines[start : start + _AT_ONCE]
-        objects = _parse_batch(batch)
-        for place, line in enumerate(batch):
-            if objects is None:
-                fields, crc = decode_line(line, crc)
-            else:
-                crc = checksum(line, crc)  # it begins as an object, too
-                fields = objects[place]
-            yield fields, crc
-
-
-def parse_objects(lines: Sequence[bytes]) -> Iterator[dict[str, Any] | CorruptionError]:
-    """Yield the result or error of `parse_object` for each line."""
-    for start in range(0, len(lines), _AT_ONCE):
-        batch = lines[start : start + _AT_ONCE]
-        yield from _parse_batch(batch) or map(_parsed, batch)
-
-
 def checksum(line: bytes, crc: int) -> int:
     """Return a line's checksum. Raises CorruptionError unless the line states the same."""
     found = crc32(line[_BODY:] if len(line) < 4096 else memoryview(line)[_BODY:], crc)
@@ -144,41 +112,6 @@ def parse_object(line: bytes) -> dict[str, Any]:
     if "\\" in text and "\\u" in text and _SURROGATE_ESCAPE.search(text):
         _check_surrogates(value)
     return value
-
-
-def _parsed(line: bytes) -> dict[str, Any] | CorruptionError:
-    try:
-        return parse_object(line)
-    except CorruptionError as error:
-        return error
-
-
-def _parse_batch(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
-    """Return the result of `parse_object` for each line.
-
-    Return None if they have to be parsed one by one.
-
-    They are parsed as one list, in which a mark that no file can hold stands before each: if every
-    other element is the mark, as many as there are lines, then each line is one value, and none
-    runs on into the next.
-    """
-    if sum(map(len, lines)) > _MAX_BATCH_BYTES:
-        return None
-    if any(
-        line.count(b"{") + line.count(b"[") > MAX_DEPTH or not line.endswith(b"}") for line in lines
-    ):
-        return None
-    try:
-        text = (b'["%b",%b]' % (_MARK, (b',"%b",' % _MARK).join(lines))).decode()
-        values, end = STRICT_JSON.raw_decode(text)
-    except ValueError:
-        return None
-    if end != len(text) or values[::2] != [_MARK.decode()] * len(lines):
-        return None
-    if "\\u" in text and _SURROGATE_ESCAPE.search(text):
-        return None
-    objects: list[dict[str, Any]] = values[1::2]
-    return objects
 
 
 def _check_nesting(line: bytes) -> None:

@@ -167,15 +167,11 @@ def read_identity() -> Steps[Identity | CorruptionError | None]:
     )
 
 
-def foreign(path: str, session: str) -> CorruptionError:
-    """Return the error for a file of another session.
-
-    Args:
-        session: The id that the folder is opened under.
-    """
+def foreign(path: str) -> CorruptionError:
+    """Return the error for a file of another session, or of another state of this one."""
     return CorruptionError(
-        f"{path!r} is a file of another session than {shown(session)}; bring back the own one from "
-        "a copy",
+        f"{path!r} is a file of another session or another time; bring back the own one from a "
+        "copy",
         file=path,
     )
 

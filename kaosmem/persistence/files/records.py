@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError, UnsupportedVersionError
 from kaosmem.names import shown
-from kaosmem.persistence.files.lines import decode_lines, encode_line, parse_object, split_lines
+from kaosmem.persistence.files.lines import decode_line, encode_line, parse_object, split_lines
 from kaosmem.types import JSONValue
 
 FORMAT_VERSION = 1
@@ -105,19 +105,11 @@ def decode_record(line: bytes, *, seq: int, crc: int) -> tuple[Record, int]:
         seq: The number that the record must have.
         crc: The checksum of the record before.
     """
-    return next(decode_records((line,), seq=seq, crc=crc))
-
-
-def decode_records(lines: Sequence[bytes], *, seq: int, crc: int) -> Iterator[tuple[Record, int]]:
-    """Yield the record of each line, the first of which has number `seq`.
-
-    Raises as `decode_record`.
-    """
-    for expected, (fields, found) in enumerate(decode_lines(lines, crc), seq):
-        record = record_of(fields)
-        if record.seq != expected:
-            raise CorruptionError(f"record {record.seq} stands where record {expected} belongs")
-        yield record, found
+    fields, found = decode_line(line, crc)
+    record = record_of(fields)
+    if record.seq != seq:
+        raise CorruptionError(f"record {record.seq} stands where record {seq} belongs")
+    return record, found
 
 
 def claimed_txn(line: bytes) -> str | None:
@@ -234,10 +226,9 @@ def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
     end = None
     txns = deque(head.txns, TXNS_KEPT)
     fault = None
-    decoded = decode_records(lines[:-1], seq=seq + 1, crc=crc)
     for number, line in enumerate(lines[:-1], 1):
         try:
-            record, next_crc = next(decoded)
+            record, next_crc = decode_record(line, seq=seq + 1, crc=crc)
             if len(records) > committed:
                 _check_follows(record, records[-1])
         except CorruptionError as error:

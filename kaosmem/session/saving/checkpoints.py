@@ -10,6 +10,7 @@ from functools import partial
 
 from kaosmem.arguments import json_text
 from kaosmem.errors import ConflictError, CorruptionError, DurabilityError
+from kaosmem.persistence.commit import LogEnd
 from kaosmem.persistence.files.records import FORMAT_VERSION
 from kaosmem.persistence.log import SessionLog
 from kaosmem.sections.archive import Archived
@@ -143,7 +144,7 @@ class Checkpoints:
         if before is None and self._log.snapshot_due:
             frozen = Frozen.of(self._session, self._counter)
         if moments or frozen:
-            writing = self._write(before, moments, frozen, self._log.seq)
+            writing = self._write(before, moments, frozen, self._log.end)
             self._writing = asyncio.create_task(writing)
 
     async def finished(self) -> None:
@@ -156,14 +157,14 @@ class Checkpoints:
         before: asyncio.Task[None] | None,
         moments: Mapping[Section, Moment],
         frozen: Frozen | None,
-        seq: int,
+        at: LogEnd,
     ) -> None:
         if before is not None:
             await before
         # Before the snapshot, which says of which commits there are indexes.
         for section, moment in moments.items():
             name = section.spec.name
-            store = partial(self._store_index, section, moment, seq)
+            store = partial(self._store_index, section, moment, at)
             await self._noting(f"no index of section {name!r} was written", store)
         if frozen is None:
             return
@@ -172,11 +173,11 @@ class Checkpoints:
             frozen.header,
             frozen.items,
             archived=frozen.archived_entries,
-            seq=seq,
+            at=at,
         )
         if await self._noting("no snapshot was written", store):
             frozen.release(self._session)
-            await self._past.let_go(at=seq)
+            await self._past.let_go(at=at.head.seq)
 
     async def _noting(self, fault: str, store: Callable[[], bool]) -> bool:
         """Store a file in another thread, and return whether it is stored.
@@ -191,11 +192,11 @@ class Checkpoints:
             self.notices.append(f"{fault}: {error}")
             return False
 
-    def _store_index(self, section: Section, moment: Moment, seq: int) -> bool:
+    def _store_index(self, section: Section, moment: Moment, at: LogEnd) -> bool:
         dump = section.index.dump(moment)
         if dump is None:
             return False
         header = {"updates": dump.updates}
         return self._log.store_index(
-            section.spec.name, header, dump.chunks, seq=seq, ranker=dump.ranker
+            section.spec.name, header, dump.chunks, at=at, ranker=dump.ranker
         )

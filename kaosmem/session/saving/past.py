@@ -194,7 +194,7 @@ class Past:
 
     async def versions(self, key: str, names: Iterable[str]) -> list[Version[Item]]:
         """Return the versions of a key in some sections, oldest first. Raises CorruptionError."""
-        entries = await asyncio.to_thread(self._log.keyed, key)
+        entries = await asyncio.to_thread(self._log.find_archived, "key", {key})
         stored = by_section(self._counted(self._versions(entries)))
         found: list[Version[Item]] = []
         for name in names:

@@ -220,7 +220,9 @@ class Saver:
         await self._commit_batch()
 
     async def _commit_batch(self) -> None:
-        async with in_line(self._place, self._log.line_up) if self._batch else nullcontext():
+        async with (
+            in_line(self._place, self._log.storage.line_up) if self._batch else nullcontext()
+        ):
             while self._batch:
                 self._count_try()
                 try:
@@ -550,7 +552,7 @@ def _commit(log: SessionLog, batch: Iterable[Operation]) -> None:
 
 
 def _operations(log_changes: LogChanges) -> list[Operation]:
-    return list(map(operation_of, log_changes.recovery.recovered.records))
+    return list(map(operation_of, log_changes.recovered.records))
 
 
 def _forgotten(operations: Iterable[Operation]) -> set[str]:

@@ -17,6 +17,7 @@ from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.testing import paths_holding
+from tests.persistence.worlds import newest
 from tests.simulation import power_loss
 from tests.simulation.disk import Image, SimulatedDisk
 
@@ -199,13 +200,13 @@ class Session:
 
     def snapshot(self, *meanwhile: Change) -> None:
         """Store the state, after other changes are committed if there are any."""
-        seq = self.log.seq
+        at = self.log.end
         archived = dict(self.evicted)
         items = list(Holding.after(self.history).live.values())
         if meanwhile and meanwhile not in self.history:
             self.commit(*meanwhile)
         with durability_errors_alone():
-            self.log.snapshot({"count": len(items)}, items, archived=archived.values(), seq=seq)
+            self.log.snapshot({"count": len(items)}, items, archived=archived.values(), at=at)
         self.evicted = {
             item_id: item for item_id, item in self.evicted.items() if item_id not in archived
         }
@@ -214,7 +215,7 @@ class Session:
         """Keep an index of what the session holds."""
         with durability_errors_alone():
             self.log.store_index(
-                "messages", {"seq": self.log.seq}, [words_of(self.history)], seq=self.log.seq
+                "messages", {"seq": self.log.seq}, [words_of(self.history)], at=self.log.end
             )
 
     def forget(self, item_id: str, text: str) -> None:
@@ -272,7 +273,7 @@ def held(log: SessionLog, recovered: Recovered, promise: Promise) -> History:
         expected = Holding.after(history)
         if (found.seq, list(found.live.items())) == (expected.seq, list(expected.live.items())):
             for item_id, item in expected.evicted.items():
-                if item != found.evicted.get(item_id) and item != log.archived(item_id):
+                if item != found.evicted.get(item_id) and item != newest(log, item_id):
                     raise BrokenPromiseError(f"evicted item {item_id!r} can't be retrieved")
             return history
     seqs = [Holding.after(history).seq for history in promise.possible]

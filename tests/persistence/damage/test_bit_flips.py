@@ -17,7 +17,7 @@ from kaosmem.persistence.files.records import Change
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from tests.persistence.worlds import OPENING, add
+from tests.persistence.worlds import OPENING, add, newest
 
 State: TypeAlias = list[Any]
 """What a session holds, ids and texts in stored order."""
@@ -54,7 +54,7 @@ class Life:
                         for n in range(2)
                     ]
                     items = [("messages", item) for item in self.states[-1]]
-                    log.snapshot({"count": len(items)}, items, archived=self.archive, seq=log.seq)
+                    log.snapshot({"count": len(items)}, items, archived=self.archive, at=log.end)
             log.close()
             folder = Path(place, "default", "s")
             self.files = {
@@ -127,7 +127,7 @@ def check_archive(life: Life, log: SessionLog) -> str:
         refused = True
     for section, data in life.archive:
         try:
-            assert log.archived(data["id"]) == (section, data), (
+            assert newest(log, data["id"]) == (section, data), (
                 "another version, or none, of what is in the archive"
             )
         except CorruptionError:

@@ -35,6 +35,7 @@ from kaosmem.session.saving.checkpoints import Frozen
 from kaosmem.session.saving.hydration import Hydrated, hydrate
 from kaosmem.tokens.counters import EstimateCounter
 from tests.persistence.damage.forgery import Files, Forger, encoded, seal
+from tests.persistence.worlds import newest
 
 SPECS = (
     SectionSpec("role", 400, placement="static", eviction="none"),
@@ -104,7 +105,7 @@ async def made() -> list[Files]:
     log, recovered = SessionLog.open(memory.admin.fs, "s")
     hydrated = hydrate(recovered, SPECS, COUNTER, None)
     frozen = Frozen.of(hydrated, COUNTER)
-    log.snapshot(frozen.header, frozen.items, archived=frozen.archived_entries, seq=log.seq)
+    log.snapshot(frozen.header, frozen.items, archived=frozen.archived_entries, at=log.end)
     async with SessionMemory.open(memory.admin.fs, "s", sections=SPECS, counter=COUNTER) as again:
         await live(again, "n")
     whole = stored(again)
@@ -137,7 +138,7 @@ def use(log: SessionLog, hydrated: Hydrated) -> None:
     for section in sections.values():
         show(section)
     try:
-        log.archived("ma0")
+        newest(log, "ma0")
         versions = list(log.archive())
         for name, section in sections.items():
             section.load(

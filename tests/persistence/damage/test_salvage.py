@@ -38,6 +38,7 @@ from tests.persistence.damage.damaged import (
     stored,
 )
 from tests.persistence.damage.turns import FIRST, added, flip, ids, lost, read, turns, whole_log
+from tests.persistence.worlds import newest
 from tests.simulation.power_loss import SECTOR
 
 
@@ -383,7 +384,7 @@ async def test_damaged_archives_cost_their_damaged_lines(monkeypatch: pytest.Mon
         assert memory.damage == said_once
     log, _ = SessionLog.open(place, "s")
     with pytest.raises(CorruptionError):
-        log.archived(f"d{number}")
+        newest(log, f"d{number}")
 
 
 async def test_a_sound_session_has_no_damage() -> None:

@@ -104,16 +104,14 @@ class Actor:
             if log_changes.is_whole
             else (*self.ids, *(unsettled if log_changes.is_settled else ()))
         )
-        self.ids = _item_ids(log_changes.recovery.recovered, known)
+        self.ids = _item_ids(log_changes.recovered, known)
         return log_changes.is_settled
 
     def snapshot(self) -> Turn[bool]:
         """Store the state and prune; not where another has forgotten something since, and deleted what came before."""
         items = self._items()
         try:
-            return (
-                yield from self._again(lambda: self._log.snapshot({}, items, seq=self._log.seq))
-            )
+            return (yield from self._again(lambda: self._log.snapshot({}, items, at=self._log.end)))
         except ConflictError:
             yield Expect(_another_moved_the_log(self.ids, (), self._log._head.segment))
             return False
@@ -124,7 +122,7 @@ class Actor:
         words = [secret(item_id).encode() for item_id in self.ids]
         with suppress(ConflictError):
             yield from self._again(
-                lambda: self._log.store_index("messages", header, words, seq=self._log.seq)
+                lambda: self._log.store_index("messages", header, words, at=self._log.end)
             )
 
     def read_index(self) -> Turn[tuple[str, ...]]:
@@ -185,7 +183,7 @@ class Actor:
 
         def run() -> _Result:
             if log is not None:
-                vars(log).update(_twin(before), _storage=self._make_storage(self._calls))
+                vars(log).update(_twin(before), storage=self._make_storage(self._calls))
             txns.next = f"{self.name}{number}"
             return operation()
 
