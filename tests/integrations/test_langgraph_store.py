@@ -23,7 +23,8 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 
 from kaosmem import InvalidArgumentError, SyncSessionMemory
-from kaosmem.integrations.langchain import STORE_SECTION, KaosmemStore
+from kaosmem.integrations.langchain import KaosmemStore
+from kaosmem.integrations.langchain.store import STORE_SECTION
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 

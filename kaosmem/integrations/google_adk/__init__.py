@@ -1,6 +1,6 @@
 """Google ADK 2.x: a plugin of a runner or an app, and a `BaseMemoryService`."""
 
-from kaosmem.integrations.google_adk.memory_service import MEMORIES_SECTION, KaosmemMemoryService
-from kaosmem.integrations.google_adk.plugin import KaosmemPlugin
-
-__all__ = ["MEMORIES_SECTION", "KaosmemMemoryService", "KaosmemPlugin"]
+from kaosmem.integrations.google_adk.memory_service import (
+    KaosmemMemoryService as KaosmemMemoryService,
+)
+from kaosmem.integrations.google_adk.plugin import KaosmemPlugin as KaosmemPlugin

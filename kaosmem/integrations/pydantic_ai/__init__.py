@@ -1,5 +1,3 @@
 """Pydantic AI 2.x: a capability of an agent."""
 
-from kaosmem.integrations.pydantic_ai.capability import KaosmemCapability
-
-__all__ = ["KaosmemCapability"]
+from kaosmem.integrations.pydantic_ai.capability import KaosmemCapability as KaosmemCapability
