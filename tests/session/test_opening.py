@@ -233,19 +233,20 @@ async def test_a_snapshot_that_makes_no_sense_is_refused_at_opening(
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"runs": [[0, "documents", 0, 0, 300]]},
-        {"runs": [[1, "documents", 0, 0, 301]]},
-        {"runs": [[1, "documents", -1, 0, 300]]},
-        {"runs": [[1, "documents", 1, 0, 300]]},
-        {"runs": [[1, "documents", 0, 0, 200], [100, "documents", 0, 0, 200]]},
-        {"runs": [[1, "documents", 0, 0]]},
-        {"runs": [[1, 5, 0, 0, 300]]},
-        {"ids": ["one"]},
-        {"ids": [1] * 300},
-        {"ids": ["same"] * 300},
+        {"section": [["documents", 0], ["documents", 300]]},
+        {"section": [["documents", 301]]},
+        {"section": [["documents", 299]]},
+        {"section": [["documents"]]},
+        {"section": [[5, 300]]},
+        {"section": 300},
+        {"position": [0] * 300},
+        {"position": ["1"] * 300},
+        {"id": ["one"]},
+        {"id": [1] * 300},
+        {"id": ["same"] * 300},
         {"tokens": ["1"] * 300},
-        {"roles": ["user"]},
-        {"roles": [None] * 300},
+        {"role": ["user"]},
+        {"other": [None] * 300},
     ],
     ids=lambda wrong: str(wrong)[:40],
 )
@@ -255,13 +256,27 @@ async def test_a_summary_that_makes_no_sense_is_not_believed(
     """A snapshot that says nonsense of its plain items at its end is refused, or the log is used instead of it."""
     with forged(await stored(tmp_path)) as lines:
         items = [line["d"]["id"] for line in lines[1:-1]]
-        lines[-1] |= wrong
+        lines[-1]["plain"] |= wrong
     try:
         async with SessionMemory.open(tmp_path) as memory:
             assert [item.id for item in memory["documents"]] == items
             assert memory.damage
     except CorruptionError:
-        assert wrong in ({"runs": [[1, "documents", 1, 0, 300]]}, {"ids": ["same"] * 300})
+        assert wrong in ({"position": [0] * 300}, {"id": ["same"] * 300})
+
+
+@pytest.mark.parametrize("lacking", [{"position": [-1] * 300}, {"role": [None] * 300}])
+async def test_an_item_that_a_summary_leaves_out_is_read_from_its_line(
+    tmp_path: Path, lacking: dict[str, object]
+) -> None:
+    """Its own line says all of it, so nothing is damaged."""
+    with forged(await stored(tmp_path)) as lines:
+        items = [line["d"] for line in lines[1:-1]]
+        lines[-1]["plain"] |= lacking
+    async with SessionMemory.open(tmp_path) as memory:
+        assert [item.id for item in memory["documents"]] == [each["id"] for each in items]
+        assert [item.role for item in memory["documents"]] == [each["role"] for each in items]
+        assert not memory.damage
 
 
 async def test_opening_decodes_the_items_evicted_since_the_snapshot(
