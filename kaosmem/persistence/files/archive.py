@@ -32,7 +32,7 @@ from kaosmem.types import JSONValue
 Entry = tuple[str, dict[str, JSONValue]]
 """A section and what is stored of an item."""
 
-_MAX_IN_MEMORY = 2**24
+_MAX_IN_MEMORY = 2**20
 """A copy of a file on a server is in memory up to so many bytes, and in a file above."""
 
 
