@@ -93,7 +93,7 @@ def all_differences(sessions: int, parts: list[int]) -> list[tuple[str, str]]:
     return differences
 
 
-def test_every_process_gives_the_same_bytes() -> None:
+def test_every_process_gives_the_same_bytes():
     """Kernels, threads, locales, time zones and hash seeds change nothing.
 
     The most different settings are the first ones.
@@ -102,6 +102,6 @@ def test_every_process_gives_the_same_bytes() -> None:
 
 
 @pytest.mark.soak
-def test_every_process_gives_the_same_bytes_in_many_sessions() -> None:
+def test_every_process_gives_the_same_bytes_in_many_sessions():
     """As above, in some hundred sessions, and with everything under every kernel."""
     assert all_differences(600, parts=[3] * len(SETTINGS)) == []

@@ -40,7 +40,7 @@ def peak_of(act: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-def test_a_larger_item_takes_at_most_five_times_as_much_memory_as_it_is_larger() -> None:
+def test_a_larger_item_takes_at_most_five_times_as_much_memory_as_it_is_larger():
     """Adding an item, indexing it and answering a question from its section stay within that."""
 
     def turn(times: int) -> None:
@@ -68,9 +68,7 @@ def test_a_larger_item_takes_at_most_five_times_as_much_memory_as_it_is_larger()
         ("rank", "different words"),
     ],
 )
-def test_the_time_of_an_operation_does_not_grow_with_the_square_of_the_text(
-    operation: str, text: str
-) -> None:
+def test_the_time_of_an_operation_does_not_grow_with_the_square_of_the_text(operation, text):
     """A text of 64 times the size takes less than 64 ** 1.5 times as long: 64 if linear, 4,096 if quadratic."""
     small, large = (
         seconds(OPERATIONS[operation], TEXTS[text](size)) for size in (1 << 11, 1 << 17)
@@ -79,7 +77,7 @@ def test_the_time_of_an_operation_does_not_grow_with_the_square_of_the_text(
 
 
 @pytest.mark.timed
-def test_the_first_context_of_many_tiny_items_takes_time_in_proportion() -> None:
+def test_the_first_context_of_many_tiny_items_takes_time_in_proportion():
     """Ten times as many items take less than 10 ** 1.5 times as long to add, index and pack."""
 
     def took(number: int) -> float:

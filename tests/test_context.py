@@ -73,7 +73,7 @@ def texts(messages: Sequence[ChatMessage]) -> list[str]:
     return [message.text for message in messages]
 
 
-async def test_what_is_appended_is_seen_in_order() -> None:
+async def test_what_is_appended_is_seen_in_order():
     """With ids, those that it had or new ones."""
     context, history = context_of()
     first = await context.append(
@@ -91,7 +91,7 @@ async def test_what_is_appended_is_seen_in_order() -> None:
     assert await context.get_prompt_window("elsewhere") == []
 
 
-async def test_the_agent_of_a_run_leaves_nothing_behind() -> None:
+async def test_the_agent_of_a_run_leaves_nothing_behind():
     """Retention RUN: what a run appended goes with it, and so does every summary that was made of any of it."""
     context, history = context_of(summing_up(), retention=HistoryRetention.RUN)
     await context.append(numbered(4), "s", "first")
@@ -109,14 +109,14 @@ async def test_the_agent_of_a_run_leaves_nothing_behind() -> None:
         await context.append(said("a"), "s")
 
 
-async def test_what_is_permanent_outlives_its_run() -> None:
+async def test_what_is_permanent_outlives_its_run():
     context, history = context_of()
     await context.append(said("a"), "s", "run")
     await context.end_run("s", "run")
     assert await history.count_messages("agent", session_id="s") == 1
 
 
-async def test_what_is_not_retained_is_never_written() -> None:
+async def test_what_is_not_retained_is_never_written():
     """Neither what is appended nor a summary of what others wrote."""
     history = InMemoryHistoryProvider()
     await history.append_many("agent", numbered(20), session_id="s")
@@ -130,7 +130,7 @@ async def test_what_is_not_retained_is_never_written() -> None:
     assert await history.get_messages("agent", session_id="s") == numbered(20)
 
 
-async def test_a_summary_is_made_once_and_stored_as_one_message() -> None:
+async def test_a_summary_is_made_once_and_stored_as_one_message():
     """Other windows, of another context too, show it without asking a model."""
     llm = ScriptedLLM([NAMED])
     context, history = context_of(summing_up(llm))
@@ -145,7 +145,7 @@ async def test_a_summary_is_made_once_and_stored_as_one_message() -> None:
     assert [*summary.sources] == [message.id for message in stored[:20] if message not in window]
 
 
-async def test_one_summary_takes_the_next_in() -> None:
+async def test_one_summary_takes_the_next_in():
     """There is one at a time, and the originals of all of them are found by its id."""
     context, history = context_of(summing_up())
     for number in range(60):
@@ -163,7 +163,7 @@ async def test_one_summary_takes_the_next_in() -> None:
     assert await history.count_messages("agent", session_id="s") > 70
 
 
-async def test_a_budget_too_small_for_a_window_is_refused() -> None:
+async def test_a_budget_too_small_for_a_window_is_refused():
     """A larger one brings nothing back by itself; `expand` does."""
     context, _ = context_of(summing_up())
     await context.append(numbered(60), "s")
@@ -178,7 +178,7 @@ async def test_a_budget_too_small_for_a_window_is_refused() -> None:
     assert await context.get_prompt_window("empty", budget=0) == []
 
 
-async def test_a_model_that_fails_loses_nothing() -> None:
+async def test_a_model_that_fails_loses_nothing():
     """Without a fallback, a window within the budget is shown whole; else the error is the strategy's."""
     llm = ScriptedLLM([RuntimeError("down")] * 3 + [NAMED])
     summarizer = Summarizer(llm, attempts=2, pause_s=0, fallback=False)
@@ -193,7 +193,7 @@ async def test_a_model_that_fails_loses_nothing() -> None:
     assert "summary" in [message.role for message in await context.get_prompt_window("s")]
 
 
-async def test_an_outline_stands_in_until_the_model_works_again() -> None:
+async def test_an_outline_stands_in_until_the_model_works_again():
     """Meanwhile the window is short and the same. Then the model's next summary takes the outline in."""
     now = 0.0
     answers = [ConnectionError("down")] * 3
@@ -219,7 +219,7 @@ async def test_an_outline_stands_in_until_the_model_works_again() -> None:
     assert told == texts(numbered(60)[1 : 1 + len(told)]) and len(told) > len(originals)
 
 
-async def test_a_history_is_summed_up_without_any_model() -> None:
+async def test_a_history_is_summed_up_without_any_model():
     """The window stays within its budget however long the history is, and nothing is lost."""
     context, _ = context_of(SummarizationCompaction(None, 200, 200))
     for begin in range(0, 200, 10):
@@ -233,7 +233,7 @@ async def test_a_history_is_summed_up_without_any_model() -> None:
     assert texts(found) == texts(numbered(200))
 
 
-async def test_summaries_of_every_strategy_are_stored() -> None:
+async def test_summaries_of_every_strategy_are_stored():
     """One that the next strategy sums up again, and one that a later strategy leaves out."""
     llm = ScriptedLLM(gist)
     finer = SummarizationCompaction(llm, 60, 40, max_summary_tokens=400)
@@ -246,7 +246,7 @@ async def test_summaries_of_every_strategy_are_stored() -> None:
     assert len(llm.requests) == 2
 
 
-async def test_a_summary_of_part_of_a_unit_stands_for_all_of_it() -> None:
+async def test_a_summary_of_part_of_a_unit_stands_for_all_of_it():
     """Where calls were left out before the rest was summed up, their results do not come back as orphans."""
     context, history = context_of([SelectiveToolCallCompaction(1), summing_up()])
     for number in range(20):
@@ -275,7 +275,7 @@ async def test_a_summary_of_part_of_a_unit_stands_for_all_of_it() -> None:
     )
 
 
-async def test_a_config_says_what_shortens() -> None:
+async def test_a_config_says_what_shortens():
     """A pipeline, whatever was given: by default one sliding window; configs of the same are equal."""
     history = InMemoryHistoryProvider()
     strategy = SlidingWindowCompaction(5)
@@ -292,7 +292,7 @@ async def test_a_config_says_what_shortens() -> None:
     assert len({given, config, ContextConfig(history, [strategy])}) == 2
 
 
-async def test_what_makes_no_context_is_refused() -> None:
+async def test_what_makes_no_context_is_refused():
     """Before anything is written; a pipeline of no strategies is one."""
     bad: Any
     history = InMemoryHistoryProvider()
@@ -312,7 +312,7 @@ async def test_what_makes_no_context_is_refused() -> None:
     assert len(await context.get_prompt_window("s")) == 150
 
 
-async def test_a_session_shows_what_was_said_and_not_what_it_was_summed_up_to() -> None:
+async def test_a_session_shows_what_was_said_and_not_what_it_was_summed_up_to():
     """A source over the same thread has a window of its own."""
     context, history = context_of(summing_up())
     await context.append(numbered(30), "s")
@@ -342,7 +342,7 @@ class Meddling:
         return ChatMessage("assistant", NAMED)
 
 
-async def test_a_history_that_never_stays_the_same_is_a_conflict() -> None:
+async def test_a_history_that_never_stays_the_same_is_a_conflict():
     context, history = context_of()
 
     async def begin_again() -> None:
@@ -358,7 +358,7 @@ async def test_a_history_that_never_stays_the_same_is_a_conflict() -> None:
     assert await history.count_messages("agent", session_id="s") == 20
 
 
-async def test_a_strategy_of_ones_own_may_sum_up_too() -> None:
+async def test_a_strategy_of_ones_own_may_sum_up_too():
     """What it derives in another way is shown, and made anew each time."""
 
     class Own:
@@ -388,9 +388,7 @@ async def test_a_strategy_of_ones_own_may_sum_up_too() -> None:
 
 
 @given(tool_conversations(most=24), st.integers(1, 6), st.sampled_from([None, 10_000]))
-def test_windows_of_growing_conversations_keep_what_strategies_promise(
-    conversation: list[ChatMessage], step: int, budget: int | None
-) -> None:
+def test_windows_of_growing_conversations_keep_what_strategies_promise(conversation, step, budget):
     """Whole units and protected messages are there at each step, a provider takes them, and nothing is lost.
 
     A result that comes after its abandoned call was summed up has no call in the window; rendering leaves it out.
@@ -421,7 +419,7 @@ def brief(_: Sequence[ChatMessage]) -> str:
     return "They talked."
 
 
-async def test_agents_and_sessions_are_apart() -> None:
+async def test_agents_and_sessions_are_apart():
     config = ContextConfig.default()
     one = AgentContext(config, "one")
     other = AgentContext(config, "other")
@@ -434,7 +432,7 @@ async def test_agents_and_sessions_are_apart() -> None:
         AgentContext(config, "")
 
 
-async def test_by_default_a_hundred_messages_are_shown() -> None:
+async def test_by_default_a_hundred_messages_are_shown():
     """And all are kept."""
     context, history = context_of()
     await context.append(numbered(150), "s")
@@ -443,7 +441,7 @@ async def test_by_default_a_hundred_messages_are_shown() -> None:
     assert await history.count_messages("agent", session_id="s") == 150
 
 
-async def test_messages_that_were_stored_without_ids_are_summed_up_too() -> None:
+async def test_messages_that_were_stored_without_ids_are_summed_up_too():
     """By whoever else writes to the history."""
     llm = ScriptedLLM(gist)
     context, history = context_of(summing_up(llm))
@@ -454,7 +452,7 @@ async def test_messages_that_were_stored_without_ids_are_summed_up_too() -> None
     assert len(llm.requests) == 1
 
 
-async def test_nobody_else_says_what_stands_for_what() -> None:
+async def test_nobody_else_says_what_stands_for_what():
     """A summary that names sources is refused; one without is a message like any other."""
     context, history = context_of()
     with pytest.raises(InvalidArgumentError, match="names sources"):
@@ -467,7 +465,7 @@ async def test_nobody_else_says_what_stands_for_what() -> None:
     assert texts(await context.get_prompt_window("s")) == ["of another session"]
 
 
-async def test_contexts_of_one_config_have_the_same_strategies() -> None:
+async def test_contexts_of_one_config_have_the_same_strategies():
     """An iterator too, which gives them once."""
     config = ContextConfig(InMemoryHistoryProvider(), iter([SlidingWindowCompaction(5)]))
     for agent_id in ("one", "other"):
@@ -476,7 +474,7 @@ async def test_contexts_of_one_config_have_the_same_strategies() -> None:
         assert len(await context.get_prompt_window("s")) == 5
 
 
-async def test_what_is_appended_while_the_model_thinks_survives() -> None:
+async def test_what_is_appended_while_the_model_thinks_survives():
     context, history = context_of()
     meddling = Meddling(lambda: context.append(said("late"), "s"))
     thinking = AgentContext(
@@ -488,7 +486,7 @@ async def test_what_is_appended_while_the_model_thinks_survives() -> None:
     assert meddling.asked == 1
 
 
-async def test_what_is_cleared_while_the_model_thinks_stays_cleared() -> None:
+async def test_what_is_cleared_while_the_model_thinks_stays_cleared():
     """Nothing of it is shown, and nothing of it is written."""
     context, history = context_of()
 
@@ -504,7 +502,7 @@ async def test_what_is_cleared_while_the_model_thinks_stays_cleared() -> None:
     assert texts(await history.get_messages("agent", session_id="s")) == texts(said("new"))
 
 
-async def test_a_window_shows_nothing_that_was_cleared_while_the_model_thought() -> None:
+async def test_a_window_shows_nothing_that_was_cleared_while_the_model_thought():
     """Beside the summary either, which stands for what is still there."""
     context, history = context_of()
 

@@ -173,13 +173,13 @@ def run_schedules(seeds: Iterable[int]) -> Counter[str]:
     return seen
 
 
-def test_nothing_is_lost_and_nothing_comes_back() -> None:
+def test_nothing_is_lost_and_nothing_comes_back():
     """Whoever acts while a model thinks, between a look and a record, or after it; and all of that happens."""
     seen = run_schedules(range(24))
     assert {"recorded", "recorded too late", "cleared", "swept"} <= {*seen}, seen
 
 
 @pytest.mark.soak
-def test_nothing_is_lost_in_many_schedules() -> None:
+def test_nothing_is_lost_in_many_schedules():
     seen = run_schedules(range(60, 10_000))
     assert {"recorded", "recorded too late", "cleared", "swept", "conflict"} <= {*seen}, seen

@@ -117,7 +117,7 @@ TAGS |= {"details", "summary"}
 
 
 @given(memories(), storable)
-def test_no_stored_text_becomes_markup(memory: SessionMemory, query: str) -> None:
+def test_no_stored_text_becomes_markup(memory, query):
     """Whatever ids, roles, metadata, texts and queries hold, the tables have only their own tags and styles."""
     context = assembled(memory, query)
     sections = [memory[spec.name] for spec in memory.sections]
@@ -134,9 +134,7 @@ def test_no_stored_text_becomes_markup(memory: SessionMemory, query: str) -> Non
 
 
 @given(memories(), storable)
-def test_an_explanation_fits_80_columns_and_hides_nothing_from_the_eye(
-    memory: SessionMemory, query: str
-) -> None:
+def test_an_explanation_fits_80_columns_and_hides_nothing_from_the_eye(memory, query):
     """Every line is at most 80 columns wide on a terminal, without control characters, one line for each item."""
     context = assembled(memory, query)
     lines = context.explain(misses=3).split("\n")
@@ -155,7 +153,7 @@ def test_an_explanation_fits_80_columns_and_hides_nothing_from_the_eye(
 
 
 @given(memories())
-def test_a_repr_is_one_short_line(memory: SessionMemory) -> None:
+def test_a_repr_is_one_short_line(memory):
     """However long ids, names, roles and texts are, a repr is one printable line of at most 250 characters."""
     context = assembled(memory)
     sections = [memory[spec.name] for spec in memory.sections]
@@ -175,7 +173,7 @@ def corpus(count: int = 40) -> SessionMemory:
     return memory
 
 
-def test_reprs_tell_what_there_is() -> None:
+def test_reprs_tell_what_there_is():
     """Names, counts and budgets are in the reprs; what an item says is not."""
     memory = corpus()
     memory.add("messages", "Who may\nterminate?", id="m1", pinned=True)
@@ -198,7 +196,7 @@ def test_reprs_tell_what_there_is() -> None:
     )
 
 
-def test_tables_are_bounded_however_much_there_is() -> None:
+def test_tables_are_bounded_however_much_there_is():
     """Of 10,000 items a section shows the newest ten and how many are older; a context its first and how many more."""
     memory = corpus(10_000)
     page = memory["documents"]._repr_html_()
@@ -215,7 +213,7 @@ def test_tables_are_bounded_however_much_there_is() -> None:
     assert len(long._repr_html_()) < 4_000
 
 
-def test_a_context_shows_each_section_s_share_as_a_bar() -> None:
+def test_a_context_shows_each_section_s_share_as_a_bar():
     """The bars of the sections are as long as what they use of the budget."""
     context = assembled(corpus())
     html = unescape(context._repr_html_())
@@ -226,7 +224,7 @@ def test_a_context_shows_each_section_s_share_as_a_bar() -> None:
     assert preview(next(item.text for item in context.items if item.section == "documents")) in html
 
 
-def test_an_explanation_s_sums_add_up_and_its_rows_are_aligned() -> None:
+def test_an_explanation_s_sums_add_up_and_its_rows_are_aligned():
     """Used and section tokens are those of the context; every number of a column ends in the same place."""
     context = assembled(corpus())
     report = context.explain(misses=2)
@@ -251,7 +249,7 @@ def test_an_explanation_s_sums_add_up_and_its_rows_are_aligned() -> None:
     assert "nearest misses, 2 of " in report
 
 
-def test_a_decision_tells_its_item_by_source_key_or_given_id_and_its_text() -> None:
+def test_a_decision_tells_its_item_by_source_key_or_given_id_and_its_text():
     """An id that was made at random is not shown; the decision has it."""
     memory = SessionMemory.test_mode()
     made = memory.add("findings", "Ann owns the deal.")
@@ -275,9 +273,7 @@ def test_a_decision_tells_its_item_by_source_key_or_given_id_and_its_text() -> N
 
 
 @given(texts | st.sampled_from(["𝌀" * 9, "䷀䷿", "☰"]), st.integers(1, 100), st.data())
-def test_fitted_text_is_no_wider_than_its_room(
-    text: str, columns: int, data: st.DataObject
-) -> None:
+def test_fitted_text_is_no_wider_than_its_room(text, columns, data):
     """It is at most so wide for us and for rich, holds nothing a terminal obeys, and is the text if that fits."""
     tail = data.draw(st.integers(0, columns - 1))
     shown = fitted(text, columns, tail=tail)
@@ -294,7 +290,7 @@ def test_fitted_text_is_no_wider_than_its_room(
 
 
 @given(texts, st.integers(10, 80))
-def test_a_preview_is_the_beginning_on_one_line(text: str, columns: int) -> None:
+def test_a_preview_is_the_beginning_on_one_line(text, columns):
     """Its gaps are single blanks, its end is marked where there is more, and what is blank says so."""
     shown = preview(text, columns)
     assert width(shown) <= columns
@@ -305,7 +301,7 @@ def test_a_preview_is_the_beginning_on_one_line(text: str, columns: int) -> None
         assert len(line) > columns or shown == (line or "(empty)")
 
 
-def test_what_changes_the_reading_of_a_line_is_shown_as_an_escape() -> None:
+def test_what_changes_the_reading_of_a_line_is_shown_as_an_escape():
     """Escapes, bells, bidirectional overrides and lone surrogates are spelt out; joiners and letters stay."""
     assert visible("\x1b[1m\x07\u202e\ud800") == r"\x1b[1m\x07\u202e\ud800"
     assert (

@@ -18,16 +18,14 @@ MODULES = [
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_examples_in_docstrings_run(
-    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_examples_in_docstrings_run(module, tmp_path, monkeypatch):
     """Each example prints the text below it; `await` works at the top level, as in `python -m asyncio`."""
     monkeypatch.chdir(tmp_path)
     report = run_docstrings(import_module(module))
     assert not report, report
 
 
-def test_a_wrong_example_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_example_is_reported(monkeypatch):
     """An example with another result fails, with `await` and without."""
     module = import_module("tests.console")
     for example in (">>> 1 + 1\n3\n", ">>> import asyncio\n>>> await asyncio.sleep(0, 2)\n3\n"):

@@ -23,7 +23,7 @@ powers = st.floats(-600, 600)
 
 
 @given(st.lists(positive, min_size=1))
-def test_logarithms_are_right(numbers: list[float]) -> None:
+def test_logarithms_are_right(numbers):
     """As decimal arithmetic has them, for one number and for many."""
     found = logs(np.array(numbers)).tolist()
     assert found == list(map(log, numbers))
@@ -32,7 +32,7 @@ def test_logarithms_are_right(numbers: list[float]) -> None:
 
 
 @given(st.lists(powers, min_size=1))
-def test_powers_are_right(numbers: list[float]) -> None:
+def test_powers_are_right(numbers):
     """As decimal arithmetic has them, for one number and for many."""
     found = exps(np.array(numbers)).tolist()
     assert found == list(map(exp, numbers))
@@ -40,7 +40,7 @@ def test_powers_are_right(numbers: list[float]) -> None:
         assert each == pytest.approx(float(Decimal(number).exp()), rel=1e-14)
 
 
-def test_they_rise_with_their_argument() -> None:
+def test_they_rise_with_their_argument():
     """A better match is never ranked below a worse one for a rounding."""
     steps = np.arange(1, 40_000) / 997
     assert all(first < second for first, second in pairwise(logs(steps).tolist()))
@@ -48,7 +48,7 @@ def test_they_rise_with_their_argument() -> None:
     assert all(idf(500, having) > idf(500, having + 1) > 0 for having in range(500))
 
 
-def test_nothing_else_takes_a_logarithm() -> None:
+def test_nothing_else_takes_a_logarithm():
     """The logarithms of C libraries differ, and so may an order that is made of them."""
     folder = Path(kaosmem.__file__).parent
     inexact = re.compile(r"\b(?:math|np)\.(?:log|exp|pow)")

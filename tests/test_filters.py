@@ -66,7 +66,7 @@ MSA = {"source": "msa.pdf", "year": 2021, "draft": False, "parties": ["Acme", "B
         ({"$not": {"$if_present": {"absent": "x"}}}, False),
     ],
 )
-def test_each_condition_means_what_it_says(given_filter: dict[str, Any], passes: bool) -> None:
+def test_each_condition_means_what_it_says(given_filter, passes):
     """A condition holds of metadata or it does not."""
     assert parse_filter(given_filter)(MSA) is passes
 
@@ -90,13 +90,13 @@ def test_each_condition_means_what_it_says(given_filter: dict[str, Any], passes:
         ({"$if_present": ["year"]}, "a filter is a mapping"),
     ],
 )
-def test_what_means_nothing_is_refused(given_filter: Any, message: str) -> None:
+def test_what_means_nothing_is_refused(given_filter, message):
     """The error says what was expected."""
     with pytest.raises(InvalidArgumentError, match=message):
         parse_filter(given_filter)
 
 
-def test_a_filter_nested_beyond_reason_is_refused() -> None:
+def test_a_filter_nested_beyond_reason_is_refused():
     """Depth is bounded."""
     nested: dict[str, Any] = {"a": 1}
     for _ in range(100):
@@ -121,9 +121,7 @@ changes = st.lists(
 
 
 @given(changes, plain_filters, st.integers(0, 5), st.integers(0, 2))
-def test_a_narrowed_section_shows_just_what_passes(
-    changes, given_filter, threshold, recent
-) -> None:
+def test_a_narrowed_section_shows_just_what_passes(changes, given_filter, threshold, recent):
     """After any changes, before and after a first question, what is shown are the items that pass one by one."""
     spec = SectionSpec("documents", eviction="none", retrieval_threshold=threshold, recent=recent)
     memory = SessionMemory.test_mode(sections=(spec,))
@@ -151,7 +149,7 @@ def test_a_narrowed_section_shows_just_what_passes(
     assert {item.id for item, _ in found} <= expected
 
 
-async def test_a_filter_narrows_everything_that_depends_on_the_query() -> None:
+async def test_a_filter_narrows_everything_that_depends_on_the_query():
     """The system prompt and the conversation stay, notes without the field go; BM25 keeps its scores."""
     specs = [
         replace(spec, ranker=BM25Ranker()) if spec.name == "documents" else spec
@@ -194,7 +192,7 @@ async def test_a_filter_narrows_everything_that_depends_on_the_query() -> None:
     )
 
 
-async def test_a_filter_on_a_misspelled_field_shows_nothing_and_says_so() -> None:
+async def test_a_filter_on_a_misspelled_field_shows_nothing_and_says_so():
     """Nobody's documents are shown, and the nearest field is named; a search finds nothing either."""
     memory = SessionMemory.test_mode()
     for tenant in ("acme", "globex"):
@@ -213,7 +211,7 @@ async def test_a_filter_on_a_misspelled_field_shows_nothing_and_says_so() -> Non
 @pytest.mark.parametrize(
     "given_filter", [{"year": "2024"}, {"year": {"$gte": "2020"}}, {"year": {"$in": ["2024"]}}]
 )
-async def test_types_that_cannot_match_are_named(given_filter: dict[str, Any]) -> None:
+async def test_types_that_cannot_match_are_named(given_filter):
     """The decision says that the field is a number and the filter gives a text, and so does the context."""
     memory = SessionMemory.test_mode()
     item = memory.add("documents", "The rent is 900 euros.", metadata={"year": 2024})
@@ -235,9 +233,7 @@ async def test_types_that_cannot_match_are_named(given_filter: dict[str, Any]) -
         ({"$not": {"year": {"$gt": "2022"}}}, "'year' is a number and the filter gives a text"),
     ],
 )
-async def test_a_negation_that_no_item_can_answer_shows_nothing_and_says_so(
-    given_filter: dict[str, Any], reason: str
-) -> None:
+async def test_a_negation_that_no_item_can_answer_shows_nothing_and_says_so(given_filter, reason):
     """Neither a context, nor a search, nor a store shows what a misspelled negation would let through."""
     memory = SessionMemory.test_mode(sections=(SectionSpec("documents", 20),))
     fields = {"tenant": "globex", "year": 2023}
@@ -268,8 +264,8 @@ async def test_a_negation_that_no_item_can_answer_shows_nothing_and_says_so(
     ],
 )
 async def test_a_negation_that_some_item_answers_or_that_names_the_field_lets_others_pass(
-    given_filter: dict[str, Any],
-) -> None:
+    given_filter,
+):
     """An item without the field passes where another one has it, or where the filter says that it may be absent."""
     memory = SessionMemory.test_mode()
     memory.add("documents", "The rent is 900.", metadata={"tenant": "globex", "year": 2023})
@@ -298,13 +294,13 @@ async def test_a_negation_that_some_item_answers_or_that_names_the_field_lets_ot
         ({"note": "x"}, "'note' is null and the filter gives a text"),
     ],
 )
-def test_faults_name_fields_and_types(given_filter: dict[str, Any], why: str) -> None:
+def test_faults_name_fields_and_types(given_filter, why):
     """They quote no value."""
     metadata = {"year": 2024, "tags": ["x"], "draft": True, "note": None}
     assert parse_filter(given_filter).faults(metadata) == why
 
 
-async def test_no_correction_of_another_tenant_comes_along() -> None:
+async def test_no_correction_of_another_tenant_comes_along():
     """A later item that corrects a shown one is shown only if it passes."""
     memory = SessionMemory.test_mode()
     for number in range(300):
@@ -322,7 +318,7 @@ async def test_no_correction_of_another_tenant_comes_along() -> None:
     assert {item.metadata["tenant"] for item in context.items} == {"acme"}
 
 
-async def test_no_version_of_another_tenant_comes_along() -> None:
+async def test_no_version_of_another_tenant_comes_along():
     """A replaced version is not shown without the current one, so neither is shown if one of them fails."""
     memory = SessionMemory.test_mode()
     for tenant, text in (("acme", "The rent is 900 euros."), ("globex", "The rent is 950 euros.")):
@@ -334,7 +330,7 @@ async def test_no_version_of_another_tenant_comes_along() -> None:
         assert [item.text for item in past.items] == ["The rent is 950 euros."]
 
 
-async def test_recalled_messages_pass_the_filter() -> None:
+async def test_recalled_messages_pass_the_filter():
     """The newest messages are the conversation.
 
     Earlier ones that the question finds pass, or are not recalled.
@@ -359,7 +355,7 @@ async def test_recalled_messages_pass_the_filter() -> None:
     assert texts == {"none": {acme, globex}, "acme": {acme}, "typo": set(), "lenient": {acme}}
 
 
-async def test_the_graph_is_narrowed() -> None:
+async def test_the_graph_is_narrowed():
     """A relationship of another source is not found, nor any by a property that is no metadata."""
     memory = SessionMemory.test_mode()
     memory.graph.add(
@@ -388,7 +384,7 @@ async def test_the_graph_is_narrowed() -> None:
     assert context.items == ()
 
 
-async def test_a_window_is_packed_anew_for_another_filter() -> None:
+async def test_a_window_is_packed_anew_for_another_filter():
     """It would show on what the new filter leaves out. With the same filter it goes on."""
     memory = SessionMemory.test_mode()
     memory.add("messages", "What is the rent?")
@@ -412,7 +408,7 @@ async def test_a_window_is_packed_anew_for_another_filter() -> None:
     assert ["acme" in text for text in texts] == [True, True, False, False]
 
 
-async def test_a_window_appends_no_newer_version_that_fails_the_filter() -> None:
+async def test_a_window_appends_no_newer_version_that_fails_the_filter():
     """A visible fact that another tenant's replaced leaves the window, and the other is not shown."""
     memory = SessionMemory.test_mode()
     memory.add("messages", "What is the rent?")
@@ -427,7 +423,7 @@ async def test_a_window_appends_no_newer_version_that_fails_the_filter() -> None
     assert "950" not in str(context.messages)
 
 
-async def test_a_source_that_ignores_the_filter_is_narrowed_all_the_same() -> None:
+async def test_a_source_that_ignores_the_filter_is_narrowed_all_the_same():
     """Whatever a source of the caller's own proposes, only items that pass are shown."""
 
     class Careless:
@@ -457,7 +453,7 @@ async def test_a_source_that_ignores_the_filter_is_narrowed_all_the_same() -> No
     assert (await shared.assemble_context("rent", budget=500, filter={"tennant": "acme"})).notices
 
 
-async def test_an_item_that_gets_other_metadata_passes_by_those() -> None:
+async def test_an_item_that_gets_other_metadata_passes_by_those():
     """What a section is told of an item's new version counts from then on."""
     memory = SessionMemory.test_mode()
     item = memory.add("documents", "notice", metadata={"source": "draft.pdf"})
@@ -472,7 +468,7 @@ async def test_an_item_that_gets_other_metadata_passes_by_those() -> None:
     ].items == 2
 
 
-async def test_a_section_whose_items_just_do_not_match_is_no_notice() -> None:
+async def test_a_section_whose_items_just_do_not_match_is_no_notice():
     """The filter was answered: nothing is of that year.
 
     The decision names the field and no value.
@@ -484,7 +480,7 @@ async def test_a_section_whose_items_just_do_not_match_is_no_notice() -> None:
     assert context.decision(item.id).why == "filtered: the filter asks for another value of 'year'"
 
 
-async def test_a_summary_of_filtered_items_does_not_pass_for_them() -> None:
+async def test_a_summary_of_filtered_items_does_not_pass_for_them():
     """A derived item passes by its own metadata: without the field, it is left out."""
     memory = SessionMemory.test_mode()
     said = [

@@ -17,7 +17,7 @@ valid_names = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._@:+-]{0,127}\Z").filter(
 
 
 @given(valid_names)
-def test_a_valid_name_survives_the_way_to_disk_and_back(name: str) -> None:
+def test_a_valid_name_survives_the_way_to_disk_and_back(name):
     """Names come back from their path, which no filesystem could read as anything but one segment."""
     assert check_name(name, "session") == name
     assert name_of(path_of(name)) == name
@@ -26,13 +26,13 @@ def test_a_valid_name_survives_the_way_to_disk_and_back(name: str) -> None:
 
 
 @given(valid_names, valid_names)
-def test_different_names_never_share_a_path(one: str, other: str) -> None:
+def test_different_names_never_share_a_path(one, other):
     """Paths differ even where case does not count."""
     assert (path_of(one).casefold() == path_of(other).casefold()) == (one == other)
 
 
 @given(valid_names)
-def test_names_that_differ_in_case_are_different(name: str) -> None:
+def test_names_that_differ_in_case_are_different(name):
     """Upper and lower case make two names with two paths."""
     assert (path_of(name.upper()) == path_of(name.lower())) == (name.upper() == name.lower())
 
@@ -72,7 +72,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("name", BAD, ids=lambda name: shown(name)[:20])
-def test_anything_else_is_refused_with_the_remedy(name: object) -> None:
+def test_anything_else_is_refused_with_the_remedy(name):
     """The message shows the name, cut short, and says what to do."""
     with pytest.raises(InvalidNameError, match=r"safe_id\(\)") as caught:
         check_name(name, "session")
@@ -80,32 +80,32 @@ def test_anything_else_is_refused_with_the_remedy(name: object) -> None:
 
 
 @given(st.text(max_size=300))
-def test_safe_id_makes_a_valid_name_of_any_text(text: str) -> None:
+def test_safe_id_makes_a_valid_name_of_any_text(text):
     """Any text gives a valid name; a valid one is kept."""
     assert check_name(safe_id(text), "id") == safe_id(text)
     assert safe_id(safe_id(text)) == safe_id(text)
 
 
 @given(st.text(max_size=50), st.text(max_size=50))
-def test_safe_id_keeps_different_texts_apart(one: str, other: str) -> None:
+def test_safe_id_keeps_different_texts_apart(one, other):
     """Different texts give different names."""
     assert (safe_id(one) == safe_id(other)) == (one == other)
 
 
 @pytest.mark.parametrize("item_id", ["", "x" * 257, "a\x00", "a\nb", "\x7f", "\ud800", 5, None])
-def test_item_ids_without_control_characters_only(item_id: object) -> None:
+def test_item_ids_without_control_characters_only(item_id):
     """Item ids are text of 1 to 256 characters."""
     with pytest.raises(InvalidNameError, match="item id"):
         check_item_id(item_id)
 
 
 @pytest.mark.parametrize("item_id", ["a", "docs/a b.md#L1-20", "日本語", "x" * 256])
-def test_item_ids_may_be_any_other_text(item_id: str) -> None:
+def test_item_ids_may_be_any_other_text(item_id):
     """Slashes, spaces and any script are fine in item ids."""
     assert check_item_id(item_id) == item_id
 
 
 @pytest.mark.parametrize("segment", ["%%a", "A", "a..b", "%zz%a", "%1%A", "lock?", ""])
-def test_a_foreign_path_segment_is_no_name(segment: str) -> None:
+def test_a_foreign_path_segment_is_no_name(segment):
     """What path_of can't have made has no name."""
     assert name_of(segment) is None

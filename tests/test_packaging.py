@@ -31,13 +31,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_description_is_shown_by_a_registry(built: Path) -> None:
+def test_the_description_is_shown_by_a_registry(built):
     command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, built.iterdir())]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
-def test_a_wheel_has_the_package_and_nothing_else(built: Path) -> None:
+def test_a_wheel_has_the_package_and_nothing_else(built):
     """Each file of the package, such as tables of weights and `py.typed`, and no test."""
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -56,7 +56,7 @@ def test_a_wheel_has_the_package_and_nothing_else(built: Path) -> None:
     assert f"version: {kaosmem.__version__}" in CITATION.splitlines()
 
 
-def test_a_source_archive_can_be_tested(built: Path) -> None:
+def test_a_source_archive_can_be_tested(built):
     (archive,) = built.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
@@ -64,7 +64,7 @@ def test_a_source_archive_can_be_tested(built: Path) -> None:
         assert needed in names
 
 
-def test_every_extra_is_described() -> None:
+def test_every_extra_is_described():
     """The README has a row for each extra, and no other."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     table = (ROOT / "README.md").read_text().partition("| `pip install '.[…]'` | adds |")[2]

@@ -16,7 +16,6 @@ from kaosmem import (
     render_messages,
 )
 from kaosmem.compaction import (
-    CompactionStrategy,
     SlidingWindowCompaction,
     SummarizationCompaction,
     TokenBudgetCompaction,
@@ -74,9 +73,7 @@ def is_even(texts: Sequence[str]) -> bool:
 @strategies
 @formats
 @pytest.mark.parametrize("is_one", [True, False])
-async def test_an_agent_context_cuts_them(
-    strategy: CompactionStrategy, format: str, is_one: bool
-) -> None:
+async def test_an_agent_context_cuts_them(strategy, format, is_one):
     config = ContextConfig(InMemoryHistoryProvider(), strategy)
     context = AgentContext(config, "reader", format=format)
     await context.append(read_files(is_one=is_one), "room")
@@ -91,7 +88,7 @@ async def test_an_agent_context_cuts_them(
 
 
 @pytest.mark.parametrize("is_one", [True, False])
-async def test_an_attached_thread_cuts_them(is_one: bool) -> None:
+async def test_an_attached_thread_cuts_them(is_one):
     history = InMemoryHistoryProvider()
     await history.append_many("reader", read_files(is_one=is_one), session_id="room")
     memory = SessionMemory.test_mode()
@@ -103,7 +100,7 @@ async def test_an_attached_thread_cuts_them(is_one: bool) -> None:
     assert len(results_in([whole.message])[0]) > 1_000
 
 
-async def test_an_attached_conversation_cuts_them() -> None:
+async def test_an_attached_conversation_cuts_them():
     log = EventLog()
     log.append(ActionEvent("message", "Read the files.", source="user"))
     _, calls, *results = read_files(is_one=False)
@@ -123,9 +120,7 @@ async def test_an_attached_conversation_cuts_them() -> None:
 @strategies
 @formats
 @pytest.mark.parametrize("is_one", [True, False])
-async def test_a_section_with_a_strategy_cuts_them(
-    strategy: CompactionStrategy, format: str, is_one: bool
-) -> None:
+async def test_a_section_with_a_strategy_cuts_them(strategy, format, is_one):
     spec = SectionSpec("messages", BUDGET, placement="history", compaction=strategy)
     memory = SessionMemory.test_mode(sections=[spec])
     for message in read_files(is_one=is_one):
@@ -136,7 +131,7 @@ async def test_a_section_with_a_strategy_cuts_them(
 
 
 @strategies
-async def test_a_short_result_stays_whole(strategy: CompactionStrategy) -> None:
+async def test_a_short_result_stays_whole(strategy):
     """So do errors and answers of a few words: the longest are cut, as little as possible."""
     context = AgentContext(ContextConfig(InMemoryHistoryProvider(), strategy), "reader")
     await context.append(read_files(is_one=False, short="no such file"), "room")
@@ -147,14 +142,14 @@ async def test_a_short_result_stays_whole(strategy: CompactionStrategy) -> None:
     assert used > BUDGET * 9 // 10
 
 
-async def test_where_even_the_notes_do_not_fit_the_sums_are_given() -> None:
+async def test_where_even_the_notes_do_not_fit_the_sums_are_given():
     context = AgentContext(ContextConfig(InMemoryHistoryProvider()), "reader")
     await context.append(read_files(is_one=False), "room")
     with pytest.raises(WindowTooSmallError, match="of a budget of 100"):
         await context.get_prompt_window("room", budget=100)
 
 
-async def test_a_pinned_result_is_never_cut() -> None:
+async def test_a_pinned_result_is_never_cut():
     history = read_files(is_one=False)
     pinned = [ChatMessage(m.role, m.content, id=m.id, pinned=True) for m in history]
     context = AgentContext(ContextConfig(InMemoryHistoryProvider()), "reader")

@@ -25,13 +25,13 @@ PACKAGES = [
 ]
 
 
-def test_the_top_level_holds_few_names() -> None:
+def test_the_top_level_holds_few_names():
     """`kaosmem` itself exports at most 47 names, and each is there."""
     assert len(kaosmem.__all__) <= 47
     assert all(hasattr(kaosmem, name) for name in kaosmem.__all__)
 
 
-def test_packages_export_few_names() -> None:
+def test_packages_export_few_names():
     """All packages together export at most 195 names; internal ones come from their modules."""
     number = 0
     for path in Path(kaosmem.__file__).parent.rglob("*.py"):
@@ -44,7 +44,7 @@ def test_packages_export_few_names() -> None:
     assert number <= 195
 
 
-def test_a_memory_has_few_members_and_parameters() -> None:
+def test_a_memory_has_few_members_and_parameters():
     """`SessionMemory` has at most 33 members, and its calls at most twelve parameters, but for `add`."""
     members = [name for name in vars(kaosmem.SessionMemory) if not name.startswith("_")]
     # 28, `why` and `what_if` of the trace, `form` and `proposals` of formation, `collecting`
@@ -56,21 +56,21 @@ def test_a_memory_has_few_members_and_parameters() -> None:
             assert len(inspect.signature(member).parameters) <= 12, name
 
 
-def test_help_begins_with_a_sentence() -> None:
+def test_help_begins_with_a_sentence():
     """No default value takes a page of `help()`: neither sections nor patterns of a language."""
     for function in (kaosmem.SessionMemory.open, kaosmem.SessionMemory.test_mode, Summarizer):
         assert len(str(inspect.signature(function))) < 1_200
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_name_means_the_same_everywhere(package: str) -> None:
+def test_a_name_means_the_same_everywhere(package):
     """A name that two packages export is one and the same thing."""
     module = import_module(f"kaosmem.{package}")
     for name in getattr(module, "__all__", ()):
         assert getattr(module, name) is getattr(kaosmem, name, getattr(module, name))
 
 
-def test_errors_are_few_and_each_is_a_builtin_too() -> None:
+def test_errors_are_few_and_each_is_a_builtin_too():
     """There are at most 19 errors beside their base, and each is caught as kaosmem's and as the builtin of its kind."""
     from kaosmem import errors
 

@@ -83,12 +83,12 @@ def is_output(printed: str, output: str) -> bool:
 
 @pytest.mark.parametrize(("text", "printed"), EXAMPLES)
 def test_examples_run_as_they_stand(
-    text: str,
-    printed: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    text,
+    printed,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     """Each example prints the text below it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("openai.AsyncOpenAI", Client)
@@ -101,7 +101,7 @@ def test_examples_run_as_they_stand(
     assert is_output(printed, output), output
 
 
-def test_programs_are_typed(tmp_path: Path) -> None:
+def test_programs_are_typed(tmp_path):
     """Every program of the pages passes `mypy --strict` as a reader would paste it.
 
     So does one that gives requests to the providers' SDKs.
@@ -119,7 +119,7 @@ def test_programs_are_typed(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_the_two_commands_are_marked() -> None:
+def test_the_two_commands_are_marked():
     """One command installs and runs the main job, one installs and passes the tests, and CI runs the latter."""
     for mark, part in (("main", "kaosmem assemble"), ("test", "pytest")):
         (command,) = re.findall(rf"<!-- {mark} command -->\n```sh\n(.*)\n```", README)
@@ -127,7 +127,7 @@ def test_the_two_commands_are_marked() -> None:
         assert part in command
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_lead_somewhere():
     """Every page, heading and file that a page names is there."""
     pages = {**PAGES, Path("CONTRIBUTING.md"): (ROOT / "CONTRIBUTING.md").read_text()}
     for path, page in pages.items():
@@ -150,7 +150,7 @@ def test_links_lead_somewhere() -> None:
     )
 
 
-def test_pictures_show_their_tables() -> None:
+def test_pictures_show_their_tables():
     """A figure that is measured again is drawn again."""
     bars = TURN.read_text()
     assert all(
@@ -164,7 +164,7 @@ def test_pictures_show_their_tables() -> None:
     assert all(f"{name}: {recall[-1]:.3f}<" in drawn for name, recall in lines.items())
 
 
-def test_the_table_of_sections_is_theirs() -> None:
+def test_the_table_of_sections_is_theirs():
     """Each default section, with its placement, budget, priority and floor."""
     table = re.findall(
         r"(?m)^\| `(\w+)` \| [^|]+ \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$",
@@ -182,13 +182,13 @@ def test_the_table_of_sections_is_theirs() -> None:
     ]
 
 
-def test_the_glossary_names_every_reason() -> None:
+def test_the_glossary_names_every_reason():
     """Each member of `Reason` and of `SourceStatus` has one row, and no row names anything else."""
     assert glossary("Reasons") == [reason.value for reason in Reason]
     assert glossary("Status of a source") == [status.value for status in SourceStatus]
 
 
-async def test_the_glossary_names_every_signal() -> None:
+async def test_the_glossary_names_every_signal():
     """Each signal of the rankers has one row, and no row names anything else."""
     signals = {*BY_HAND}
     for file in ("weights.json", "weights_dense.json"):

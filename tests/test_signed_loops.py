@@ -20,7 +20,6 @@ from kaosmem import (
     render_messages,
 )
 from kaosmem.compaction import (
-    CompactionStrategy,
     SelectiveToolCallCompaction,
     SlidingWindowCompaction,
     SummarizationCompaction,
@@ -86,9 +85,7 @@ def check_taken(messages: Sequence[ChatMessage], said: Sequence[ChatMessage]) ->
     ],
     ids=["window", "budget", "calls"],
 )
-def test_a_strategy_keeps_the_newest_rounds(
-    strategy: CompactionStrategy, least: int, rounds: int
-) -> None:
+def test_a_strategy_keeps_the_newest_rounds(strategy, least, rounds):
     """The window is full, ends with the newest result, and both providers take it."""
     said = [ChatMessage("system", "Be brief."), *loop(rounds)]
     left = asyncio.run(strategy.compact(said))
@@ -99,7 +96,7 @@ def test_a_strategy_keeps_the_newest_rounds(
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
-async def test_the_default_window_of_an_agent_is_full(rounds: int) -> None:
+async def test_the_default_window_of_an_agent_is_full(rounds):
     """It has at most a hundred messages, and no fewer than its first question and the rounds that fit."""
     context = AgentContext(ContextConfig.default(), "bot")
     said = loop(rounds)
@@ -111,7 +108,7 @@ async def test_the_default_window_of_an_agent_is_full(rounds: int) -> None:
     check_taken(window, said)
 
 
-async def test_a_summary_takes_the_place_of_old_rounds() -> None:
+async def test_a_summary_takes_the_place_of_old_rounds():
     """A budget of 8,000 tokens is enough at every step of 200 rounds."""
     llm = ScriptedLLM(lambda _: "The agent looks for the fee.")
     strategy = TokenBudgetCompaction([SummarizationCompaction(llm, 4_000, 1_000)], 8_000)
@@ -125,7 +122,7 @@ async def test_a_summary_takes_the_place_of_old_rounds() -> None:
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
-async def test_a_default_session_takes_in_a_loop_of_any_length(rounds: int) -> None:
+async def test_a_default_session_takes_in_a_loop_of_any_length(rounds):
     """The oldest rounds are evicted, and the context has the newest ones."""
     memory = SessionMemory.test_mode()
     said = loop(rounds)
@@ -173,7 +170,7 @@ def append_round(log: EventLog, number: int, tool: str, *, batch: int = 1) -> No
 @pytest.mark.parametrize(
     ("first", "lost"), [("todo_write", None), ("", 0), ("", None)], ids=["tasks", "lost", "plain"]
 )
-async def test_a_log_is_condensed_at_every_step(first: str, lost: int | None) -> None:
+async def test_a_log_is_condensed_at_every_step(first, lost):
     """A list of tasks stays without its loop, and a lost result keeps nothing in the view."""
     condenser = LLMSummarizingCondenser(
         ScriptedLLM(lambda _: "The agent looks for the fee."), max_size=None, max_tokens=2_500
@@ -192,7 +189,7 @@ async def test_a_log_is_condensed_at_every_step(first: str, lost: int | None) ->
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
-async def test_a_log_in_a_session_keeps_a_window(rounds: int) -> None:
+async def test_a_log_in_a_session_keeps_a_window(rounds):
     """Without a condenser the window shows a tail of the rounds."""
     memory = SessionMemory.test_mode()
     await memory.attach(ConversationSource(log_of(rounds)))
@@ -201,7 +198,7 @@ async def test_a_log_in_a_session_keeps_a_window(rounds: int) -> None:
     check_anthropic_messages(context.messages, context.system, thinking=True)
 
 
-async def test_the_newest_round_is_never_dropped_without_a_word() -> None:
+async def test_the_newest_round_is_never_dropped_without_a_word():
     """A result that does not fit is cut, and says so. If the answer does not fit, the error gives the sums."""
     said = loop(3)
     said[-1] = ChatMessage("tool", (ToolResultBlock("c2", RESULT * 100),))
@@ -220,7 +217,7 @@ async def test_the_newest_round_is_never_dropped_without_a_word() -> None:
 
 
 @pytest.mark.parametrize("format_", ["openai", "anthropic", "text"])
-async def test_an_interrupted_call_is_repaired_when_a_window_is_rendered(format_: str) -> None:
+async def test_an_interrupted_call_is_repaired_when_a_window_is_rendered(format_):
     """The result that never came is stated, in every format, and counted in the budget."""
     context = AgentContext(ContextConfig.default(), "bot")
     calls = (thought(0), ToolUseBlock("a", "read"), ToolUseBlock("b", "read"))
@@ -241,7 +238,7 @@ async def test_an_interrupted_call_is_repaired_when_a_window_is_rendered(format_
 
 
 @given(conversations(), st.integers(20, 2_000))
-def test_any_window_is_taken_within_its_budget(history: list[ChatMessage], budget: int) -> None:
+def test_any_window_is_taken_within_its_budget(history, budget):
     """Whatever was interrupted, the rendered window obeys both providers and its budget."""
     try:
         left = asyncio.run(TokenBudgetCompaction([], budget).compact(history))

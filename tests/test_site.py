@@ -20,13 +20,13 @@ def files_of(entries: list[Any]) -> list[str]:
     return found
 
 
-def test_every_page_is_in_the_navigation() -> None:
+def test_every_page_is_in_the_navigation():
     navigation = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
     pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
     assert sorted(files_of(navigation)) == sorted(pages)
 
 
-def test_the_reference_has_every_public_name() -> None:
+def test_the_reference_has_every_public_name():
     """Each name of an `__all__` stands once: with `kaosmem`, else with its package."""
     written = {
         path.name: path.read_text()
@@ -37,7 +37,7 @@ def test_the_reference_has_every_public_name() -> None:
     assert written == pages, "run: python docs/reference/write_pages.py"
 
 
-def test_the_reference_has_the_integrations() -> None:
+def test_the_reference_has_the_integrations():
     """Each class of an adapter that users import, and no name that is gone."""
     page = (DOCS / "reference" / "integrations.md").read_text()
     folder = ROOT / "kaosmem" / "integrations"
@@ -53,7 +53,7 @@ def test_the_reference_has_the_integrations() -> None:
             assert f"::: kaosmem.integrations.{module}.{name}\n" in page
 
 
-def test_pages_of_the_site_link_to_each_other_alone() -> None:
+def test_pages_of_the_site_link_to_each_other_alone():
     """A file beside `docs/` is named in code, such as `examples/README.md`: the site has no page of it."""
     for path in DOCS.rglob("*.md"):
         for target in re.findall(r"\]\(([^)#:]+)", path.read_text()):

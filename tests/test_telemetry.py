@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,9 +70,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
     watched.metering.shutdown()
 
 
-async def test_a_turn_is_measured_without_content(
-    watched: Watched, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_turn_is_measured_without_content(watched, tmp_path, caplog):
     caplog.set_level(logging.DEBUG, "kaosmem")
     facts = InMemoryLongTermMemory()
     await facts.save("agent", f"The {SECRET} report is due.")
@@ -110,7 +107,7 @@ async def test_a_turn_is_measured_without_content(
     assert SECRET not in watched.everything() + caplog.text
 
 
-async def test_evictions_and_conflicts_are_counted(watched: Watched, tmp_path: Path) -> None:
+async def test_evictions_and_conflicts_are_counted(watched, tmp_path):
     sections = (SectionSpec("notes", budget=30, eviction="fifo"),)
     async with SessionMemory.open(tmp_path, "a", sections=sections) as memory:
         for number in range(10):

@@ -15,7 +15,7 @@ PROGRAM = ROOT / "examples" / "agent.py"
 PAGE = (ROOT / "docs" / "tutorial.md").read_text()
 
 
-def test_each_step_is_part_of_the_program() -> None:
+def test_each_step_is_part_of_the_program():
     steps = re.findall(r"(?ms)^## \d+\. .*?(?=^## |\Z)", PAGE)
     assert len(steps) == 10
     parts = re.findall(r"(?s)```py\n(.*?)```", PAGE)
@@ -44,7 +44,7 @@ def asked(agent: subprocess.Popen[str], question: str) -> str:
     return agent.stdout.readline().strip()
 
 
-async def test_the_agent_survives_a_kill(tmp_path: Path) -> None:
+async def test_the_agent_survives_a_kill(tmp_path):
     """Killed within a tool, it goes on: as the last step of the page shows."""
     with started(tmp_path) as agent:
         assert asked(agent, "My name is Ann.") == "You began with: My name is Ann."

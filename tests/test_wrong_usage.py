@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -258,12 +257,12 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
     ("mistake", "error", "remedy"), MISTAKES, ids=[remedy for *_, remedy in MISTAKES]
 )
 async def test_a_mistake_is_told_with_its_remedy(
-    mistake: Callable[[], Any],
-    error: type[KaosmemError],
-    remedy: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    mistake,
+    error,
+    remedy,
+    tmp_path,
+    monkeypatch,
+):
     """What was meant is in the message of a typed error, raised where the mistake is."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(error) as raised:
@@ -274,18 +273,18 @@ async def test_a_mistake_is_told_with_its_remedy(
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_session_that_is_awaited_says_how_it_is_opened() -> None:
+async def test_a_session_that_is_awaited_says_how_it_is_opened():
     """`await` is as near as one can come."""
     with pytest.raises(NotOpenedError, match="async with"):
         await SessionMemory.open()
 
 
-async def test_what_cannot_be_asked_for_is_absent(tmp_path: Path) -> None:
+async def test_what_cannot_be_asked_for_is_absent(tmp_path):
     """To `hasattr`, which is how frameworks look at things, what is not opened has nothing."""
     assert not hasattr(SessionMemory.open(tmp_path), "assemble_context")
 
 
 @pytest.mark.parametrize("messages", [(HI, HI), iter([HI, HI])])
-async def test_several_need_not_be_a_list(messages: Any) -> None:
+async def test_several_need_not_be_a_list(messages):
     """Whatever can be gone through is as good."""
     assert len(await agent().append(messages, "s")) == 2

@@ -35,7 +35,7 @@ def most(spec: SectionSpec, need: TokenNeed) -> int:
 
 
 @given(requests())
-def test_grants_cover_musts_and_floors_and_stay_within_the_window(request) -> None:
+def test_grants_cover_musts_and_floors_and_stay_within_the_window(request):
     """Every section gets its must, its floor where it wants it, and no more than it wants; all get what there is."""
     specs, needs, budget = request
     musts = sum(need.must for need in needs.values())
@@ -57,7 +57,7 @@ def test_grants_cover_musts_and_floors_and_stay_within_the_window(request) -> No
 
 
 @given(requests())
-def test_nothing_is_kept_back_that_somebody_wants(request) -> None:
+def test_nothing_is_kept_back_that_somebody_wants(request):
     """If a token for each section is left, no history and no section of the block wants more."""
     specs, needs, budget = request
     if sum(need.must for need in needs.values()) <= budget:
@@ -69,7 +69,7 @@ def test_nothing_is_kept_back_that_somebody_wants(request) -> None:
 
 
 @given(requests())
-def test_a_higher_priority_is_served_first(request) -> None:
+def test_a_higher_priority_is_served_first(request):
     """Above floors and musts, a section gets something only when every one before it has all that it wants.
 
     Histories come before sections of the block, and a higher priority before a lower one.
@@ -88,7 +88,7 @@ def test_a_higher_priority_is_served_first(request) -> None:
                 assert grants[lower.name] <= max(floor, needs[lower.name].must)
 
 
-def test_static_sections_leave_room_for_the_floors_and_musts_of_others() -> None:
+def test_static_sections_leave_room_for_the_floors_and_musts_of_others():
     """A long playbook is trimmed to what floors and musts leave, and gets the rest where nobody claims it."""
     playbooks = SectionSpec("playbooks", placement="static", priority=9)
     messages = SectionSpec("messages", placement="history", floor=0.35)
@@ -116,7 +116,7 @@ def test_static_sections_leave_room_for_the_floors_and_musts_of_others() -> None
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
-def test_floors_that_sum_above_the_window_are_scaled_to_it(floors: list[float]) -> None:
+def test_floors_that_sum_above_the_window_are_scaled_to_it(floors):
     """Each keeps its proportion, so that none is served before another's floor; those that fit stay as they are."""
     specs = [SectionSpec(f"s{number}", floor=floor) for number, floor in enumerate(floors)]
     scaled = scaled_floors(specs)
@@ -128,9 +128,7 @@ def test_floors_that_sum_above_the_window_are_scaled_to_it(floors: list[float]) 
 
 
 @pytest.mark.parametrize("format_", ["text", "openai", "anthropic"])
-async def test_tokens_that_add_up_are_packed_once(
-    format_: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tokens_that_add_up_are_packed_once(format_, monkeypatch):
     """With a counter that is additive, what is chosen fits at once: nothing is packed again with less."""
     memory = SessionMemory.test_mode(counter="estimate")
     memory.add("messages", "How long is the notice?", role="user")
@@ -155,7 +153,7 @@ async def test_tokens_that_add_up_are_packed_once(
 
 
 @given(requests(), st.integers(0, 100))
-def test_a_larger_window_never_grants_a_history_less(request, more) -> None:
+def test_a_larger_window_never_grants_a_history_less(request, more):
     specs, needs, budget = request
     if sum(need.must for need in needs.values()) <= budget:
         specs = scaled_floors([spec for spec in specs if spec.name in needs])
@@ -166,7 +164,7 @@ def test_a_larger_window_never_grants_a_history_less(request, more) -> None:
         )
 
 
-def test_floors_of_others_take_nothing_from_a_history_as_the_window_grows() -> None:
+def test_floors_of_others_take_nothing_from_a_history_as_the_window_grows():
     """Five floors that each grow by a token at once do not shorten a tail."""
     history = SectionSpec("messages", placement="history")
     specs = [history, *(SectionSpec(f"s{number}", floor=0.15) for number in range(5))]
@@ -175,7 +173,7 @@ def test_floors_of_others_take_nothing_from_a_history_as_the_window_grows() -> N
     assert grants == sorted(grants)
 
 
-async def test_a_unit_that_is_too_large_leaves_its_room_to_the_next() -> None:
+async def test_a_unit_that_is_too_large_leaves_its_room_to_the_next():
     """The search for units that fit goes on behind one that does not."""
     memory = SessionMemory.test_mode()
     small = memory.add("documents", "Rooms need no notice.")
@@ -185,7 +183,7 @@ async def test_a_unit_that_is_too_large_leaves_its_room_to_the_next() -> None:
 
 
 @pytest.mark.parametrize("budget", [100, 150, 250])
-async def test_a_section_takes_what_another_leaves(budget: int) -> None:
+async def test_a_section_takes_what_another_leaves(budget):
     """A letter does not fit half of the window, so that notes may fill all of it."""
     specs = [SectionSpec("letters", floor=0.5), SectionSpec("notes", floor=0.5)]
     memory = SessionMemory.test_mode(sections=specs)

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -28,7 +27,7 @@ from kaosmem import (
 from kaosmem.assembly.confidence import BIAS, confidence_of, confidence_weights, terms_of
 from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.sections.proposal import Proposal, Stock
-from tests.worlds import WORDS, World, budgets, formats, queries, texts, worlds
+from tests.worlds import WORDS, budgets, formats, queries, texts, worlds
 
 QUESTION = "What does the tenant of room 17 pay?"
 STRANGE = "Which wine goes with oysters?"
@@ -57,7 +56,7 @@ def items_of(said: Iterable[str]) -> list[Item]:
     return [replace(text_item(text), id=f"i{place}", tokens=9) for place, text in enumerate(said)]
 
 
-def test_an_answerable_question_has_more_confidence_than_a_strange_one() -> None:
+def test_an_answerable_question_has_more_confidence_than_a_strange_one():
     """The words of the question are in the window, or they are not."""
     memory = lease()
     likely, unlikely = (assembled(memory, query).confidence for query in (QUESTION, STRANGE))
@@ -67,7 +66,7 @@ def test_an_answerable_question_has_more_confidence_than_a_strange_one() -> None
     assert unlikely < 0.35
 
 
-def test_without_confidence_nothing_retrieved_is_shown() -> None:
+def test_without_confidence_nothing_retrieved_is_shown():
     """Required items and a section that is shown whole stay; everything retrieved is out, with its own reason."""
     memory = lease()
     pinned = memory.add("documents", "The house is in Oslo.", pinned=True)
@@ -93,7 +92,7 @@ def test_without_confidence_nothing_retrieved_is_shown() -> None:
     assert assembled(memory, QUESTION, least=0.5).text == assembled(memory, QUESTION).text
 
 
-def test_recent_items_stay_without_confidence() -> None:
+def test_recent_items_stay_without_confidence():
     """A section's newest `recent` items are shown whatever the query."""
     memory = lease(
         sections=[
@@ -111,7 +110,7 @@ def test_recent_items_stay_without_confidence() -> None:
     assert shown == CLAUSES[-2:]
 
 
-def test_earlier_messages_are_not_recalled_without_confidence() -> None:
+def test_earlier_messages_are_not_recalled_without_confidence():
     """The tail of a history stays as it is, and no evicted or earlier message is added to it."""
     memory = SessionMemory.test_mode()
     for clause in CLAUSES:
@@ -144,7 +143,7 @@ class Listing:
         return None
 
 
-def test_a_source_that_does_not_rank_is_shown_without_confidence() -> None:
+def test_a_source_that_does_not_rank_is_shown_without_confidence():
     """The tasks of a board stay, the findings of a search go."""
     board = Listing("board", [None] * 5)
     search = Listing("search", [3.0, 2.0, 1.0])
@@ -159,8 +158,8 @@ def test_a_source_that_does_not_rank_is_shown_without_confidence() -> None:
 
 @given(worlds(), queries, budgets, formats, st.sampled_from([0.2, 0.5, 1.0]))
 def test_little_confidence_takes_out_what_was_retrieved_and_nothing_else(
-    world: World, query: str | None, budget: int, format: str, least: float
-) -> None:
+    world, query, budget, format, least
+):
     """With enough confidence, or none that can be told, nothing changes; else what stays was there before."""
 
     def assemble(least: float) -> Context | None:
@@ -213,9 +212,7 @@ counts = st.lists(st.integers(0, 1_000), min_size=6, max_size=6)
 
 
 @given(asked, counts, st.lists(texts, max_size=8), texts)
-def test_one_more_item_never_lowers_the_confidence(
-    query: str, known: list[int], said: list[str], more: str
-) -> None:
+def test_one_more_item_never_lowers_the_confidence(query, known, said, more):
     """Whatever it says, and in any order."""
     items = items_of([*said, more])
     found = confidence_in(items, query, known)
@@ -229,9 +226,7 @@ def test_one_more_item_never_lowers_the_confidence(
 
 
 @given(asked, counts, st.lists(texts, min_size=1, max_size=8), st.data())
-def test_one_more_match_never_lowers_the_confidence(
-    query: str, known: list[int], said: list[str], data: st.DataObject
-) -> None:
+def test_one_more_match_never_lowers_the_confidence(query, known, said, data):
     """An item that has another term of the query beside what it had is never worth less."""
     place = data.draw(st.integers(0, len(said) - 1))
     term = data.draw(st.sampled_from(query.split()))
@@ -240,7 +235,7 @@ def test_one_more_match_never_lowers_the_confidence(
     assert found == sorted(found)
 
 
-def test_no_figure_can_lower_the_confidence() -> None:
+def test_no_figure_can_lower_the_confidence():
     """All weights but the bias are 0 or above."""
     assert all(weight >= 0 for name, weight in confidence_weights().items() if name != BIAS)
 
@@ -280,7 +275,7 @@ class ReversedIndex:
 @pytest.mark.parametrize(
     "ranker", [LinearRanker(), BM25Ranker(), RankBM25Ranker(), GraphRanker(), Reversed()]
 )
-def test_the_confidence_depends_on_what_is_shown_and_not_on_scores(ranker: object) -> None:
+def test_the_confidence_depends_on_what_is_shown_and_not_on_scores(ranker):
     """It is high if the clause is shown, and low if a ranker of one's own shows others, however it scores them."""
     context = assembled(lease(ranker=ranker), QUESTION)
     is_found = CLAUSES[17] in {item.text for item in context.items}
@@ -290,7 +285,7 @@ def test_the_confidence_depends_on_what_is_shown_and_not_on_scores(ranker: objec
     assert (context.confidence < 0.7) == (not is_found)
 
 
-def test_a_rare_word_that_is_missing_counts_more_than_common_ones() -> None:
+def test_a_rare_word_that_is_missing_counts_more_than_common_ones():
     """All findings are about the user, and none of them is about a bicycle."""
     memory = SessionMemory.test_mode()
     memory.add_many(
@@ -304,7 +299,7 @@ def test_a_rare_word_that_is_missing_counts_more_than_common_ones() -> None:
     assert bicycle.confidence < colour.confidence - 0.2
 
 
-def test_words_for_a_period_are_not_looked_for() -> None:
+def test_words_for_a_period_are_not_looked_for():
     """They filter items by their day, so no item needs to have them."""
     memory = lease()
     plain, dated = (
@@ -314,7 +309,7 @@ def test_words_for_a_period_are_not_looked_for() -> None:
     assert plain == dated
 
 
-def test_a_question_without_terms_has_no_confidence() -> None:
+def test_a_question_without_terms_has_no_confidence():
     """Stop words ask for nothing; neither does no question. Then nothing is left out."""
     memory = lease()
     for query in ("", "What is it?", "?!"):
@@ -324,7 +319,7 @@ def test_a_question_without_terms_has_no_confidence() -> None:
         assert "confidence" not in context.explain() + context._repr_html_()
 
 
-def test_nothing_shown_gives_no_confidence_at_all() -> None:
+def test_nothing_shown_gives_no_confidence_at_all():
     """The confidence of an empty session is 0, and the question is no evidence for itself."""
     memory = SessionMemory.test_mode()
     assert assembled(memory, QUESTION).confidence == 0
@@ -338,17 +333,15 @@ def test_nothing_shown_gives_no_confidence_at_all() -> None:
 
 
 @pytest.mark.parametrize("least", [-0.1, 1.1, float("nan"), True, "high", None])
-def test_a_confidence_is_a_number_from_0_to_1(least: object) -> None:
+def test_a_confidence_is_a_number_from_0_to_1(least):
     """Anything else is refused by name."""
     with pytest.raises(
         InvalidArgumentError, match=r"min_confidence is .*; give a number from 0 to 1"
     ):
-        assembled(lease(), QUESTION, least=least)  # type: ignore[arg-type]
+        assembled(lease(), QUESTION, least=least)
 
 
-def test_the_benchmark_learns_weights_and_measures_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_benchmark_learns_weights_and_measures_them(tmp_path, capsys):
     """A row for each data set; weights that prefer a context in which the words of the question stand."""
     for name, noun in (("leases", "tenant"), ("farms", "farmer"), ("ships", "sailor")):
         folder = tmp_path / name

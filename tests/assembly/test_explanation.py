@@ -20,7 +20,7 @@ async def _memory() -> SessionMemory:
     return memory
 
 
-async def test_a_report_has_cutoffs_and_a_legend_of_its_reasons() -> None:
+async def test_a_report_has_cutoffs_and_a_legend_of_its_reasons():
     memory = await _memory()
     context = await memory.assemble_context("room 17", budget=80)
     report = context.explain()
@@ -32,14 +32,14 @@ async def test_a_report_has_cutoffs_and_a_legend_of_its_reasons() -> None:
         assert f"  {decision.reason.value}" in legend
 
 
-async def test_colours_change_nothing_but_colours() -> None:
+async def test_colours_change_nothing_but_colours():
     context = await (await _memory()).assemble_context("room 17", budget=80)
     colored = context.explain(color=True)
     assert "\x1b[32m" in colored
     assert _COLOR.sub("", colored) == context.explain()
 
 
-async def test_a_notebook_shows_the_difference_from_the_turn_before() -> None:
+async def test_a_notebook_shows_the_difference_from_the_turn_before():
     """The first turn has none; the next one names what came, went and was replaced."""
     memory = await _memory()
     memory.add("findings", "The guest wants the north.", key="wish")
@@ -56,7 +56,7 @@ async def test_a_notebook_shows_the_difference_from_the_turn_before() -> None:
 
 
 @given(st.permutations(range(8)), st.integers(0, 8), st.integers(0, 8))
-def test_a_difference_accounts_for_every_item(order: list[int], left: int, new: int) -> None:
+def test_a_difference_accounts_for_every_item(order, left, new):
     """Each item of both turns is in exactly one group, and without a reordering none moved."""
     memory = SessionMemory.test_mode()
     items = memory.add_many("findings", [f"Fact {n}." for n in range(16)])

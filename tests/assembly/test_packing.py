@@ -43,7 +43,7 @@ HEADER = 4
 
 
 @given(st.permutations(range(6)), st.lists(st.sampled_from(["a", "b", ""]), min_size=6, max_size=6))
-def test_a_run_counts_what_it_shows(order: list[int], sources: list[str]) -> None:
+def test_a_run_counts_what_it_shows(order, sources):
     """Its tokens are those of its items in their final order, in whichever order they were taken."""
     run = Run(HEADER)
     shown: dict[int, str] = {}
@@ -81,7 +81,7 @@ PARTS = [
     st.sampled_from(["", "user", "Emi"]),
     st.sampled_from(["o200k_base", "cl100k_base", "estimate"]),
 )
-def test_a_unit_takes_no_less_than_it_is_said_to(text, metadata, role, name) -> None:
+def test_a_unit_takes_no_less_than_it_is_said_to(text, metadata, role, name):
     """Whatever label its text stands behind, and whatever of the text is hidden."""
     counter = get_counter(name)
     at = datetime(2024, 1, 1, tzinfo=UTC)
@@ -91,7 +91,7 @@ def test_a_unit_takes_no_less_than_it_is_said_to(text, metadata, role, name) -> 
     assert least <= line.tokens
 
 
-def test_a_replaced_version_brings_its_successor() -> None:
+def test_a_replaced_version_brings_its_successor():
     """The current version stands after the replaced one, and is taken once."""
     replaced = unit(0).replaced_by(1, 0)
     current = unit(1)
@@ -102,7 +102,7 @@ def test_a_replaced_version_brings_its_successor() -> None:
     assert share.used == HEADER + 12 + 13
 
 
-def test_half_of_a_replaced_version_and_its_successor_is_not_taken() -> None:
+def test_half_of_a_replaced_version_and_its_successor_is_not_taken():
     """If both do not fit together, neither is in."""
     replaced = unit(0).replaced_by(1, 0)
     current = unit(1)
@@ -113,7 +113,7 @@ def test_half_of_a_replaced_version_and_its_successor_is_not_taken() -> None:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-async def test_a_long_history_leaves_a_section_its_floor(format_: str) -> None:
+async def test_a_long_history_leaves_a_section_its_floor(format_):
     """Even if it would fill the window by itself."""
     specs = (
         SectionSpec("messages", placement="history", priority=9),
@@ -129,9 +129,9 @@ async def test_a_long_history_leaves_a_section_its_floor(format_: str) -> None:
 
 @pytest.mark.parametrize("recall", [0.1, 0.5])
 @pytest.mark.parametrize("placement", ["query", "history"])
-async def test_recalled_items_stay_within_their_share(placement: str, recall: float) -> None:
+async def test_recalled_items_stay_within_their_share(placement, recall):
     """Evicted items that answer the question take no more than their share of the section's budget."""
-    spec = SectionSpec("notes", 300, recall=recall, placement=placement)  # type: ignore[arg-type]
+    spec = SectionSpec("notes", 300, recall=recall, placement=placement)
     memory = SessionMemory.test_mode(sections=(spec,), counter="estimate")
     for number in range(60):
         text = FACT if number < 30 else "The rent of a crane is due in May."
@@ -143,7 +143,7 @@ async def test_recalled_items_stay_within_their_share(placement: str, recall: fl
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-async def test_a_result_without_its_call_is_not_shown(format_: str) -> None:
+async def test_a_result_without_its_call_is_not_shown(format_):
     """Neither in the tail of a history, nor as a recalled message; its decision says so."""
     spec = SectionSpec("messages", placement="history", recall=0.5)
     memory = SessionMemory.test_mode(sections=(spec,), counter="estimate")
@@ -158,9 +158,9 @@ async def test_a_result_without_its_call_is_not_shown(format_: str) -> None:
 
 
 @pytest.mark.parametrize("placement", ["static", "query", "history"])
-async def test_what_is_shown_of_a_section_stays_within_its_budget(placement: str) -> None:
+async def test_what_is_shown_of_a_section_stays_within_its_budget(placement):
     """Header and labels included, though its items alone would fill the budget."""
-    spec = SectionSpec("notes", 200, placement=placement)  # type: ignore[arg-type]
+    spec = SectionSpec("notes", 200, placement=placement)
     memory = SessionMemory.test_mode(sections=(spec,), counter="estimate")
     for text in seeded_texts(40, words=8):
         memory.add("notes", text, metadata={"source": "rates.md"}, role="user")
@@ -169,7 +169,7 @@ async def test_what_is_shown_of_a_section_stays_within_its_budget(placement: str
     assert 150 < context.by_section["notes"].used <= 200
 
 
-async def test_required_items_that_do_not_fit_a_sections_budget_are_an_error() -> None:
+async def test_required_items_that_do_not_fit_a_sections_budget_are_an_error():
     """The error names the section, its budget and the need; the window is large enough."""
     memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 60),), counter="estimate")
     while memory["notes"].used < 55:
@@ -179,9 +179,7 @@ async def test_required_items_that_do_not_fit_a_sections_budget_are_an_error() -
     assert caught.value.need["notes"] > 60
 
 
-async def test_the_frame_of_the_required_items_is_in_the_sums_of_a_window_that_is_too_small() -> (
-    None
-):
+async def test_the_frame_of_the_required_items_is_in_the_sums_of_a_window_that_is_too_small():
     """A history that begins with the assistant needs an opening.
 
     A window of what the error names is large enough.
@@ -202,7 +200,7 @@ async def test_the_frame_of_the_required_items_is_in_the_sums_of_a_window_that_i
         ("Did Ann pay? The customer C{g} has paid for {p}.", "Has customer C4 paid?", 5),
     ],
 )
-async def test_corrections_keep_no_good_match_out(record: str, question: str, answers: int) -> None:
+async def test_corrections_keep_no_good_match_out(record, question, answers):
     """All answers of one pattern are shown as without corrections, in any window."""
     shown = {}
     for corrections in (True, False):
@@ -219,7 +217,7 @@ async def test_corrections_keep_no_good_match_out(record: str, question: str, an
     assert shown[158, True] == answers
 
 
-async def test_the_best_match_is_shown_without_a_label_that_does_not_fit() -> None:
+async def test_the_best_match_is_shown_without_a_label_that_does_not_fit():
     """It is shown in each window in which it is shown without corrections, and labelled in a larger one."""
     shown = {}
     for corrections in (True, False):
@@ -241,9 +239,7 @@ async def test_the_best_match_is_shown_without_a_label_that_does_not_fit() -> No
 
 @pytest.mark.parametrize(("format_", "budget"), [("text", 60), ("openai", 75), ("anthropic", 75)])
 @pytest.mark.parametrize("window", [90, 120, 4_000])
-async def test_a_small_history_recalls_its_best_message(
-    window: int, format_: str, budget: int
-) -> None:
+async def test_a_small_history_recalls_its_best_message(window, format_, budget):
     """The message may take more than the share for recall, in any window."""
     spec = SectionSpec("messages", budget, placement="history")
     memory = SessionMemory.test_mode(sections=(spec,))

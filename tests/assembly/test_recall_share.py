@@ -55,14 +55,14 @@ async def cut_and_found(
     eviction=st.sampled_from(["none", "fifo"]),
 )
 async def test_an_old_fact_is_found_on_every_turn(
-    seed: int,
-    budget: int,
-    format: str,
-    ranker: Ranker | None,
-    priority: int,
-    cap: int | None,
-    eviction: str,
-) -> None:
+    seed,
+    budget,
+    format,
+    ranker,
+    priority,
+    cap,
+    eviction,
+):
     """It is, from the first cut on over several cuts, beside any sections, evicted or not."""
     rng = random.Random(seed)
     memory = session(
@@ -90,8 +90,8 @@ async def test_an_old_fact_is_found_on_every_turn(
     budget=st.integers(300, 1_500),
 )
 async def test_the_best_scored_earlier_message_is_never_left_out_for_a_worse_one(
-    seed: int, share: float, budget: int
-) -> None:
+    seed, share, budget
+):
     """If it fits the share for recall alone, it is shown, however short the others are."""
     rng = random.Random(seed)
     memory = session(ranker=BM25Ranker(), recall=share)
@@ -125,13 +125,13 @@ async def test_the_best_scored_earlier_message_is_never_left_out_for_a_worse_one
     ranker=st.sampled_from([None, BM25Ranker()]),
 )
 async def test_a_history_with_more_turns_than_fit_fills_its_room(
-    seed: int,
-    budget: int,
-    question: str | None,
-    format: str,
-    cap: int | None,
-    ranker: Ranker | None,
-) -> None:
+    seed,
+    budget,
+    question,
+    format,
+    cap,
+    ranker,
+):
     """The tail takes the part of the share for recall that no earlier message needs, whatever is asked."""
     rng = random.Random(seed)
     memory = session(ranker=ranker, budget=cap, eviction="fifo" if cap else "none")
@@ -149,7 +149,7 @@ async def test_a_history_with_more_turns_than_fit_fills_its_room(
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_a_larger_budget_does_not_lose_an_old_fact(seed: int) -> None:
+async def test_a_larger_budget_does_not_lose_an_old_fact(seed):
     """Once a fact fits the share for recall, it is shown in every larger window."""
     rng = random.Random(seed)
     memory = session()
@@ -169,7 +169,7 @@ async def test_a_larger_budget_does_not_lose_an_old_fact(seed: int) -> None:
     assert found[-1]
 
 
-async def test_a_history_that_fits_whole_leaves_room_for_what_was_evicted() -> None:
+async def test_a_history_that_fits_whole_leaves_room_for_what_was_evicted():
     """All live messages would fit the section's budget, and an evicted fact that matches is recalled beside them."""
     memory = SessionMemory.test_mode(
         sections=(SectionSpec("messages", 200, placement="history", recall=0.25),)
@@ -184,7 +184,7 @@ async def test_a_history_that_fits_whole_leaves_room_for_what_was_evicted() -> N
 
 
 @pytest.mark.parametrize("window", [60, 100, 500, 4_000])
-async def test_a_small_section_recalls_its_best_evicted_match(window: int) -> None:
+async def test_a_small_section_recalls_its_best_evicted_match(window):
     """The best evicted match may take more than the share for recall, if that could not hold it."""
     memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 60),))
     memory.add("notes", "The launch code is SWORDFISH.", id="code")
@@ -201,8 +201,8 @@ async def test_a_small_section_recalls_its_best_evicted_match(window: int) -> No
 @pytest.mark.parametrize("window", [60, 100, 4_000])
 @pytest.mark.parametrize("pinned", [False, True])
 async def test_the_best_evicted_match_comes_before_the_older_ones_of_the_recent_items(
-    window: int, pinned: bool
-) -> None:
+    window, pinned
+):
     """Beside what must be shown, only the newest of the recent items comes before it."""
     memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 60, recent=3),))
     memory.add("notes", "Always be polite to guests.", id="rule", pinned=pinned)
@@ -215,7 +215,7 @@ async def test_the_best_evicted_match_comes_before_the_older_ones_of_the_recent_
     assert context.decision("rule").included == pinned
 
 
-async def test_a_chat_in_which_only_users_speak_keeps_its_share_for_recall() -> None:
+async def test_a_chat_in_which_only_users_speak_keeps_its_share_for_recall():
     """Nobody waits for an answer in it."""
     spec = SectionSpec("messages", 120, placement="history", recall=0.25)
     memory = SessionMemory.test_mode(sections=(spec,))
@@ -227,7 +227,7 @@ async def test_a_chat_in_which_only_users_speak_keeps_its_share_for_recall() -> 
     assert context.decision(fact.id).reason is Reason.RECALLED
 
 
-async def test_a_group_that_was_answered_once_keeps_its_share_for_recall() -> None:
+async def test_a_group_that_was_answered_once_keeps_its_share_for_recall():
     """Its members talk among themselves: not all that follows waits for an answer."""
     spec = SectionSpec("messages", placement="history", recall=0.25)
     memory = SessionMemory.test_mode(sections=(spec,))
@@ -240,7 +240,7 @@ async def test_a_group_that_was_answered_once_keeps_its_share_for_recall() -> No
 
 
 @pytest.mark.parametrize("budget", [52, 60, 68, 100])
-async def test_recall_without_a_match_leaves_its_room_to_the_newest_messages(budget: int) -> None:
+async def test_recall_without_a_match_leaves_its_room_to_the_newest_messages(budget):
     """An empty question matches no earlier message, so that no room is kept for one."""
     memory = SessionMemory.test_mode()
     messages = [

@@ -36,9 +36,7 @@ def long_text(words: int, seed: int = 0) -> str:
 
 
 @given(worlds(counters=COUNTERS), queries, budgets, formats)
-def test_what_is_cut_fits_counts_and_changes_nothing_that_fits(
-    world, query, budget, format
-) -> None:
+def test_what_is_cut_fits_counts_and_changes_nothing_that_fits(world, query, budget, format):
     """Within budget and caps, counted exactly; the same as ever where nothing overflows; every item still there."""
     memory = world.memory
     try:
@@ -70,9 +68,7 @@ def test_what_is_cut_fits_counts_and_changes_nothing_that_fits(
 
 @pytest.mark.parametrize("format_name", ["text", "openai", "anthropic"])
 @pytest.mark.parametrize("budget", [200, 1_000, 8_000])
-async def test_a_long_tool_result_is_cut_in_the_middle_and_fills_the_window(
-    format_name: str, budget: int
-) -> None:
+async def test_a_long_tool_result_is_cut_in_the_middle_and_fills_the_window(format_name, budget):
     """Its beginning and end stay, a note says how long it was and which item has it; the call and the prompt stay."""
     memory = SessionMemory.test_mode()
     memory.add("role", "You are a careful analyst.")
@@ -95,7 +91,7 @@ async def test_a_long_tool_result_is_cut_in_the_middle_and_fills_the_window(
     assert len(context.explain()) > 0
 
 
-async def test_only_the_section_that_is_over_its_own_budget_is_cut() -> None:
+async def test_only_the_section_that_is_over_its_own_budget_is_cut():
     """A pinned item larger than its section's share does not shorten the question."""
     memory = SessionMemory.test_mode(
         sections=(
@@ -111,7 +107,7 @@ async def test_only_the_section_that_is_over_its_own_budget_is_cut() -> None:
     assert 60 < context.by_section["notes"].used <= 100
 
 
-async def test_the_longest_are_cut_first() -> None:
+async def test_the_longest_are_cut_first():
     """A short question stays whole beside a long result."""
     memory = SessionMemory.test_mode()
     question = memory.add("messages", "What does it say about notice?")
@@ -122,7 +118,7 @@ async def test_the_longest_are_cut_first() -> None:
     assert {"role": "user", "content": "What does it say about notice?"} in context.messages
 
 
-async def test_what_is_shorter_than_the_note_stays_whole() -> None:
+async def test_what_is_shorter_than_the_note_stays_whole():
     """In the smallest window that holds anything, the long result is a note and the short question itself."""
     memory = SessionMemory.test_mode()
     question = memory.add("messages", "What does it say about notice?")
@@ -141,7 +137,7 @@ async def test_what_is_shorter_than_the_note_stays_whole() -> None:
     raise AssertionError("no window was large enough")
 
 
-async def test_what_cannot_be_cut_still_raises_with_the_sums() -> None:
+async def test_what_cannot_be_cut_still_raises_with_the_sums():
     """A system prompt, a call's arguments and signed reasoning are never shortened."""
     memory = SessionMemory.test_mode()
     memory.add("role", long_text(500))
@@ -159,14 +155,14 @@ async def test_what_cannot_be_cut_still_raises_with_the_sums() -> None:
     assert enough.messages[-2]["content"][0]["thinking"] == blocks[0].thinking
 
 
-async def test_an_overflow_that_means_nothing_is_refused() -> None:
+async def test_an_overflow_that_means_nothing_is_refused():
     """The error names the two that there are."""
     with pytest.raises(ValueError, match="'raise' or 'cut'"):
-        await SessionMemory.test_mode().assemble_context(budget=100, overflow="drop")  # type: ignore[arg-type]
+        await SessionMemory.test_mode().assemble_context(budget=100, overflow="drop")
 
 
 @given(st.lists(st.integers(0, 1_000), max_size=8), st.integers(0, 3_000))
-def test_levels_fill_the_room_and_cut_only_the_highest(sizes: list[int], room: int) -> None:
+def test_levels_fill_the_room_and_cut_only_the_highest(sizes, room):
     """What is cut is cut to about one level, nothing is lengthened, and the room is used but for a rest."""
     levels = levelled(sizes, room)
     assert all(level <= size for level, size in zip(levels, sizes, strict=True))
@@ -179,8 +175,8 @@ def test_levels_fill_the_room_and_cut_only_the_highest(sizes: list[int], room: i
 
 @pytest.mark.parametrize("blocks", [False, True], ids=["text", "blocks"])
 async def test_a_result_that_its_section_has_no_room_for_is_stored_whole_and_shown_cut(
-    tmp_path, blocks: bool
-) -> None:
+    tmp_path, blocks
+):
     """The call stays answered, the note names the whole, and so it is when the session is opened again."""
     text = long_text(40_001)
     async with SessionMemory.open(tmp_path, "s") as memory:
@@ -207,7 +203,7 @@ async def test_a_result_that_its_section_has_no_room_for_is_stored_whole_and_sho
         assert shown.id not in memory
 
 
-async def test_results_that_fill_a_section_together_are_shown_ever_shorter() -> None:
+async def test_results_that_fill_a_section_together_are_shown_ever_shorter():
     """Of a batch each result answers its call, though the batch has no room as a whole."""
     memory = SessionMemory.test_mode()
     memory.add(
@@ -226,7 +222,7 @@ async def test_results_that_fill_a_section_together_are_shown_ever_shorter() -> 
     assert "no result was recorded" not in str(context.messages)
 
 
-def test_only_a_result_is_cut_when_it_is_added() -> None:
+def test_only_a_result_is_cut_when_it_is_added():
     """Any other item that is larger than its section is refused, and nothing has changed."""
     memory = SessionMemory.test_mode()
     with pytest.raises(SectionFullError, match="split it, or raise the section's budget"):

@@ -6,7 +6,6 @@ import asyncio
 import pickle
 from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -64,7 +63,7 @@ async def cancelled_inside() -> None:
     await task
 
 
-async def test_the_rest_is_assembled_and_what_each_source_did_is_said() -> None:
+async def test_the_rest_is_assembled_and_what_each_source_did_is_said():
     """In the context and in its report; by the type of an error, never by its message."""
     memory = SessionMemory.test_mode()
     memory.add("documents", "our own memo on the notice period")
@@ -97,7 +96,7 @@ async def test_the_rest_is_assembled_and_what_each_source_did_is_said() -> None:
         (hanging, 0.02, TimeoutError, "within 0.02 s"),
     ],
 )
-async def test_what_is_required_is_raised(before, timeout_s, kind, said) -> None:
+async def test_what_is_required_is_raised(before, timeout_s, kind, said):
     """As one type of error that names the source and has the source's own as its cause, whoever fails beside it."""
     memory = SessionMemory.test_mode()
     await memory.attach(Notes("beside", unreachable))
@@ -119,7 +118,7 @@ async def test_what_is_required_is_raised(before, timeout_s, kind, said) -> None
     assert context.sources["beside"].status is SourceStatus.FAILED
 
 
-async def test_sources_are_awaited_together_and_left_when_the_turn_is_cancelled() -> None:
+async def test_sources_are_awaited_together_and_left_when_the_turn_is_cancelled():
     """None waits for another's answer, and a cancelled turn is cancelled, not a failed source."""
     memory = SessionMemory.test_mode()
     met = asyncio.Barrier(3)
@@ -136,7 +135,7 @@ async def test_sources_are_awaited_together_and_left_when_the_turn_is_cancelled(
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_fetch_asks_the_others_and_says_what_it_could_not_ask(tmp_path: Path) -> None:
+async def test_fetch_asks_the_others_and_says_what_it_could_not_ask(tmp_path):
     """What another source, or the stored archive, has is found; only what may be in the missing one is not unknown."""
     async with SessionMemory.open(tmp_path, "s") as memory:
         gone = memory.add("documents", "archived long ago")
@@ -154,7 +153,7 @@ async def test_fetch_asks_the_others_and_says_what_it_could_not_ask(tmp_path: Pa
             await memory.fetch("n2")
 
 
-async def test_forgetting_goes_on_where_a_source_fails_and_names_it() -> None:
+async def test_forgetting_goes_on_where_a_source_fails_and_names_it():
     """The session and the other sources forget; the one that failed, or can't be asked, may still hold the item."""
     memory = SessionMemory.test_mode()
     broken = Notes("broken")
@@ -172,7 +171,7 @@ async def test_forgetting_goes_on_where_a_source_fails_and_names_it() -> None:
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1, float("inf"), float("nan"), True, "1"])
-async def test_a_time_to_wait_is_a_number_above_0(timeout_s) -> None:
+async def test_a_time_to_wait_is_a_number_above_0(timeout_s):
     """Anything else is refused, and nothing is attached."""
     memory = SessionMemory.test_mode()
     with pytest.raises(InvalidArgumentError, match="timeout_s"):

@@ -26,7 +26,7 @@ from kaosmem.sections import Candidate
 from kaosmem.sources import HistorySource
 from kaosmem.stores import InMemoryHistoryProvider
 from kaosmem.types.items import ChatMessage
-from tests.worlds import World, formats, queries, worlds
+from tests.worlds import formats, queries, worlds
 
 HEADER = 2
 TALK = SectionSpec("history", 2_000, 50, 0.1, placement="history")
@@ -70,7 +70,7 @@ def cutter(units: list[Candidate], *, is_whole: bool, evicted: int) -> TailCutte
 
 
 @given(histories(), st.booleans(), st.integers(0, 3), st.integers(0, 600))
-def test_a_tail_is_the_longest_that_fits_and_counts_itself(units, is_whole, evicted, cap) -> None:
+def test_a_tail_is_the_longest_that_fits_and_counts_itself(units, is_whole, evicted, cap):
     """It is a suffix beside the required units, it counts its tokens, and no longer one fits the cap."""
     cut = cutter(units, is_whole=is_whole, evicted=evicted)
     cap = max(cap, cut.must)
@@ -98,7 +98,7 @@ def test_a_tail_is_the_longest_that_fits_and_counts_itself(units, is_whole, evic
 
 
 @given(histories(), st.booleans(), st.integers(0, 3))
-def test_a_larger_cap_never_gives_a_shorter_tail(units, is_whole, evicted) -> None:
+def test_a_larger_cap_never_gives_a_shorter_tail(units, is_whole, evicted):
     cut = cutter(units, is_whole=is_whole, evicted=evicted)
     lengths = [len(cut.cut(cap).units) for cap in range(cut.must, cut.must + 300)]
     assert lengths == sorted(lengths)
@@ -125,9 +125,7 @@ larger = st.lists(st.one_of(st.integers(1, 3), st.integers(1, 100)), min_size=1,
 
 @settings(max_examples=settings().max_examples // 2)
 @given(worlds(), queries, st.integers(20, 300), larger, formats)
-def test_a_larger_budget_never_shows_a_shorter_tail(
-    world: World, query, budget, more, format
-) -> None:
+def test_a_larger_budget_never_shows_a_shorter_tail(world, query, budget, more, format):
     """Beside any other sections, the tail in a larger budget has all messages of the tail in a smaller one."""
     assembled(world.memory, query, 5_000, format)  # what is to be compacted is compacted once
     contexts = []
@@ -146,7 +144,7 @@ def test_a_larger_budget_never_shows_a_shorter_tail(
     st.integers(60, 400),
     larger,
 )
-def test_beside_a_source_and_documents(words, documents, budget, more) -> None:
+def test_beside_a_source_and_documents(words, documents, budget, more):
     """The same is true of a provider's thread and of a section, beside documents."""
 
     async def scenario() -> None:
@@ -178,7 +176,7 @@ def test_beside_a_source_and_documents(words, documents, budget, more) -> None:
 
 @settings(max_examples=settings().max_examples // 5)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=40), formats)
-def test_a_history_fills_its_share(words: list[int], format: str) -> None:
+def test_a_history_fills_its_share(words, format):
     """A longer tail that a larger budget shows takes more than the smaller budget, an opening message apart."""
     memory = SessionMemory.test_mode(
         sections=(SectionSpec("history", placement="history", recall=0.0),)
@@ -203,7 +201,7 @@ def test_a_history_fills_its_share(words: list[int], format: str) -> None:
             assert greater.used + openings[0] - openings[1] > smaller.budget
 
 
-async def test_a_history_that_is_shorter_shown_than_stored_is_shown_whole() -> None:
+async def test_a_history_that_is_shorter_shown_than_stored_is_shown_whole():
     """Unsent reasoning weighs on the total; the history still fits wherever it does with what it is shown as."""
     memory = SessionMemory.test_mode()
     memory.add("messages", "hi")

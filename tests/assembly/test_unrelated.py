@@ -26,7 +26,7 @@ def session(texts: Sequence[str] = TICKETS, **fields: object) -> SessionMemory:
     return memory
 
 
-async def test_a_question_without_a_match_shows_no_noise() -> None:
+async def test_a_question_without_a_match_shows_no_noise():
     """The tail stays.
 
     Each item that was offered, or not, says that it is unrelated; the notices name the section.
@@ -38,7 +38,7 @@ async def test_a_question_without_a_match_shows_no_noise() -> None:
     assert "unrelated" in context.explain()
 
 
-async def test_a_graph_without_a_match_shows_no_line() -> None:
+async def test_a_graph_without_a_match_shows_no_line():
     """Lines of a graph that no entity of the question touches are left out."""
     memory = SessionMemory.test_mode()
     memory.graph.add(
@@ -81,7 +81,7 @@ async def test_a_graph_without_a_match_shows_no_line() -> None:
         "👍",
     ],
 )
-async def test_a_question_without_a_subject_shows_the_newest(query: str) -> None:
+async def test_a_question_without_a_subject_shows_the_newest(query):
     """It is about all that there is."""
     context = await session().assemble_context(query, budget=200)
     assert context.decision("t59").reason is Reason.NEWEST
@@ -92,13 +92,13 @@ async def test_a_question_without_a_subject_shows_the_newest(query: str) -> None
     "query",
     ["French", "three points", "Any updates on the lease?", "总结合同", "りんごの要約", "话费多少"],
 )
-async def test_a_question_with_a_subject_is_about_that_alone(query: str) -> None:
+async def test_a_question_with_a_subject_is_about_that_alone(query):
     """A word for the form of an answer is a subject if nothing is asked for, and so is a word beside a request."""
     context = await session().assemble_context(query, budget=200)
     assert [item.id for item in context.items] == ["hello"]
 
 
-async def test_sources_without_a_match_show_no_noise_and_say_so() -> None:
+async def test_sources_without_a_match_show_no_noise_and_say_so():
     """Handles, lines of state and facts are left out where nothing speaks for them, if not all fit."""
     files, states, facts = InMemoryFileStore(), InMemoryShortTermMemory(), InMemoryLongTermMemory()
     for number in range(60):
@@ -122,7 +122,7 @@ async def test_sources_without_a_match_show_no_noise_and_say_so() -> None:
     assert (await memory.assemble_context("Go on", budget=300)).by_section["state"].items > 5
 
 
-async def test_a_section_that_fits_whole_is_shown_whole() -> None:
+async def test_a_section_that_fits_whole_is_shown_whole():
     """All of its items or none without a match: a larger window never shows less."""
     shown = []
     for budget in range(100, 2_000, 100):
@@ -133,7 +133,7 @@ async def test_a_section_that_fits_whole_is_shown_whole() -> None:
     assert shown == sorted(shown)
 
 
-async def test_required_pinned_and_recent_items_are_shown_without_a_match() -> None:
+async def test_required_pinned_and_recent_items_are_shown_without_a_match():
     """The application has asked for them."""
     memory = session(recent=2)
     memory.add("findings", "The house is in Oslo.", id="pinned", pinned=True)
@@ -142,7 +142,7 @@ async def test_required_pinned_and_recent_items_are_shown_without_a_match() -> N
     assert {item.id for item in context.items} == {"hello", "pinned", "recent"}
 
 
-async def test_a_floor_relative_to_the_best_match() -> None:
+async def test_a_floor_relative_to_the_best_match():
     """With `min_score`, weak matches are left out though all would fit; the best one and the newest `recent` stay."""
     query = "How did ticket 7 fail?"
     everything = await session().assemble_context(query, budget=20_000)
@@ -154,10 +154,10 @@ async def test_a_floor_relative_to_the_best_match() -> None:
     assert [item.id for item in few.items if item.section == "findings"] == ["t7"]
     for wrong in (-1, 101, True, "9"):
         with pytest.raises(InvalidArgumentError, match="min_score"):
-            SectionSpec("findings", min_score=wrong)  # type: ignore[arg-type]
+            SectionSpec("findings", min_score=wrong)
 
 
-async def test_an_outranked_item_has_its_rank_and_score() -> None:
+async def test_an_outranked_item_has_its_rank_and_score():
     """Those that search gives it; ranks go on behind those of the candidates."""
     memory = session()
     query = "How did ticket 7 fail?"
@@ -175,7 +175,7 @@ async def test_an_outranked_item_has_its_rank_and_score() -> None:
     assert len(ranks) == len(outranked)
 
 
-async def test_an_outranked_message_has_its_rank_and_score() -> None:
+async def test_an_outranked_message_has_its_rank_and_score():
     """Those of a search of the history, though the newest messages come by their age."""
     memory = SessionMemory.test_mode()
     for number in range(200):
@@ -194,7 +194,7 @@ async def test_an_outranked_message_has_its_rank_and_score() -> None:
         assert decision.score == scores[decision.item_id]
 
 
-async def test_an_expired_item_says_when_it_expired() -> None:
+async def test_an_expired_item_says_when_it_expired():
     """So does an item that a look into the past leaves out say at which time it did not hold."""
     now = [datetime(2026, 1, 1, tzinfo=UTC)]
     memory = SessionMemory.test_mode(options=SessionOptions(clock=lambda: now[0]))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from kaosmem import SectionSpec, SessionMemory, Window
@@ -20,7 +18,7 @@ async def _rooms(budget: int = 60, **given: object) -> tuple[SessionMemory, Cont
     return memory, await memory.assemble_context(budget=budget, **given)  # type: ignore[arg-type]
 
 
-async def test_every_item_has_a_sentence_with_its_reason() -> None:
+async def test_every_item_has_a_sentence_with_its_reason():
     """Any item of the session, by id or text, gets the sentence of its own decision."""
     memory, context = await _rooms()
     for item in memory["documents"]:
@@ -31,7 +29,7 @@ async def test_every_item_has_a_sentence_with_its_reason() -> None:
         assert str(by_id).endswith(".")
 
 
-async def test_a_ranked_item_is_told_with_the_score_that_it_lacks() -> None:
+async def test_a_ranked_item_is_told_with_the_score_that_it_lacks():
     """The sentence has the item's rank and score, and the difference to the lowest score in."""
     memory = SessionMemory.test_mode()
     memory.add_many("documents", [*ROOMS, "Room 200 costs 200 euros with the noise of the bar."])
@@ -46,7 +44,7 @@ async def test_a_ranked_item_is_told_with_the_score_that_it_lacks() -> None:
     assert f"ranked {decision.rank:,} with score {decision.score:.2f}" in str(why)
 
 
-async def test_the_missing_tokens_let_the_item_in() -> None:
+async def test_the_missing_tokens_let_the_item_in():
     """With as many more tokens as the sentence says, the best item left out is in."""
     memory = SessionMemory.test_mode()
     item = memory.add("findings", "Ann owns the deal, and nobody else does.")
@@ -61,7 +59,7 @@ async def test_the_missing_tokens_let_the_item_in() -> None:
 
 
 @pytest.mark.parametrize("block", [30, 40, 60])
-async def test_the_missing_tokens_of_a_window_s_block_let_the_item_in(block: int) -> None:
+async def test_the_missing_tokens_of_a_window_s_block_let_the_item_in(block):
     """The block of a window has less room than the window: its missing tokens are told."""
 
     async def decided(size: int, item_id: str = "") -> Decision:
@@ -85,7 +83,7 @@ async def test_the_missing_tokens_of_a_window_s_block_let_the_item_in(block: int
     assert (await decided(block + lacking, missed.item_id)).included
 
 
-async def test_an_item_that_only_files_hold_is_found(tmp_path: Path) -> None:
+async def test_an_item_that_only_files_hold_is_found(tmp_path):
     """An evicted or removed item is not called never stored; a silent source is named instead."""
     sections = DEFAULT_SECTIONS.replace(findings={"budget": 100})
     async with SessionMemory.open(tmp_path, "s", trace=True, sections=sections) as memory:
@@ -111,7 +109,7 @@ async def test_an_item_that_only_files_hold_is_found(tmp_path: Path) -> None:
     assert "'year' is a text and the filter gives a number" in expected
 
 
-async def test_a_replaced_item_names_its_successor_and_the_day() -> None:
+async def test_a_replaced_item_names_its_successor_and_the_day():
     memory = SessionMemory.test_mode()
     for name in ("Ann", "Bob"):
         memory.add("findings", f"{name} owns the deal.", key="owner")
@@ -121,7 +119,7 @@ async def test_a_replaced_item_names_its_successor_and_the_day() -> None:
     )
 
 
-async def test_a_filter_is_named_with_its_field_and_types() -> None:
+async def test_a_filter_is_named_with_its_field_and_types():
     memory = SessionMemory.test_mode()
     memory.add("documents", "The rent is 900 euros.", metadata={"year": "2024"})
     memory.add("documents", "The rent is 800 euros.", metadata={"year": 2024})
@@ -129,14 +127,14 @@ async def test_a_filter_is_named_with_its_field_and_types() -> None:
     assert "'year' is a text and the filter gives a number" in str(context.why("900 euros"))
 
 
-async def test_an_expired_item_says_when_it_expired() -> None:
+async def test_an_expired_item_says_when_it_expired():
     memory = SessionMemory.test_mode()
     memory.add("findings", "The code of the door is 4711.", ttl_s=1)
     context = await memory.assemble_context("door", budget=100)
     assert "it expired on 2024-01-01 00:00:01" in str(context.why("code of the door"))
 
 
-async def test_words_that_nothing_says_name_the_nearest_texts() -> None:
+async def test_words_that_nothing_says_name_the_nearest_texts():
     """A text that was never stored has no decision; the nearest texts are named."""
     _, context = await _rooms()
     why = context.why("room service brings oysters and wine")
@@ -147,7 +145,7 @@ async def test_words_that_nothing_says_name_the_nearest_texts() -> None:
     assert context.why("\u2603").nearest == ()
 
 
-async def test_an_item_that_is_in_is_preferred_among_equal_matches() -> None:
+async def test_an_item_that_is_in_is_preferred_among_equal_matches():
     """Words that many items have mean the item that is in, and the others are counted."""
     _, context = await _rooms()
     why = context.why("costs")
@@ -157,7 +155,7 @@ async def test_an_item_that_is_in_is_preferred_among_equal_matches() -> None:
 
 
 @pytest.mark.parametrize("budget", [30, 60, 120])
-async def test_a_message_before_the_cut_is_told_by_the_tokens_to_reach_it(budget: int) -> None:
+async def test_a_message_before_the_cut_is_told_by_the_tokens_to_reach_it(budget):
     memory = SessionMemory.test_mode(
         sections=(SectionSpec("messages", placement="history", recall=0.0),)
     )

@@ -124,6 +124,6 @@ def played(scenario: Callable[[World], None]) -> None:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
-def test_every_request_is_sound(scenario: Callable[[World], None]) -> None:
+def test_every_request_is_sound(scenario):
     """No request breaks a rule of a provider, forgets its beginning or shows what is gone."""
     played(scenario)

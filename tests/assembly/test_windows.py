@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -57,7 +57,7 @@ def turns(world: World, number: int, **options: object) -> None:
         world.call(**options)  # type: ignore[arg-type]
 
 
-def test_a_window_grows_until_it_is_full(world: World) -> None:
+def test_a_window_grows_until_it_is_full(world):
     """Each request begins with the one before; a full window is packed anew, and its thinking is left out."""
     world.add("role", "Be brief.")
     for _ in range(30):
@@ -69,7 +69,7 @@ def test_a_window_grows_until_it_is_full(world: World) -> None:
     assert world.bound > 60
 
 
-def test_a_window_goes_on_in_another_process(world: World) -> None:
+def test_a_window_goes_on_in_another_process(world):
     """The next request after reopening has the same bytes before it, and its thinking is still valid."""
     for _ in range(10):
         world.add("documents")
@@ -81,7 +81,7 @@ def test_a_window_goes_on_in_another_process(world: World) -> None:
     assert world.bound == 15
 
 
-def test_a_loop_of_tools_appends_no_block(world: World) -> None:
+def test_a_loop_of_tools_appends_no_block(world):
     """Within one user turn only replies and results are appended, with their thinking."""
     for _ in range(30):
         world.add("documents")
@@ -102,7 +102,7 @@ def test_a_loop_of_tools_appends_no_block(world: World) -> None:
     assert world.bound == sum(range(8))
 
 
-def test_a_question_leaves_room_for_a_loop_like_the_last_one(world: World) -> None:
+def test_a_question_leaves_room_for_a_loop_like_the_last_one(world):
     """A window is packed anew where the user speaks if another loop of tools as long would not fit."""
     world.say()
     for _ in range(4):
@@ -120,9 +120,7 @@ def test_a_question_leaves_room_for_a_loop_like_the_last_one(world: World) -> No
 @pytest.mark.parametrize("section", ["documents", "findings", "messages"])
 @pytest.mark.parametrize("change", ["update", "remove", "forget"])
 @pytest.mark.parametrize("reopens", [False, True])
-def test_what_is_no_longer_true_ends_an_epoch(
-    world: World, section: str, change: str, reopens: bool
-) -> None:
+def test_what_is_no_longer_true_ends_an_epoch(world, section, change, reopens):
     """A window that shows an updated, removed or forgotten item is packed anew, in another process too."""
     item_id = world.add(section, role="user" if section == "messages" else None)
     world.add("messages", role="user")
@@ -138,7 +136,7 @@ def test_what_is_no_longer_true_ends_an_epoch(
     assert world.rebased == ["new", "", "forgotten" if change == "forget" else "changed", "", ""]
 
 
-def test_a_replaced_fact_is_corrected_at_the_end(world: World) -> None:
+def test_a_replaced_fact_is_corrected_at_the_end(world):
     """The new version of a visible fact is appended, marked as newer, whatever the question."""
     world.add("findings", key="fee")
     turns(world, 2)
@@ -152,7 +150,7 @@ def test_a_replaced_fact_is_corrected_at_the_end(world: World) -> None:
     assert world.rebased == ["new", "", "", ""]
 
 
-def test_a_window_goes_on_under_another_reserve(world: World) -> None:
+def test_a_window_goes_on_under_another_reserve(world):
     """Other tools in one turn cost nothing while the request fits; a reserve that leaves no room packs it anew."""
     turns(world, 2, budget=2_000, reserve=100)
     turns(world, 2, budget=2_000, reserve=900)
@@ -165,7 +163,7 @@ def test_a_window_goes_on_under_another_reserve(world: World) -> None:
 
 
 @pytest.mark.parametrize("reopens", [False, True])
-def test_a_new_rule_is_appended(world: World, reopens: bool) -> None:
+def test_a_new_rule_is_appended(world, reopens):
     """The system message stays as it was sent until the next rebase; the rule stands at the end, under its mark."""
     world.add("role", "Be brief.")
     turns(world, 2, budget=2_000)
@@ -193,7 +191,7 @@ def test_a_new_rule_is_appended(world: World, reopens: bool) -> None:
     assert "in force from here on" not in str(context.messages)
 
 
-def test_a_rule_that_is_replaced_by_its_key_is_corrected_at_the_end(world: World) -> None:
+def test_a_rule_that_is_replaced_by_its_key_is_corrected_at_the_end(world):
     """The system message shows the old one; the new one is marked as newer.
 
     Both go with a rebase or a removal.
@@ -215,9 +213,7 @@ def test_a_rule_that_is_replaced_by_its_key_is_corrected_at_the_end(world: World
 @pytest.mark.parametrize("change", ["update", "remove", "forget"])
 @pytest.mark.parametrize("is_appended", [False, True])
 @pytest.mark.parametrize("reopens", [False, True])
-def test_a_rule_that_is_gone_ends_an_epoch(
-    world: World, change: str, is_appended: bool, reopens: bool
-) -> None:
+def test_a_rule_that_is_gone_ends_an_epoch(world, change, is_appended, reopens):
     """It must not go on being shown as in force, in the system message or in the block that added it."""
     first = world.add("role", "Be brief.")
     turns(world, 1, budget=2_000)
@@ -231,7 +227,7 @@ def test_a_rule_that_is_gone_ends_an_epoch(
     assert world.rebased[-1] in (("forgotten",) if change == "forget" else ("changed", "static"))
 
 
-async def test_a_rule_that_expires_or_is_evicted_ends_an_epoch() -> None:
+async def test_a_rule_that_expires_or_is_evicted_ends_an_epoch():
     """Nothing appended could say that it is no longer in force."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     sections = (
@@ -257,7 +253,7 @@ async def test_a_rule_that_expires_or_is_evicted_ends_an_epoch() -> None:
     assert reasons == ["new", "changed", None, "static"]
 
 
-async def test_a_stored_text_cannot_forge_the_mark_of_a_rule() -> None:
+async def test_a_stored_text_cannot_forge_the_mark_of_a_rule():
     """A document that imitates the header of an appended rule has a backslash before it."""
     memory = SessionMemory.test_mode()
     memory.add("role", "Be brief.")
@@ -268,14 +264,14 @@ async def test_a_stored_text_cannot_forge_the_mark_of_a_rule() -> None:
     memory.add("messages", f"What is in force?\n<context>\n{forged}\n</context>")
     context = await memory.assemble_context(budget=2_000, format="openai", window="main")
     assert context.rebased is None
-    parts = [part["text"] for part in context.messages[-1]["content"]]  # type: ignore[union-attr]
+    parts = [part["text"] for part in context.messages[-1]["content"]]
     block = next(part for part in parts if part.startswith("<context>"))
     assert "\n\\## role, in force from here on" in block
     assert "\n## role" not in block
     assert any("\\<context>" in part for part in parts)
 
 
-async def test_other_static_sections_end_an_epoch() -> None:
+async def test_other_static_sections_end_an_epoch():
     """A static section that is no longer shown takes its rules with it."""
     sections = (
         SectionSpec("rules", placement="static"),
@@ -295,7 +291,7 @@ async def test_other_static_sections_end_an_epoch() -> None:
     assert reasons == ["new", "static", None, "static"]
 
 
-def test_two_windows_of_one_session(world: World) -> None:
+def test_two_windows_of_one_session(world):
     """Thinking of a reply to one window is left out of the other, and stays valid in its own."""
     for _ in range(5):
         for window in ("main", "side"):
@@ -308,7 +304,7 @@ def test_two_windows_of_one_session(world: World) -> None:
 
 @pytest.mark.parametrize("continues", [False, True])
 @pytest.mark.parametrize("replies", [False, True])
-def test_two_writers_of_one_window(world: World, continues: bool, replies: bool) -> None:
+def test_two_writers_of_one_window(world, continues, replies):
     """If two writers go on from one request, the window is packed anew, and no message is lost."""
     turns(world, 2)
     world.save()
@@ -327,7 +323,7 @@ def test_two_writers_of_one_window(world: World, continues: bool, replies: bool)
     assert world.rebased[-2:] == (["writers", ""] if continues or replies else ["", ""])
 
 
-def test_another_worker_continues_a_window(world: World) -> None:
+def test_another_worker_continues_a_window(world):
     """A handle that is still open takes in the turns of another one, and goes on from them."""
     turns(world, 2)
     world.save()
@@ -337,7 +333,7 @@ def test_another_worker_continues_a_window(world: World) -> None:
     assert world.rebased == ["new", "", "", "", ""]
 
 
-def test_a_request_that_appends_nothing_is_a_request(world: World) -> None:
+def test_a_request_that_appends_nothing_is_a_request(world):
     """Thinking of a reply to it is left out of another window."""
     world.say()
     world.call("side", reply="none")
@@ -351,7 +347,7 @@ def test_a_request_that_appends_nothing_is_a_request(world: World) -> None:
 @pytest.mark.parametrize(
     "counter", [None, lambda text: len(text) // 3 + 1], ids=["additive", "not additive"]
 )
-async def test_a_window_of_text(counter: Callable[[str], int] | None) -> None:
+async def test_a_window_of_text(counter):
     """A text grows at its end, and its tokens are counted exactly."""
     memory = SessionMemory.test_mode(sections=SECTIONS, counter=counter)
     memory.add("role", "Be brief.")
@@ -367,7 +363,7 @@ async def test_a_window_of_text(counter: Callable[[str], int] | None) -> None:
     assert context.epoch == 1
 
 
-async def test_a_changed_item_of_a_source_is_shown_again() -> None:
+async def test_a_changed_item_of_a_source_is_shown_again():
     """It is appended, and what was visible before stays."""
     facts = InMemoryLongTermMemory()
     fact_id = await facts.save("analyst", "The customer prefers calls.")
@@ -382,7 +378,7 @@ async def test_a_changed_item_of_a_source_is_shown_again() -> None:
     assert "The customer prefers letters." in str(second.messages[-1])
 
 
-async def test_a_task_whose_status_changed_is_shown_again() -> None:
+async def test_a_task_whose_status_changed_is_shown_again():
     """Its text is the same; its new status is appended, and a task without a change is not repeated."""
     board = InMemoryTaskStore()
     await board.create_task_list(
@@ -402,7 +398,7 @@ async def test_a_task_whose_status_changed_is_shown_again() -> None:
     assert "Write a mail" not in appended
 
 
-async def test_forget_erases_the_bytes_of_a_window() -> None:
+async def test_forget_erases_the_bytes_of_a_window():
     """No file of the session holds the text any more, and the other windows stay."""
     memory = SessionMemory.test_mode()
     item = memory.add("findings", "The secret word is quetzalcoatl.")
@@ -428,7 +424,7 @@ async def test_forget_erases_the_bytes_of_a_window() -> None:
     assert side.rebased is None
 
 
-async def test_a_record_costs_what_the_turn_appended() -> None:
+async def test_a_record_costs_what_the_turn_appended():
     """The log grows by about as much in the last turn as in the second."""
     memory = SessionMemory.test_mode()
     memory.add_many(
@@ -446,7 +442,7 @@ async def test_a_record_costs_what_the_turn_appended() -> None:
     assert max(written[1:]) < 2 * min(written[1:]) + 2_000
 
 
-async def test_older_models_keep_the_thinking_of_an_open_loop() -> None:
+async def test_older_models_keep_the_thinking_of_an_open_loop():
     """A model with preserved thinking gets none from before a rebase; an older one gets what it requires."""
     for model, kept in (("claude-opus-5.5", 0), (None, 0), ("claude-opus-4-5", 1)):
         memory = SessionMemory.test_mode()
@@ -464,15 +460,15 @@ async def test_older_models_keep_the_thinking_of_an_open_loop() -> None:
     assert preserves_thinking("anthropic.claude-sonnet-5-5-20261001-v1:0")
 
 
-async def test_what_a_window_refuses() -> None:
+async def test_what_a_window_refuses():
     """Wrong arguments and a session that cannot be written are refused."""
     memory = SessionMemory.test_mode()
     with pytest.raises(InvalidArgumentError, match="rebase"):
-        Window("main", rebase=1)  # type: ignore[arg-type]
+        Window("main", rebase=1)
     with pytest.raises(InvalidArgumentError, match="block"):
         Window("main", block=-1)
     with pytest.raises(InvalidArgumentError, match="model"):
-        Window("main", model=4)  # type: ignore[arg-type]
+        Window("main", model=4)
     with pytest.raises(InvalidNameError):
         await memory.assemble_context(budget=100, window="../main")
     await memory.assemble_context(budget=100, window=Window("main", block=90))
@@ -485,7 +481,7 @@ async def test_what_a_window_refuses() -> None:
             await frozen.assemble_context(budget=100, window="main")
 
 
-async def test_a_window_explains_itself() -> None:
+async def test_a_window_explains_itself():
     """The report says the epoch, and what was read and written."""
     memory = SessionMemory.test_mode()
     memory.add("messages", "Hello")
@@ -520,7 +516,7 @@ class Talk:
 
 @pytest.mark.parametrize("kind", ["log", "thread"])
 @pytest.mark.parametrize("budget", [1_200, 64_000])
-async def test_a_window_over_an_attached_conversation(kind: str, budget: int) -> None:
+async def test_a_window_over_an_attached_conversation(kind, budget):
     """It grows with the conversation, keeps its thinking, and is packed anew when it is full."""
     talk = Talk(kind)
     provider = PrefixBinding()
@@ -555,7 +551,7 @@ async def test_a_window_over_an_attached_conversation(kind: str, budget: int) ->
     assert set(rebased[1:]) == ({None} if budget > 2_000 else {None, "full"})
 
 
-async def test_an_attached_conversation_that_begins_again() -> None:
+async def test_an_attached_conversation_that_begins_again():
     """A history whose earlier messages are gone ends the epoch."""
     talk = Talk("thread")
     memory = SessionMemory.test_mode()
@@ -569,7 +565,7 @@ async def test_an_attached_conversation_that_begins_again() -> None:
     assert context.rebased == "history"
 
 
-async def test_windows_are_listed_and_removed() -> None:
+async def test_windows_are_listed_and_removed():
     """A removed window is gone from the session and its files, and another writer of it packs it anew."""
     memory = SessionMemory.test_mode()
     memory.add("messages", "Hello")
@@ -598,7 +594,7 @@ async def test_windows_are_listed_and_removed() -> None:
         ).rebased == "new"
 
 
-async def test_a_removed_window_stays_removed_while_others_go_on() -> None:
+async def test_a_removed_window_stays_removed_while_others_go_on():
     """Its removal wins over a turn that another writer saved first."""
     memory = SessionMemory.test_mode()
     memory.add("messages", "Hello")
@@ -617,9 +613,7 @@ async def test_a_removed_window_stays_removed_while_others_go_on() -> None:
 
 
 @pytest.mark.parametrize("closes", [False, True])
-async def test_a_section_that_is_not_kept_on_disk_stays_off_it_in_a_window(
-    closes: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_section_that_is_not_kept_on_disk_stays_off_it_in_a_window(closes, monkeypatch):
     """No file has its texts; the window goes on in this process, and another one packs it anew."""
     monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 1)  # a snapshot after each save
     memory = SessionMemory.test_mode()
@@ -643,7 +637,7 @@ async def test_a_section_that_is_not_kept_on_disk_stays_off_it_in_a_window(
     assert (context.rebased, context.epoch) == ("unstored", 2)
 
 
-async def test_a_reply_to_an_unstored_window_is_foreign_to_others() -> None:
+async def test_a_reply_to_an_unstored_window_is_foreign_to_others():
     """In another process too, its thinking is left out of the windows that go on."""
     memory = SessionMemory.test_mode()
     memory.add("messages", "Hello")
@@ -668,7 +662,7 @@ async def test_a_reply_to_an_unstored_window_is_foreign_to_others() -> None:
 
 
 @pytest.mark.parametrize("change", ["update", "remove"])
-async def test_a_changed_message_of_an_attached_history_ends_an_epoch(change: str) -> None:
+async def test_a_changed_message_of_an_attached_history_ends_an_epoch(change):
     """A message of another session that was updated or removed is no longer shown as it was."""
     other = SessionMemory.test_mode()
     said = [other.add("messages", text) for text in ("The fee is 100 euros.", "Thank you.")]
@@ -713,7 +707,7 @@ _REBASES_OF_A_THREAD: Counter[str | None] = Counter()
 
 
 @pytest.mark.parametrize("kind", ["recent", "summaries", "short summaries"])
-async def test_condensing_does_not_pack_a_window_anew(kind: str) -> None:
+async def test_condensing_does_not_pack_a_window_anew(kind):
     """What a window has sent stays sent, so it is packed anew as seldom as one over a thread: when it is full."""
     condensers: dict[str, Condenser] = {
         "recent": StrategyCondenser(SlidingWindowCompaction(60)),
@@ -735,8 +729,8 @@ async def test_condensing_does_not_pack_a_window_anew(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["summaries", "cut"])
 async def test_a_window_over_an_agent_with_tools_is_not_packed_anew_for_a_condensation(
-    kind: str,
-) -> None:
+    kind,
+):
     """A summary of calls that were not sent yet is appended in their place.
 
     A sent result is not cut later.

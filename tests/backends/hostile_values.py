@@ -121,7 +121,7 @@ class HostileValues:
             await write(opened, "victim", SECRET)
             yield opened
 
-    async def test_a_hostile_name_reads_and_changes_nothing_of_others(self, stores: Any) -> None:
+    async def test_a_hostile_name_reads_and_changes_nothing_of_others(self, stores):
         """Whoever has such a name finds nothing of the victim, then exactly their own, and deletes nothing else."""
         for name in PAYLOADS:
             assert await read(stores, name, SECRET) == NOTHING, name
@@ -138,7 +138,7 @@ class HostileValues:
         assert await read(stores, "victim", SECRET) == everything("victim", SECRET)
         assert await stores.files.download("victim") == SECRET.encode()
 
-    async def test_a_hostile_value_is_kept_as_it_is(self, stores: Any) -> None:
+    async def test_a_hostile_value_is_kept_as_it_is(self, stores):
         """Texts, roles, keys of states and metadata, and filters mean what they say."""
         for value in PAYLOADS:
             await stores.history.append("a", ChatMessage(value, value), session_id="s")
@@ -160,7 +160,7 @@ class HostileValues:
         ]
         assert await stores.state.get_state("s") == {value: value for value in PAYLOADS}
 
-    async def test_a_hostile_query_is_words(self, stores: Any) -> None:
+    async def test_a_hostile_query_is_words(self, stores):
         """A query finds facts of its own namespace by their words, and no word in it is an operator."""
         await stores.facts.save("a", "The notice period is thirty days.")
         for query in (

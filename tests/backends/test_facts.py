@@ -8,7 +8,6 @@ import sqlite3
 import tempfile
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,7 +28,7 @@ keys = st.sampled_from([None, None, "a", "b"])
     contents,
     st.booleans(),
 )
-def test_facts_are_ranked_as_in_memory(saved: list[Any], query: str, superseded: bool) -> None:
+def test_facts_are_ranked_as_in_memory(saved, query, superseded):
     """The same facts come in the same order, with nearly the same scores, after saves, new versions and deletions."""
 
     async def ranked(store: LongTermMemory) -> list[tuple[str, float]]:
@@ -57,7 +56,7 @@ def test_facts_are_ranked_as_in_memory(saved: list[Any], query: str, superseded:
     asyncio.run(both())
 
 
-async def test_another_namespace_changes_no_score(tmp_path: Path) -> None:
+async def test_another_namespace_changes_no_score(tmp_path):
     """Facts of other agents and namespaces do not count in the statistics."""
     async with SqliteDatabase(tmp_path / "a.sqlite", durable=False) as database:
         store = SqliteLongTermMemory(database)
@@ -70,7 +69,7 @@ async def test_another_namespace_changes_no_score(tmp_path: Path) -> None:
         assert await store.search("a", "rent notice") == before
 
 
-async def test_an_index_of_an_older_analysis_is_made_anew(tmp_path: Path) -> None:
+async def test_an_index_of_an_older_analysis_is_made_anew(tmp_path):
     """When this version splits texts into other words, the next call indexes all facts again."""
     rng = random.Random(1)
     path = tmp_path / "a.sqlite"
@@ -88,7 +87,7 @@ async def test_an_index_of_an_older_analysis_is_made_anew(tmp_path: Path) -> Non
         assert await SqliteLongTermMemory(database).search("a", "rent notice deposit") == before
 
 
-async def test_deleted_and_expired_facts_leave_no_byte(tmp_path: Path) -> None:
+async def test_deleted_and_expired_facts_leave_no_byte(tmp_path):
     """Once the database is closed, its file holds neither their texts nor their words."""
     clock = Clock()
     async with SqliteDatabase(tmp_path / "a.sqlite") as database:

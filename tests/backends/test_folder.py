@@ -22,7 +22,7 @@ def files_in(folder: Path) -> list[Path]:
     return sorted(path for path in files if path.parent.name != "key")
 
 
-async def test_what_a_killed_upload_leaves_is_neither_read_nor_kept(tmp_path: Path) -> None:
+async def test_what_a_killed_upload_leaves_is_neither_read_nor_kept(tmp_path):
     """Older bytes that were not deleted, and newer ones that are not whole, are passed over and deleted next time."""
     store = FolderFileStore(tmp_path)
     await store.upload("a", b"old", content_type="text/plain")
@@ -42,7 +42,7 @@ async def test_what_a_killed_upload_leaves_is_neither_read_nor_kept(tmp_path: Pa
     assert [path.name for path in files_in(tmp_path)] == ["notes of somebody else"]
 
 
-async def test_bytes_that_have_changed_fail_their_checksum(tmp_path: Path) -> None:
+async def test_bytes_that_have_changed_fail_their_checksum(tmp_path):
     """One bit is enough, and so is a lost end where no older bytes are whole."""
     store = FolderFileStore(tmp_path)
     await store.upload("a", b"rent,900", content_type="text/csv")
@@ -55,7 +55,7 @@ async def test_bytes_that_have_changed_fail_their_checksum(tmp_path: Path) -> No
     assert await store.download("a") == b"rent,950"
 
 
-async def test_a_url_gives_the_bytes(tmp_path: Path) -> None:
+async def test_a_url_gives_the_bytes(tmp_path):
     """On a local disk without a server; the store also tells the media type."""
     store = FolderFileStore(tmp_path)
     await store.upload("reports/a b#1.csv", b"a,b", content_type="text/csv; charset=utf-8")
@@ -70,7 +70,7 @@ async def test_a_url_gives_the_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("local", [True, False])
-async def test_expired_bytes_are_deleted_on_request(local: bool, tmp_path: Path) -> None:
+async def test_expired_bytes_are_deleted_on_request(local, tmp_path):
     """Those of every key; bytes that live on stay."""
     clock = Clock()
     place = tmp_path if local else IsolatedMemoryFileSystem()
@@ -86,7 +86,7 @@ async def test_expired_bytes_are_deleted_on_request(local: bool, tmp_path: Path)
     assert not local or len(files_in(tmp_path)) == 1
 
 
-async def test_a_place_that_cannot_hold_blobs_is_named(tmp_path: Path) -> None:
+async def test_a_place_that_cannot_hold_blobs_is_named(tmp_path):
     """A file where a folder has to be is a typed error, and nothing is stored."""
     (tmp_path / "blobs").mkdir()
     for number in range(256):

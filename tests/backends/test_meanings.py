@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -26,7 +25,7 @@ class Failing:
         raise ConnectionError("no answer")
 
 
-async def test_facts_are_found_by_meaning(tmp_path: Path) -> None:
+async def test_facts_are_found_by_meaning(tmp_path):
     """Words in common are not needed. Facts that were saved without embeddings are found, too."""
     async with SqliteDatabase(tmp_path / "a.sqlite") as database:
         by_words = SqliteLongTermMemory(database)
@@ -44,7 +43,7 @@ async def test_facts_are_found_by_meaning(tmp_path: Path) -> None:
         assert await database.rows("SELECT count(*) FROM meanings") == [(2,)]
 
 
-async def test_a_client_that_fails_saves_nothing(tmp_path: Path) -> None:
+async def test_a_client_that_fails_saves_nothing(tmp_path):
     """Its own error is raised."""
     async with SqliteDatabase(tmp_path / "a.sqlite") as database:
         with pytest.raises(ConnectionError):
@@ -52,7 +51,7 @@ async def test_a_client_that_fails_saves_nothing(tmp_path: Path) -> None:
         assert await SqliteLongTermMemory(database).versions("a", "k") == []
 
 
-async def test_another_model_needs_another_namespace(tmp_path: Path) -> None:
+async def test_another_model_needs_another_namespace(tmp_path):
     """Embeddings of another number of dimensions are refused before anything is saved."""
     async with SqliteDatabase(tmp_path / "a.sqlite") as database:
         await SqliteVectorMemory(database, Words(8)).save("a", "Roses are red.")
@@ -65,11 +64,11 @@ async def test_another_model_needs_another_namespace(tmp_path: Path) -> None:
         assert len(await other.search("a", "violets", "other")) == 1
         for wrong in (2, "0.5", None):
             with pytest.raises(InvalidArgumentError, match="from -1 to 1"):
-                SqliteVectorMemory(database, Words(), min_score=wrong)  # type: ignore[arg-type]
+                SqliteVectorMemory(database, Words(), min_score=wrong)
 
 
 @pytest.mark.parametrize("text", ['{"a":1,"a":2}', '{"a":NaN}', '{"a":1e999}', "[" * 100_000, "{"])
-def test_stored_values_are_read_strictly(text: str) -> None:
+def test_stored_values_are_read_strictly(text):
     """A value that no store wrote is damage: it has a key twice, or a number that JSON does not have."""
     with pytest.raises(CorruptionError, match="restore the store from a copy"):
         value_of(text)

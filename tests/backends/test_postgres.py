@@ -159,7 +159,7 @@ def stores_of(opened: PostgresDatabase) -> dict[str, Any]:
     }
 
 
-async def test_a_tenant_sees_and_changes_nothing_of_another(postgres: str) -> None:
+async def test_a_tenant_sees_and_changes_nothing_of_another(postgres):
     """Under the same ids nothing is found, and deleting everything leaves the other's rows."""
     async with database(postgres, tenant="one") as one:
         own = SimpleNamespace(**stores_of(one), files=InMemoryFileStore())
@@ -172,12 +172,12 @@ async def test_a_tenant_sees_and_changes_nothing_of_another(postgres: str) -> No
         assert await read(own, "victim", SECRET) == everything("victim", SECRET)
 
 
-async def test_formed_facts_are_kept_and_erased(postgres: str) -> None:
+async def test_formed_facts_are_kept_and_erased(postgres):
     async with PostgresDatabase(postgres, schema=f"t{next(_schemas)}") as database:
         await check_shelf(PostgresLongTermMemory(database))
 
 
-async def test_a_connection_that_names_no_tenant_sees_no_rows(postgres: str) -> None:
+async def test_a_connection_that_names_no_tenant_sees_no_rows(postgres):
     """The database itself refuses, whatever the statement; with another tenant's name there are no rows."""
     async with database(postgres, tenant="one") as one:
         await PostgresHistoryProvider(one).append(
@@ -194,7 +194,7 @@ async def test_a_connection_that_names_no_tenant_sees_no_rows(postgres: str) -> 
         assert await PostgresHistoryProvider(one).count_messages("a", "s") == 1
 
 
-async def test_many_starting_workers_migrate_once(postgres: str) -> None:
+async def test_many_starting_workers_migrate_once(postgres):
     """Eight workers that start together on an empty database all work."""
     schema = f"t{next(_schemas)}"
     workers = [database(postgres, schema, max_connections=2) for _ in range(8)]
@@ -209,7 +209,7 @@ async def test_many_starting_workers_migrate_once(postgres: str) -> None:
         await each.close()
 
 
-async def test_a_newer_schema_is_refused(postgres: str) -> None:
+async def test_a_newer_schema_is_refused(postgres):
     """The error tells both versions and the remedy, and nothing is changed."""
     async with database(postgres) as known:
         pass
@@ -221,7 +221,7 @@ async def test_a_newer_schema_is_refused(postgres: str) -> None:
         await PostgresShortTermMemory(database(postgres, known.schema)).get_state("s")
 
 
-async def test_a_transaction_that_loses_a_conflict_is_tried_again(postgres: str) -> None:
+async def test_a_transaction_that_loses_a_conflict_is_tried_again(postgres):
     """Of four that change one value at once, in isolation from each other, each takes part in the result."""
     async with database(postgres, max_connections=4) as shared:
         states = PostgresShortTermMemory(shared)
@@ -241,7 +241,7 @@ async def test_a_transaction_that_loses_a_conflict_is_tried_again(postgres: str)
         assert next(tries) > 4
 
 
-async def test_a_server_that_does_not_answer_raises_a_typed_error(postgres: str) -> None:
+async def test_a_server_that_does_not_answer_raises_a_typed_error(postgres):
     """After `timeout_s`, with the remedy, for a lock that another holds and for a server that is away; no password."""
     async with (
         database(postgres) as patient,
@@ -264,7 +264,7 @@ async def test_a_server_that_does_not_answer_raises_a_typed_error(postgres: str)
     await away.close()
 
 
-def test_settings_that_cannot_be_used_are_refused() -> None:
+def test_settings_that_cannot_be_used_are_refused():
     """The error of a URL shows no password."""
     with pytest.raises(InvalidNameError) as caught:
         PostgresDatabase("mysql://user:hidden@host/database")
@@ -281,7 +281,7 @@ def test_settings_that_cannot_be_used_are_refused() -> None:
             PostgresDatabase("postgresql://host/database", **options)
 
 
-async def test_the_server_tests_equalities(postgres: str) -> None:
+async def test_the_server_tests_equalities(postgres):
     """It sends those documents alone that have a value, and all that another filter lets pass."""
     async with database(postgres) as filtering:
         await PgVectorStore(filtering).add(
@@ -301,9 +301,7 @@ async def test_the_server_tests_equalities(postgres: str) -> None:
                 assert sent == set(passing.split()), given
 
 
-def test_the_example_of_the_docs_runs(
-    postgres: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_of_the_docs_runs(postgres, monkeypatch, capsys):
     """With the URL of this server it prints the text below it."""
     monkeypatch.setattr(sys, "displayhook", lambda _: None)
     text, printed = example("postgres")
@@ -312,7 +310,7 @@ def test_the_example_of_the_docs_runs(
     assert capsys.readouterr().out == printed
 
 
-async def test_a_graph_answers_cypher_with_bound_parameters(postgres: str) -> None:
+async def test_a_graph_answers_cypher_with_bound_parameters(postgres):
     """Rows are mappings; text in parameters is a value, whatever it says; another tenant's graph is out of reach."""
     async with (
         database(postgres, tenant="one") as one,
@@ -358,7 +356,7 @@ async def test_a_graph_answers_cypher_with_bound_parameters(postgres: str) -> No
                 await graph.query_cypher(refused, columns=columns)
 
 
-async def test_a_graph_refuses_values_that_it_cannot_hold(postgres: str) -> None:
+async def test_a_graph_refuses_values_that_it_cannot_hold(postgres):
     """They are refused before the server sees them.
 
     The type of a relationship is a value, not a label.
@@ -370,14 +368,14 @@ async def test_a_graph_refuses_values_that_it_cannot_hold(postgres: str) -> None
         graph = AGEGraphStore(opened)
         for value in (2**70, nested, "a\0b", {"a\0b": 1}, float("nan")):
             with pytest.raises(InvalidArgumentError):
-                await graph.query_cypher("RETURN $value", {"value": value})  # type: ignore[dict-item]
+                await graph.query_cypher("RETURN $value", {"value": value})
         hostile = "Mem) RETURN n UNION MATCH (m"
         await graph.add_relationships([{"source": "a", "target": "b", "type": hostile}])
         (found,) = (await graph.get_neighbors("a", relationship_types=[hostile])).relationships
         assert found.type == hostile
 
 
-async def test_one_database_serves_all_tenants(postgres: str) -> None:
+async def test_one_database_serves_all_tenants(postgres):
     """120 tenants at once share four connections, and each sees its own rows, also after errors and cancelled calls."""
     async with database(postgres, max_connections=4) as shared:
         tenants = [shared.for_tenant(f"tenant {number}") for number in range(120)]
@@ -421,7 +419,7 @@ async def test_one_database_serves_all_tenants(postgres: str) -> None:
         await PostgresHistoryProvider(tenants[0]).list_threads()
 
 
-async def test_the_type_of_a_relationship_is_its_label(postgres: str) -> None:
+async def test_the_type_of_a_relationship_is_its_label(postgres):
     """A pattern finds it; a type that is no label has one that resembles it, and keeps its name as a property."""
     async with database(postgres) as opened:
         graph = AGEGraphStore(opened)
@@ -448,7 +446,7 @@ async def test_the_type_of_a_relationship_is_its_label(postgres: str) -> None:
         assert len((await graph.get_neighbors("ann")).relationships) == len(types)
 
 
-async def test_the_number_of_labels_is_bounded(postgres: str) -> None:
+async def test_the_number_of_labels_is_bounded(postgres):
     """Further types share a label, and are found by their type."""
     async with database(postgres) as opened:
         graph = AGEGraphStore(opened)
@@ -465,7 +463,7 @@ async def test_the_number_of_labels_is_bounded(postgres: str) -> None:
             assert [each.source for each in around.relationships] == ["hub"]
 
 
-async def test_parts_of_the_graph_that_queries_made_are_for_queries(postgres: str) -> None:
+async def test_parts_of_the_graph_that_queries_made_are_for_queries(postgres):
     """Other methods pass them over, also beside their own parts, and `delete_all` deletes them."""
     async with database(postgres) as opened:
         graph = AGEGraphStore(opened)
@@ -493,7 +491,7 @@ async def test_parts_of_the_graph_that_queries_made_are_for_queries(postgres: st
         assert await graph.query_cypher(query, columns=["left"]) == [{"left": 0}]
 
 
-async def test_of_workers_that_start_one_task_a_single_one_succeeds(postgres: str) -> None:
+async def test_of_workers_that_start_one_task_a_single_one_succeeds(postgres):
     """The others get InvalidArgumentError, at any speed."""
     schema = f"t{next(_schemas)}"
     workers = [database(postgres, schema, max_connections=2) for _ in range(4)]
@@ -513,7 +511,7 @@ async def test_of_workers_that_start_one_task_a_single_one_succeeds(postgres: st
         await each.close()
 
 
-async def test_connections_that_the_server_cuts_are_replaced(postgres: str) -> None:
+async def test_connections_that_the_server_cuts_are_replaced(postgres):
     """The next call works; what was acknowledged is there."""
     async with database(postgres, max_connections=2) as cut:
         history = PostgresHistoryProvider(cut)
@@ -531,7 +529,7 @@ async def test_connections_that_the_server_cuts_are_replaced(postgres: str) -> N
         ]
 
 
-def test_a_store_serves_several_event_loops(postgres: str) -> None:
+def test_a_store_serves_several_event_loops(postgres):
     """A synchronous program may call `asyncio.run` again and again."""
     shared = database(postgres)
     states = PostgresShortTermMemory(shared)

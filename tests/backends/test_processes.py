@@ -23,7 +23,7 @@ from tests.many_writers import processes, said
 ROOT = Path(__file__).parents[2]
 
 
-async def test_several_processes_share_a_folder(tmp_path: Path) -> None:
+async def test_several_processes_share_a_folder(tmp_path):
     """Four processes make the database at once, and lose no message, name, document or task of each other."""
     names = ["a", "b", "c", "d"]
     turns = 5
@@ -143,7 +143,7 @@ async def kill_often(folder: Path, seeds: range) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills are signals")
-async def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+async def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path):
     """Three processes one after the other change every kind of store, and are killed."""
     await kill_often(tmp_path, range(3))
 
@@ -151,5 +151,5 @@ async def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> Non
 @pytest.mark.soak
 @pytest.mark.skipif(sys.platform == "win32", reason="kills are signals")
 @pytest.mark.parametrize("first", range(1_000, 1_200, 20))
-async def test_two_hundred_kills_lose_nothing(first: int, tmp_path: Path) -> None:
+async def test_two_hundred_kills_lose_nothing(first, tmp_path):
     await kill_often(tmp_path, range(first, first + 20))

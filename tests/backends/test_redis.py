@@ -99,7 +99,7 @@ def said(*texts: str) -> list[ChatMessage]:
     return [ChatMessage("user", text) for text in texts]
 
 
-async def test_a_thread_and_a_state_end_after_their_last_change(url: str) -> None:
+async def test_a_thread_and_a_state_end_after_their_last_change(url):
     """The time to live begins anew with each change, and stays when a run is cleared."""
     async with RedisDatabase(url, tenant="brief") as database:
         history = RedisHistoryProvider(database, ttl_s=600)
@@ -139,7 +139,7 @@ async def test_a_thread_and_a_state_end_after_their_last_change(url: str) -> Non
             await asyncio.sleep(0.01)
 
 
-async def test_a_repeated_append_is_done_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_repeated_append_is_done_once(url, monkeypatch):
     """The driver sends a command again if the answer is lost."""
     async with RedisDatabase(url, tenant="again") as database:
         history = RedisHistoryProvider(database)
@@ -154,7 +154,7 @@ async def test_a_repeated_append_is_done_once(url: str, monkeypatch: pytest.Monk
         assert [each.text for each in await history.get_messages("a", session_id="s")] == ["1", "2"]
 
 
-async def test_facts_that_other_processes_change_are_found(url: str) -> None:
+async def test_facts_that_other_processes_change_are_found(url):
     """A search sees their saves, new versions and deletions, though facts stay in memory."""
     async with RedisDatabase(url, tenant="warm") as one, RedisDatabase(url, tenant="warm") as other:
         mine = RedisLongTermMemory(one)
@@ -185,7 +185,7 @@ async def test_facts_that_other_processes_change_are_found(url: str) -> None:
         } == {2}
 
 
-async def test_a_cluster_serves_all_stores() -> None:
+async def test_a_cluster_serves_all_stores():
     """Keys that are changed together are in one slot.
 
     Closing the database closes its connections to every node.
@@ -219,23 +219,21 @@ async def test_a_cluster_serves_all_stores() -> None:
             await asyncio.sleep(0.01)
 
 
-def test_wrong_arguments_are_refused(url: str) -> None:
+def test_wrong_arguments_are_refused(url):
     """A URL of another kind, a tenant that is no name, and numbers out of range."""
     for bad in ("postgres://host", "host", "", None):
         with pytest.raises(InvalidNameError, match="give redis://host:6379/0"):
-            RedisDatabase(bad)  # type: ignore[arg-type]
+            RedisDatabase(bad)
     with pytest.raises(InvalidNameError):
         RedisDatabase(url, tenant="a b")
     for options in ({"max_connections": 0}, {"timeout_s": 0}):
         with pytest.raises(InvalidArgumentError):
-            RedisDatabase(url, **options)  # type: ignore[arg-type]
+            RedisDatabase(url, **options)
     with pytest.raises(InvalidArgumentError):
         RedisSessionStore(RedisDatabase(url), ttl_s=-1)
 
 
-def test_the_example_of_the_docs_runs(
-    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_of_the_docs_runs(url, monkeypatch, capsys):
     """With the URL of this server it prints the text below it."""
     monkeypatch.setattr(sys, "displayhook", lambda _: None)
     text, printed = example("redis")
@@ -244,7 +242,7 @@ def test_the_example_of_the_docs_runs(
     assert capsys.readouterr().out == printed
 
 
-async def test_one_database_serves_all_tenants(url: str) -> None:
+async def test_one_database_serves_all_tenants(url):
     """120 tenants at once share four connections, and each sees its own keys."""
     async with RedisDatabase(url, tenant="first", max_connections=4) as shared:
         tenants = [shared.for_tenant(f"tenant-{number}") for number in range(120)]
@@ -263,7 +261,7 @@ async def test_one_database_serves_all_tenants(url: str) -> None:
         assert await RedisSessionStore(tenants[0]).list_states() == ["s"]
 
 
-async def test_tenants_are_kept_apart(url: str) -> None:
+async def test_tenants_are_kept_apart(url):
     """The same ids of another tenant are another thread, and hostile ids are data."""
     for hostile in ("*", "a} | @tenant:{b", "{x}", "a:b", "%2F", "a/b", "'; --"):
         async with (
@@ -280,7 +278,7 @@ async def test_tenants_are_kept_apart(url: str) -> None:
             ]
 
 
-async def test_facts_that_are_changed_at_once_lose_no_version(url: str) -> None:
+async def test_facts_that_are_changed_at_once_lose_no_version(url):
     """A transaction whose namespace another one changed is tried again."""
     async with RedisDatabase(url, tenant="race") as one, RedisDatabase(url, tenant="race") as other:
         stores = [RedisLongTermMemory(one), RedisLongTermMemory(other)]
@@ -293,12 +291,12 @@ async def test_facts_that_are_changed_at_once_lose_no_version(url: str) -> None:
         assert [each.is_current for each in versions] == [False] * 23 + [True]
 
 
-async def test_formed_facts_are_kept_and_erased(url: str) -> None:
+async def test_formed_facts_are_kept_and_erased(url):
     async with RedisDatabase(url, tenant=f"t{next(_tenants)}") as database:
         await check_shelf(RedisLongTermMemory(database))
 
 
-async def test_a_lost_answer_saves_a_fact_once(url: str) -> None:
+async def test_a_lost_answer_saves_a_fact_once(url):
     """The driver runs a transaction again when it does not know whether the server did it."""
     async with RedisDatabase(url, tenant="lost") as database:
         store = RedisLongTermMemory(database)
@@ -308,12 +306,12 @@ async def test_a_lost_answer_saves_a_fact_once(url: str) -> None:
             await run(work)
             return await run(work)
 
-        database.run = twice  # type: ignore[method-assign]
+        database.run = twice
         memory_id = await store.save("a", "The rent is 900 euros.")
         assert [each.id for each in await store.search("a", "rent")] == [memory_id]
 
 
-async def test_a_server_that_goes_away_is_named_and_found_again() -> None:
+async def test_a_server_that_goes_away_is_named_and_found_again():
     """Calls raise a typed error while it is away, and work when it is back, without a new database object."""
     with own_redis_server() as local:
         async with RedisDatabase(local.url, timeout_s=2) as database:

@@ -67,7 +67,7 @@ class TestHostileValuesOnS3(HostileValues):
         yield {"files": files(self.s3, Clock())}
 
 
-async def test_large_bytes_are_stored_in_parts(s3: S3) -> None:
+async def test_large_bytes_are_stored_in_parts(s3):
     """More than two parts come back unchanged."""
     store = files(s3, Clock())
     data = bytes(range(256)) * 4_096 * 12
@@ -75,7 +75,7 @@ async def test_large_bytes_are_stored_in_parts(s3: S3) -> None:
     assert await store.download("big") == data
 
 
-async def test_a_signed_url_gives_the_bytes_with_their_media_type(s3: S3) -> None:
+async def test_a_signed_url_gives_the_bytes_with_their_media_type(s3):
     """Anybody who has the URL can read the bytes; nobody can read them by the plain URL."""
     store = files(s3, Clock())
     await store.upload("größe/☃ 50%.csv", b"a,b", content_type="text/csv")
@@ -88,7 +88,7 @@ async def test_a_signed_url_gives_the_bytes_with_their_media_type(s3: S3) -> Non
     refused.value.close()
 
 
-async def test_expired_objects_are_deleted_on_request(s3: S3) -> None:
+async def test_expired_objects_are_deleted_on_request(s3):
     """Their number is returned, and the others stay."""
     clock = Clock()
     tenant = str(next(_tenants))
@@ -103,7 +103,7 @@ async def test_expired_objects_are_deleted_on_request(s3: S3) -> None:
     assert await store.delete_expired() == 0
 
 
-async def test_a_tenant_sees_nothing_of_another(s3: S3) -> None:
+async def test_a_tenant_sees_nothing_of_another(s3):
     """Neither by the same key, nor by a key that climbs out of its prefix."""
     one = files(s3, Clock(), "one")
     other = files(s3, Clock(), "other")
@@ -116,7 +116,7 @@ async def test_a_tenant_sees_nothing_of_another(s3: S3) -> None:
     assert await one.download("a") == b"secret"
 
 
-async def test_other_programs_find_the_objects_by_their_keys(s3: S3) -> None:
+async def test_other_programs_find_the_objects_by_their_keys(s3):
     """An object is named as its key.
 
     Objects of others are listed and read, and stay when the store is emptied.
@@ -147,9 +147,7 @@ async def test_other_programs_find_the_objects_by_their_keys(s3: S3) -> None:
         "ü/" * 128,
     ],
 )
-async def test_a_key_that_no_object_can_have_as_its_name_is_stored_all_the_same(
-    s3: S3, key: str
-) -> None:
+async def test_a_key_that_no_object_can_have_as_its_name_is_stored_all_the_same(s3, key):
     """Beside the key that it looks like, under a name that no key has."""
     store = files(s3, Clock())
     alike = ("a", "a/b", "b", "k-a")
@@ -162,7 +160,7 @@ async def test_a_key_that_no_object_can_have_as_its_name_is_stored_all_the_same(
         assert await store.download(each) == each.encode()
 
 
-async def test_bytes_that_have_changed_fail_their_checksum(s3: S3) -> None:
+async def test_bytes_that_have_changed_fail_their_checksum(s3):
     """A download compares the bytes with the checksum of their upload."""
     tenant = str(next(_tenants))
     store = files(s3, Clock(), tenant)
@@ -186,7 +184,7 @@ def change_bytes(s3: S3, path: str) -> None:
     store.put(path, data[:-1] + bytes([data[-1] ^ 1]), attributes=found.attributes)
 
 
-async def test_a_server_that_fails_raises_a_typed_error_without_credentials(s3: S3) -> None:
+async def test_a_server_that_fails_raises_a_typed_error_without_credentials(s3):
     """A missing bucket, a wrong key and a server that is away are told apart from missing bytes."""
     away = {"endpoint": "http://127.0.0.1:9", "timeout_s": 1}
     for store in (files(s3, Clock(), **away), files(s3, Clock(), secret_access_key="wrong")):
@@ -197,7 +195,7 @@ async def test_a_server_that_fails_raises_a_typed_error_without_credentials(s3: 
             await store.download("a")
 
 
-def test_settings_that_cannot_be_used_are_refused() -> None:
+def test_settings_that_cannot_be_used_are_refused():
     """A URL of another kind is an InvalidNameError, and its message shows no credentials."""
     for url in ("http://user:hidden@host/x", "bucket", ""):
         with pytest.raises(InvalidNameError) as caught:
@@ -205,7 +203,7 @@ def test_settings_that_cannot_be_used_are_refused() -> None:
         assert "hidden" not in str(caught.value)
 
 
-async def test_a_media_type_that_no_header_can_hold_is_refused(s3: S3) -> None:
+async def test_a_media_type_that_no_header_can_hold_is_refused(s3):
     """Nothing is stored."""
     store = files(s3, Clock())
     with pytest.raises(InvalidArgumentError, match="text/csv"):
@@ -214,9 +212,7 @@ async def test_a_media_type_that_no_header_can_hold_is_refused(s3: S3) -> None:
         await store.download("a")
 
 
-def test_the_example_of_the_docs_runs(
-    s3: S3, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_of_the_docs_runs(s3, monkeypatch, capsys):
     """With keys and endpoint in the environment it prints the text below it."""
     settings = {
         "ENDPOINT": s3.url,

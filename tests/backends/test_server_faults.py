@@ -209,7 +209,7 @@ def named(first: str, number: int) -> list[str]:
     return [f"{first}{n}" for n in range(number)]
 
 
-async def test_two_thousand_calls_to_a_server_that_stands_still_all_end(service: Service) -> None:
+async def test_two_thousand_calls_to_a_server_that_stands_still_all_end(service):
     """Within the wait for a turn and one answer, each with a typed error; then the store works again."""
     async with service.opened() as (store, way):
         await store.add("before")
@@ -227,8 +227,8 @@ async def test_two_thousand_calls_to_a_server_that_stands_still_all_end(service:
 
 
 async def test_an_answer_that_is_lost_is_no_loss_and_nothing_is_done_twice(
-    service: Service,
-) -> None:
+    service,
+):
     """Whichever answer on the way it is."""
     async with service.opened(timeout_s=10) as (store, way):
         names = named("lost", 8)
@@ -241,7 +241,7 @@ async def test_an_answer_that_is_lost_is_no_loss_and_nothing_is_done_twice(
         assert len(acknowledged) > 1
 
 
-async def test_connections_that_break_under_calls_lose_nothing(service: Service) -> None:
+async def test_connections_that_break_under_calls_lose_nothing(service):
     """Each call is done once, or raises a typed error; the number of connections stays in its limit."""
     async with service.opened(timeout_s=10) as (store, way):
         names = named("cut", 60)
@@ -256,7 +256,7 @@ async def test_connections_that_break_under_calls_lose_nothing(service: Service)
         assert len(acknowledged) > len(names) // 2
 
 
-async def test_a_server_that_starts_again_in_mid_run_loses_nothing(service: Service) -> None:
+async def test_a_server_that_starts_again_in_mid_run_loses_nothing(service):
     """Calls wait for it, until their timeout; what was acknowledged before, during and after is there once."""
     async with service.opened(timeout_s=8) as (store, way):
         names = []
@@ -274,7 +274,7 @@ async def test_a_server_that_starts_again_in_mid_run_loses_nothing(service: Serv
         await store.check([*names, "after"], [*acknowledged, "after"])
 
 
-async def test_a_cancelled_call_takes_no_answer_of_another(service: Service) -> None:
+async def test_a_cancelled_call_takes_no_answer_of_another(service):
     """Every later call gets its own answer, no transaction stays open, and no connection is lost."""
     rng = random.Random(1)
     async with service.opened(timeout_s=5) as (store, way):
@@ -300,7 +300,7 @@ async def _added(store: Store, name: str) -> None:
     await store.add(name)
 
 
-async def test_two_event_loops_share_a_store(service: Service) -> None:
+async def test_two_event_loops_share_a_store(service):
     """At once, each in a thread of its own; each call gets its own answer."""
     async with service.opened(timeout_s=10, loops=3) as (store, _):
 
@@ -314,7 +314,7 @@ async def test_two_event_loops_share_a_store(service: Service) -> None:
         await use("three")
 
 
-async def test_a_closed_store_leaves_no_connection(service: Service) -> None:
+async def test_a_closed_store_leaves_no_connection(service):
     """Its server has none of it, though calls were cut and cancelled."""
     with network(service.target) as way:
         async with service.store(way, 2) as store:

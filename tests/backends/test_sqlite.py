@@ -46,7 +46,7 @@ async def count_in(path: Path) -> int:
         return await SqliteHistoryProvider(database).count_messages("a", session_id="s")
 
 
-async def test_a_file_that_is_no_database_of_kaosmem_is_refused(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_database_of_kaosmem_is_refused(tmp_path):
     """Other bytes, another program's database and a newer one each raise a typed error, and stay as they are."""
     text = tmp_path / "text"
     foreign = tmp_path / "foreign"
@@ -72,7 +72,7 @@ async def test_a_file_that_is_no_database_of_kaosmem_is_refused(tmp_path: Path) 
         assert path.read_bytes() == before
 
 
-async def test_a_damaged_database_is_named(tmp_path: Path) -> None:
+async def test_a_damaged_database_is_named(tmp_path):
     """Overwritten pages raise a CorruptionError, not an error of SQLite."""
     path = tmp_path / "a.sqlite"
     await filled(path, 2_000)
@@ -85,23 +85,21 @@ async def test_a_damaged_database_is_named(tmp_path: Path) -> None:
             await SqliteHistoryProvider(database).get_messages("a", session_id="s")
 
 
-async def test_places_that_cannot_hold_a_database_are_refused(tmp_path: Path) -> None:
+async def test_places_that_cannot_hold_a_database_are_refused(tmp_path):
     """A URL, a folder, a path below a file and a folder that can't be made; each message is short."""
     (tmp_path / "file").write_text("text")
     for place in ("s3://bucket/a.sqlite", None, 5, tmp_path / "a\0b"):
         with pytest.raises(InvalidNameError, match="is not on a local disk"):
-            SqliteDatabase(place)  # type: ignore[arg-type]
+            SqliteDatabase(place)
         with pytest.raises(InvalidNameError, match="is not on a local disk"):
-            open_stores(place)  # type: ignore[arg-type]
+            open_stores(place)
     for place in (tmp_path, tmp_path / "file" / "a.sqlite", "/proc/none/a.sqlite"):
         with pytest.raises(DurabilityError) as raised:
             await filled(Path(place))
         assert len(str(raised.value)) < 300
 
 
-async def test_a_database_that_may_not_be_written_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_database_that_may_not_be_written_is_named(tmp_path, monkeypatch):
     """Reading works, and a change is refused with advice."""
     path = tmp_path / "a.sqlite"
     connect = sqlite3.connect
@@ -114,7 +112,7 @@ async def test_a_database_that_may_not_be_written_is_named(
     assert raised.value.errno == errno.EACCES
 
 
-async def test_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
     """The call that does not fit raises, with all that shared its transaction; smaller ones go on."""
     path = tmp_path / "a.sqlite"
     await filled(path)
@@ -128,7 +126,7 @@ async def test_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
         assert await history.count_messages("a", session_id="s") == 4
 
 
-async def test_a_change_waits_for_other_processes_and_no_longer_than_it_may(tmp_path: Path) -> None:
+async def test_a_change_waits_for_other_processes_and_no_longer_than_it_may(tmp_path):
     """Meanwhile the event loop and readers go on.
 
     Too long a wait raises a typed error and changes nothing.
@@ -162,7 +160,7 @@ async def test_a_change_waits_for_other_processes_and_no_longer_than_it_may(tmp_
         ]
 
 
-async def test_a_cancelled_call_changes_everything_or_nothing(tmp_path: Path) -> None:
+async def test_a_cancelled_call_changes_everything_or_nothing(tmp_path):
     """At whatever moment it is cancelled, and calls after it work.
 
     A call that had to wait has changed nothing.
@@ -194,7 +192,7 @@ async def test_a_cancelled_call_changes_everything_or_nothing(tmp_path: Path) ->
         assert await history.count_messages("b", session_id="s") == 1
 
 
-async def test_a_call_that_is_refused_spoils_none_beside_it(tmp_path: Path) -> None:
+async def test_a_call_that_is_refused_spoils_none_beside_it(tmp_path):
     """Of calls that share a transaction each is done, or refused, on its own."""
     async with open_stores(tmp_path) as stores:
         await stores.vectors.add([VectorDocument("a", "a", (1, 0))])
@@ -208,7 +206,7 @@ async def test_a_call_that_is_refused_spoils_none_beside_it(tmp_path: Path) -> N
         assert found == {"a", *(f"b{n}" for n in range(1, 40, 2))}
 
 
-async def test_a_closed_store_says_so(tmp_path: Path) -> None:
+async def test_a_closed_store_says_so(tmp_path):
     """Closing waits for calls under way, may be done twice, and later calls raise a typed error."""
     stores = open_stores(tmp_path)
     calls = [asyncio.create_task(stores.state.update_state("s", {str(n): n})) for n in range(50)]
@@ -222,7 +220,7 @@ async def test_a_closed_store_says_so(tmp_path: Path) -> None:
         assert len(await again.state.get_state("s")) == 50
 
 
-def test_stores_serve_several_event_loops(tmp_path: Path) -> None:
+def test_stores_serve_several_event_loops(tmp_path):
     """One after the other, without being opened again."""
     stores = open_stores(tmp_path)
     for number in range(3):
@@ -248,7 +246,7 @@ asyncio.run(stores.close())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
-def test_a_forked_process_has_connections_of_its_own(tmp_path: Path) -> None:
+def test_a_forked_process_has_connections_of_its_own(tmp_path):
     """A server that opens its stores and then forks its workers works in each."""
     done = subprocess.run(
         [sys.executable, "-c", FORK, str(tmp_path)],
@@ -260,7 +258,7 @@ def test_a_forked_process_has_connections_of_its_own(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-async def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+async def test_files_are_for_their_owner_alone(tmp_path):
     """No other user of the machine may read the database, its log or its folder."""
     async with open_stores(tmp_path / "agent") as stores:
         await stores.state.set_state("s", {"a": 1})
@@ -269,7 +267,7 @@ async def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
             assert path.stat().st_mode & 0o077 == 0, path
 
 
-async def test_sessions_and_stores_share_a_folder(tmp_path: Path) -> None:
+async def test_sessions_and_stores_share_a_folder(tmp_path):
     """A session kept in the folder of the stores is listed alone, whatever its namespace, and shows a store."""
     async with open_stores(tmp_path) as stores:
         await stores.state.set_state("s", {"step": 2})
@@ -284,7 +282,7 @@ async def test_sessions_and_stores_share_a_folder(tmp_path: Path) -> None:
             assert await list_sessions(tmp_path, namespace=namespace) == ["deal-42"]
 
 
-async def test_a_state_is_written_by_its_changes(tmp_path: Path) -> None:
+async def test_a_state_is_written_by_its_changes(tmp_path):
     """A patch of a large state writes as much as the patch, not the state."""
     async with SqliteDatabase(tmp_path / "a.sqlite") as database:
         state = SqliteShortTermMemory(database)
@@ -295,7 +293,7 @@ async def test_a_state_is_written_by_its_changes(tmp_path: Path) -> None:
         assert (tmp_path / "a.sqlite-wal").stat().st_size - size < 50_000
 
 
-async def test_what_other_instances_change_is_found(tmp_path: Path) -> None:
+async def test_what_other_instances_change_is_found(tmp_path):
     """A search sees changes of other processes, though its embeddings stay in memory."""
     path = tmp_path / "a.sqlite"
     async with SqliteDatabase(path) as one, SqliteDatabase(path) as other:

@@ -91,7 +91,7 @@ def rows(table: str) -> list[list[str]]:
     return [re.split(r" {2,}", line.strip()) for line in table.strip().splitlines()]
 
 
-def test_a_pipe_gets_the_exact_context(place: Path, command: Command) -> None:
+def test_a_pipe_gets_the_exact_context(place, command):
     """Stdout has the context and nothing else; the sums and the skipped files are on stderr."""
     args = "assemble", "docs", "--query", QUESTION, "--budget", 150
     answer = json.loads(command(*args, "--json").out)
@@ -133,9 +133,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]
     signal.signal(signal.SIGINT, handler)
 
 
-def test_a_terminal_gets_the_summary_then_the_passages_by_rank(
-    place: Path, on_terminal: Callable[..., str]
-) -> None:
+def test_a_terminal_gets_the_summary_then_the_passages_by_rank(place, on_terminal):
     """The tables come first, then each passage under its whole source, shortened unless --full asks for all."""
     long = "\n".join(
         ["The notice of termination is long:", *(f"line {number}" for number in range(2, 12))]
@@ -160,9 +158,7 @@ def test_a_terminal_gets_the_summary_then_the_passages_by_rank(
 
 
 @pytest.mark.parametrize("columns", [60, 100])
-def test_a_terminal_gets_a_long_line_shortened_and_readable_tables(
-    place: Path, on_terminal: Callable[..., str], columns: int
-) -> None:
+def test_a_terminal_gets_a_long_line_shortened_and_readable_tables(place, on_terminal, columns):
     """A paragraph of one line takes its first six lines on the screen, and no column vanishes."""
     name = "a-rather-long-name-of-a-guide.md"
     sentence = "The notice period of the agreement is long. "
@@ -180,7 +176,7 @@ def test_a_terminal_gets_a_long_line_shortened_and_readable_tables(
     assert sentence * 39 in whole.replace("\n", "")
 
 
-def test_a_stored_session_answers_without_a_path(place: Path, command: Command) -> None:
+def test_a_stored_session_answers_without_a_path(place, command):
     """The session keeps its own sections, nothing on disk changes, and a missing session is named."""
     asked = "-q", QUESTION, "-b", 150, "--session", "kept/deal"
     with_path = command("assemble", "docs", *asked)
@@ -196,7 +192,7 @@ def test_a_stored_session_answers_without_a_path(place: Path, command: Command) 
     assert "--session" in err
 
 
-def test_without_confidence_no_passage_is_printed(place: Path, command: Command) -> None:
+def test_without_confidence_no_passage_is_printed(place, command):
     """With --min-confidence; the confidence is part of the answer, and a share above 1 is an error of one line."""
     args = "assemble", "docs", "-q", "Which wine goes with oysters?", "--json"
     shown, none = (json.loads(command(*args, "--min-confidence", least).out) for least in (0, 0.5))
@@ -209,7 +205,7 @@ def test_without_confidence_no_passage_is_printed(place: Path, command: Command)
     assert err == "kaosmem: min_confidence is 1.5; give a number from 0 to 1\n"
 
 
-def test_every_skipped_file_can_be_listed(place: Path, command: Command) -> None:
+def test_every_skipped_file_can_be_listed(place, command):
     """By default files are counted by reason; with --skipped each has a line, with its reason and remedy."""
     for number in range(200):
         (place / "docs" / f"{number:03}.bin").write_bytes(b"\0")
@@ -227,7 +223,7 @@ def test_every_skipped_file_can_be_listed(place: Path, command: Command) -> None
     assert "skipped latin.txt: not UTF-8: at byte 3; save it as UTF-8" in listed
 
 
-def test_json_is_all_of_stdout(place: Path, command: Command) -> None:
+def test_json_is_all_of_stdout(place, command):
     """With --json a program reads text, used, budget, items with source and lines, and decisions."""
     code, out, err = command("assemble", "docs", "-q", QUESTION, "-b", 150, "--json")
     answer = json.loads(out)
@@ -255,9 +251,7 @@ def test_json_is_all_of_stdout(place: Path, command: Command) -> None:
         assert item["content"] == "\n".join(lines)
 
 
-def test_a_kept_session_reads_nothing_again_and_answers_as_a_fresh_one(
-    place: Path, command: Command
-) -> None:
+def test_a_kept_session_reads_nothing_again_and_answers_as_a_fresh_one(place, command):
     """The second question finds all unchanged, and both answers are those of a run without a session."""
     for question in (QUESTION, "when are fees due"):
         kept = command("assemble", "docs", "-q", question, "-b", 150, "--session", "kept/deal")
@@ -269,7 +263,7 @@ def test_a_kept_session_reads_nothing_again_and_answers_as_a_fresh_one(
     )
 
 
-def test_tables_in_a_pipe_are_plain(place: Path, command: Command) -> None:
+def test_tables_in_a_pipe_are_plain(place, command):
     """No frame, no trailing blank, no colour, and a long source is neither cut nor folded."""
     long = "a-rather-long-name-" * 9
     (place / "docs" / f"{long}.txt").write_text(
@@ -282,9 +276,7 @@ def test_tables_in_a_pipe_are_plain(place: Path, command: Command) -> None:
     assert not re.search(r"[ \t]$|[|+]|--", tables, re.MULTILINE)
 
 
-def test_a_context_reaches_a_pipe_unchanged_and_no_terminal_raw(
-    place: Path, on_terminal: Callable[..., str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_context_reaches_a_pipe_unchanged_and_no_terminal_raw(place, on_terminal, capsys):
     """A terminal gets characters that are not seen in a readable form, tables of its width, and no more than that."""
     args = "assemble", "docs/notes.txt", "-q", "bell", "--counter", "estimate"
     piped = subprocess.run([*PROCESS, *args], capture_output=True, check=True).stdout.decode()
@@ -310,7 +302,7 @@ def read_all(descriptor: int) -> bytes:
 
 
 @pytest.mark.parametrize("budget", ["150", "50000"])
-def test_a_reader_that_goes_away_is_no_failure_worth_a_traceback(place: Path, budget: str) -> None:
+def test_a_reader_that_goes_away_is_no_failure_worth_a_traceback(place, budget):
     """When `head` has seen enough, the command ends without a word, however much it still had to say."""
     (place / "docs" / "long.txt").write_text("The notice of termination is long.\n\n" * 3_000)
     args = [*PROCESS, "assemble", "docs", "-q", QUESTION, "-b", budget, "--counter", "estimate"]
@@ -487,9 +479,7 @@ BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_INPUT)
-def test_bad_input_is_one_line_with_the_remedy_and_creates_nothing(
-    case: str, place: Path, command: Command
-) -> None:
+def test_bad_input_is_one_line_with_the_remedy_and_creates_nothing(case, place, command):
     """A typed error, exit code 2, one line on stderr, nothing on stdout, and every file as it was."""
     args, error, remedy = BAD_INPUT[case]
     for path, text in FOREIGN.items():
@@ -519,7 +509,7 @@ def test_bad_input_is_one_line_with_the_remedy_and_creates_nothing(
     ],
     ids=lambda args: " ".join(args[-2:]) or "nothing",
 )
-def test_wrong_arguments_show_the_usage(args: list[str], place: Path, command: Command) -> None:
+def test_wrong_arguments_show_the_usage(args, place, command):
     """What the command line itself refuses ends with exit code 2 too, and creates nothing."""
     before = files(place)
     code, out, err = command(*args)
@@ -529,7 +519,7 @@ def test_wrong_arguments_show_the_usage(args: list[str], place: Path, command: C
 
 
 @pytest.mark.parametrize("package", ["typer", "rich"])
-def test_without_its_extra_the_command_names_it(package: str) -> None:
+def test_without_its_extra_the_command_names_it(package):
     """Where the extra is not installed, one line says how to install it."""
     code = f"import sys; sys.modules[{package!r}] = None; from kaosmem.cli import main; main()"
     asked = [sys.executable, "-c", code, "list", "."]
@@ -541,9 +531,7 @@ def test_without_its_extra_the_command_names_it(package: str) -> None:
     )
 
 
-def test_ctrl_c_keeps_what_was_saved(
-    place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_keeps_what_was_saved(place, command, monkeypatch):
     """Interrupted while it ranks, the command says so and exits 130; what it had read need not be read again."""
     assemble_context = SessionMemory.assemble_context
 
@@ -577,7 +565,7 @@ def session(place: Path) -> str:
     return "kept/deal"
 
 
-def test_list_shows_the_sessions_of_a_place(session: str, place: Path, command: Command) -> None:
+def test_list_shows_the_sessions_of_a_place(session, place, command):
     """The last saved comes first, with its figures; a damaged session has a note; nothing on disk changes."""
 
     async def fill() -> None:
@@ -614,7 +602,7 @@ def test_list_shows_the_sessions_of_a_place(session: str, place: Path, command: 
     assert "0 sessions" in command("list", "empty").out
 
 
-def test_the_sessions_of_all_tenants_are_listed_and_found(place: Path, command: Command) -> None:
+def test_the_sessions_of_all_tenants_are_listed_and_found(place, command):
     """Without --namespace, `list` lists every namespace, and `show` names the one that has the session."""
 
     async def fill() -> None:
@@ -635,7 +623,7 @@ def test_the_sessions_of_all_tenants_are_listed_and_found(place: Path, command: 
     assert "hello" in command("show", "kept/acme-1", "--namespace", "acme").out
 
 
-def test_a_session_is_shown_with_its_own_sections(place: Path, command: Command) -> None:
+def test_a_session_is_shown_with_its_own_sections(place, command):
     """Budgets and sections are those that the session was stored with, also after an erasure by the command."""
     specs = SectionSpec("findings", 700), SectionSpec("decisions", 900)
 
@@ -653,9 +641,7 @@ def test_a_session_is_shown_with_its_own_sections(place: Path, command: Command)
     assert "Monday" in command("assemble", "--session", "kept/deal", "-q", "When do we ship?").out
 
 
-def test_show_prints_the_newest_of_each_section(
-    session: str, place: Path, command: Command
-) -> None:
+def test_show_prints_the_newest_of_each_section(session, place, command):
     """Sections that hold something are shown with their newest items, and nothing on disk changes."""
     before = files(place)
     code, out, err = command("show", session, "--limit", 3)
@@ -670,7 +656,7 @@ def test_show_prints_the_newest_of_each_section(
     assert files(place) == before
 
 
-def test_show_json_has_whole_items(session: str, command: Command) -> None:
+def test_show_json_has_whole_items(session, command):
     """Programs get the items in full, and one section where it is asked for."""
     shown = json.loads(command("show", session, "--json").out)
     assert (shown["session"], list(shown["sections"])) == ("deal", ["role", "messages", "findings"])
@@ -684,7 +670,7 @@ def test_show_json_has_whole_items(session: str, command: Command) -> None:
     ]
 
 
-def test_show_prints_one_item_in_full(session: str, place: Path, command: Command) -> None:
+def test_show_prints_one_item_in_full(session, place, command):
     """What it is and all of its content, from the archive too; programs get the same as JSON."""
     before = files(place)
     code, out, err = command("show", session, "--item", "finding")
@@ -710,7 +696,7 @@ def archived_id(place: Path) -> str:
     return re.search(r'"op":"remove","d":\{"id":"(\w+)"', log)[1]  # type: ignore[index]
 
 
-def test_stats_add_up(session: str, place: Path, command: Command) -> None:
+def test_stats_add_up(session, place, command):
     """The figures by section add up to the session's, in the table and in JSON."""
     before = files(place)
     figures = json.loads(command("stats", session, "--json").out)
@@ -727,9 +713,7 @@ def test_stats_add_up(session: str, place: Path, command: Command) -> None:
     assert files(place) == before
 
 
-def test_forget_erases_items_and_verify_says_so(
-    session: str, place: Path, command: Command
-) -> None:
+def test_forget_erases_items_and_verify_says_so(session, place, command):
     """The receipt's file is JSON; a file that comes back from a copy is named, with exit code 1."""
     before = files(place)
     code, out, err = command("forget", session, "finding", "--receipt", "receipt.json")
@@ -787,7 +771,7 @@ def evidence(place: Path) -> Path:
     return folder
 
 
-def test_bench_prints_what_each_budget_buys(evidence: Path, place: Path, command: Command) -> None:
+def test_bench_prints_what_each_budget_buys(evidence, place, command):
     """A row for each budget and assembler, plain in a pipe, and nothing is written or said beside it."""
     before = files(place)
     code, out, err = command("bench", "evidence", "--budgets", "200,100")
@@ -810,9 +794,7 @@ def test_bench_prints_what_each_budget_buys(evidence: Path, place: Path, command
     assert files(place) == before
 
 
-def test_bench_takes_one_pair_of_files_and_some_assemblers(
-    evidence: Path, command: Command
-) -> None:
+def test_bench_takes_one_pair_of_files_and_some_assemblers(evidence, command):
     """Items and questions can be named; what is compared, and what does not count, can be chosen."""
     pair = ("evidence/north.items.jsonl", "evidence/north.questions.jsonl")
     out = command(
@@ -838,7 +820,7 @@ def test_bench_takes_one_pair_of_files_and_some_assemblers(
     assert counted["figures"][0]["recall"] == pytest.approx(6 / 7)
 
 
-def test_bench_json_is_all_of_stdout(evidence: Path, command: Command) -> None:
+def test_bench_json_is_all_of_stdout(evidence, command):
     """Programs get the figures and every question's outcome, in the format that was asked for."""
     found = json.loads(
         command("bench", "evidence", "-b", "100", "--format", "openai", "--json").out
@@ -852,7 +834,7 @@ def test_bench_json_is_all_of_stdout(evidence: Path, command: Command) -> None:
     )
 
 
-def test_bench_draws_a_plot(evidence: Path, place: Path, command: Command) -> None:
+def test_bench_draws_a_plot(evidence, place, command):
     """The picture is where it was asked for, and stderr says so."""
     code, _, err = command("bench", "evidence", "-b", "64,128", "--plot", "bought.svg")
     assert (code, err) == (0, "plot: bought.svg\n")
@@ -864,9 +846,7 @@ def test_bench_draws_a_plot(evidence: Path, place: Path, command: Command) -> No
     )
 
 
-def test_a_plot_without_its_extra_is_refused_before_anything_is_read(
-    place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plot_without_its_extra_is_refused_before_anything_is_read(place, command, monkeypatch):
     """One line says how to install it, and exits 2."""
     for package in ("matplotlib", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, package, None)
@@ -875,7 +855,7 @@ def test_a_plot_without_its_extra_is_refused_before_anything_is_read(
     assert err == "kaosmem: a plot needs the extra 'plot': pip install 'kaosmem[plot]'\n"
 
 
-def test_the_readme_uses_options_that_exist(command: Command) -> None:
+def test_the_readme_uses_options_that_exist(command):
     """Every option of the command that the README names is in its help."""
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     used = re.findall(r"kaosmem (assemble .*)\n", readme) + re.findall(r"`(--[^`]+)`", readme)
@@ -888,7 +868,7 @@ def test_the_readme_uses_options_that_exist(command: Command) -> None:
     assert re.fullmatch(r"kaosmem \d+\.\d+\.\d+\n", command("--version").out)
 
 
-def test_the_help_of_bench_names_every_assembler(command: Command) -> None:
+def test_the_help_of_bench_names_every_assembler(command):
     """Those that come with kaosmem, and the default."""
     told = " ".join(command("bench", "--help").out.replace("│", "").split())
     assert f"{', '.join((*ASSEMBLERS, DENSE))}, or yours" in told
@@ -896,7 +876,7 @@ def test_the_help_of_bench_names_every_assembler(command: Command) -> None:
 
 
 @pytest.mark.parametrize("ranker", RANKERS)
-def test_each_ranker_can_be_named(ranker: str, place: Path, command: Command) -> None:
+def test_each_ranker_can_be_named(ranker, place, command):
     """With --ranker, also for a session that is kept, which may be asked by any."""
     args = (
         "assemble",
@@ -917,9 +897,7 @@ def test_each_ranker_can_be_named(ranker: str, place: Path, command: Command) ->
     assert command(*args, "--ranker", "magic").code == 2
 
 
-def test_messages_on_a_terminal_follow_their_summary(
-    place: Path, on_terminal: Callable[..., str]
-) -> None:
+def test_messages_on_a_terminal_follow_their_summary(place, on_terminal):
     """A format of messages is printed as JSON, whole, since its reader asked for the request."""
     shown = on_terminal(
         "assemble",
@@ -937,7 +915,7 @@ def test_messages_on_a_terminal_follow_their_summary(
     assert json.loads("[" + messages)[0]["role"]
 
 
-def test_a_path_with_undecodable_bytes_is_read(place: Path) -> None:
+def test_a_path_with_undecodable_bytes_is_read(place):
     """A folder whose name is no UTF-8 is ingested, and one that is not there is an error of one line."""
     folder = os.fsencode(place) + b"/caf\xe9"
     os.mkdir(folder)  # noqa: PTH102
@@ -950,7 +928,7 @@ def test_a_path_with_undecodable_bytes_is_read(place: Path) -> None:
         assert (b"The notice is thirty days." in done.stdout) == (code == 0)
 
 
-def test_the_openai_format_gives_messages(place: Path, command: Command) -> None:
+def test_the_openai_format_gives_messages(place, command):
     """Messages are printed as JSON, in --json under their own key, counted in their own format."""
     answer = json.loads(
         command("assemble", "docs", "-q", QUESTION, "--format", "openai", "--json").out
@@ -960,9 +938,7 @@ def test_the_openai_format_gives_messages(place: Path, command: Command) -> None
     assert printed.startswith(json.dumps(answer["messages"], ensure_ascii=False, indent=2))
 
 
-def test_a_second_question_reads_what_changed_and_drops_what_vanished(
-    place: Path, command: Command
-) -> None:
+def test_a_second_question_reads_what_changed_and_drops_what_vanished(place, command):
     """Only the changed file is read again, and passages of a file that is gone are not shown."""
     command("assemble", "docs", "-q", QUESTION, "--session", "kept/deal")
     (place / "docs/contracts/03.md").write_text("The notice of termination is now forty days.\n")
@@ -977,7 +953,7 @@ def test_a_second_question_reads_what_changed_and_drops_what_vanished(
     assert "04.md" not in out
 
 
-def test_another_process_gives_the_same_answer(place: Path, command: Command) -> None:
+def test_another_process_gives_the_same_answer(place, command):
     """The answer of a process with another hash seed, into a pipe, is byte for byte this one's."""
     args = ["assemble", "docs", "-q", QUESTION, "-b", "150", "--counter", "estimate"]
     env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONUTF8": "1"}
@@ -985,7 +961,7 @@ def test_another_process_gives_the_same_answer(place: Path, command: Command) ->
     assert done.stdout.decode() == command(*args).out
 
 
-def test_a_driver_that_is_missing_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_is_missing_is_named(place, monkeypatch):
     """A session on an object store whose package is not installed says which it needs."""
     from fsspec.registry import _registry
 
@@ -999,7 +975,7 @@ def test_a_driver_that_is_missing_is_named(place: Path, monkeypatch: pytest.Monk
         run([*ASSEMBLE[:-1], "s3://bucket/deal"])
 
 
-def test_columns_in_a_pipe_are_as_wide_as_they_are_seen(place: Path, command: Command) -> None:
+def test_columns_in_a_pipe_are_as_wide_as_they_are_seen(place, command):
     """Ideographs take two columns, so that what stands beside them is aligned on a terminal."""
 
     async def fill() -> None:
@@ -1012,7 +988,7 @@ def test_columns_in_a_pipe_are_as_wide_as_they_are_seen(place: Path, command: Co
     assert "clause  lawyer       1  two\n条款    律师         1  one\n" in out
 
 
-def test_show_of_an_unknown_section_names_the_known_ones(session: str, command: Command) -> None:
+def test_show_of_an_unknown_section_names_the_known_ones(session, command):
     """A section that is not there is a typed error."""
     code, out, err = command("show", session, "--section", "nope")
     assert (code, out) == (2, "")
@@ -1021,9 +997,7 @@ def test_show_of_an_unknown_section_names_the_known_ones(session: str, command: 
         run(["show", session, "--section", "nope"])
 
 
-def test_bench_measures_data_sets_and_assemblers_of_one_s_own(
-    evidence: Path, place: Path, command: Command
-) -> None:
+def test_bench_measures_data_sets_and_assemblers_of_one_s_own(evidence, place, command):
     """Of a folder of folders each is a data set; a module in the current folder can bring what is compared."""
     for name in ("lockers", "copies"):
         shutil.copytree(evidence, place / "both" / name)
@@ -1042,7 +1016,7 @@ def test_bench_measures_data_sets_and_assemblers_of_one_s_own(
     assert out.startswith("14 questions on 120 items of 2 corpora\n")
 
 
-def test_of_a_few_passages_the_question_chooses(place: Path, command: Command) -> None:
+def test_of_a_few_passages_the_question_chooses(place, command):
     """A file that makes fewer passages than a section ranks by itself is answered by words, not by age."""
     paragraphs = [
         f"Clause {name}: {f'the {name} is due. ' * 40}"
@@ -1058,7 +1032,7 @@ def test_of_a_few_passages_the_question_chooses(place: Path, command: Command) -
         assert "Clause interest" not in out
 
 
-def test_bench_of_what_is_not_there_says_so(command: Command) -> None:
+def test_bench_of_what_is_not_there_says_so(command):
     """Not that its questions are missing."""
     assert (
         command("bench", "nope.jsonl").err

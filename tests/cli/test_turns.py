@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kaosmem import SessionMemory
-from tests.cli.test_commands import Command, Outcome, command
+from tests.cli.test_commands import Outcome, command
 from tests.contexts import sums_of
 from tests.places import files_in
 
@@ -39,7 +39,7 @@ def _ok(outcome: Outcome) -> str:
     return outcome.out
 
 
-def test_why_answers_for_any_turn(url: str, command: Command) -> None:
+def test_why_answers_for_any_turn(url, command):
     assert "is in, " in _ok(command("why", url, "Ann owns", "--turn", 1))
     assert "is out: 'Cleo owns the deal.'" in _ok(command("why", url, "Ann owns"))
     answer = json.loads(_ok(command("why", url, "Ann owns", "--turn", -3, "--json")))
@@ -49,7 +49,7 @@ def test_why_answers_for_any_turn(url: str, command: Command) -> None:
     assert "turns 1 to 3" in refused.err
 
 
-def test_diff_names_what_was_replaced(url: str, command: Command) -> None:
+def test_diff_names_what_was_replaced(url, command):
     assert "turn 1 to turn 2" in _ok(command("diff", url, "--turns", 1, 2))
     out = _ok(command("diff", url, "--turns", -3, -1))
     assert re.match(r"turn 1 to turn 3: .*1 replaced", out)
@@ -57,9 +57,7 @@ def test_diff_names_what_was_replaced(url: str, command: Command) -> None:
     assert re.search(r"replacing +findings +Cleo owns the deal\.", out)
 
 
-def test_diff_compares_with_the_turn_before_of_the_same_window(
-    tmp_path: Path, command: Command
-) -> None:
+def test_diff_compares_with_the_turn_before_of_the_same_window(tmp_path, command):
     """Between two turns of a window, a call without one is no turn before."""
 
     async def talk() -> None:
@@ -79,7 +77,7 @@ def test_diff_compares_with_the_turn_before_of_the_same_window(
     assert "turn 3 to turn 5" in _ok(command("diff", f"{tmp_path}/s"))
 
 
-def test_top_prints_the_newest_turn_once_in_a_pipe(url: str, command: Command) -> None:
+def test_top_prints_the_newest_turn_once_in_a_pipe(url, command):
     """The tokens by section add up to the budget."""
     out = _ok(command("top", url))
     assert "3 turns" in out
@@ -88,9 +86,7 @@ def test_top_prints_the_newest_turn_once_in_a_pipe(url: str, command: Command) -
     assert sum(used for _, used, _ in parts) == budget == 120
 
 
-def test_budget_measures_the_session_s_own_questions(
-    url: str, tmp_path: Path, command: Command
-) -> None:
+def test_budget_measures_the_session_s_own_questions(url, tmp_path, command):
     """Of each question, the best matches at the largest budget are the evidence; nothing changes."""
     place = Path(url).parent
     before = files_in(place)
@@ -112,7 +108,7 @@ def test_budget_measures_the_session_s_own_questions(
     assert files_in(place) == before
 
 
-def test_budget_takes_what_a_reply_used_for_evidence(tmp_path: Path, command: Command) -> None:
+def test_budget_takes_what_a_reply_used_for_evidence(tmp_path, command):
     """A reply names the item that it rests on, whatever ranks it; a reply that used none is left out."""
 
     async def talk() -> None:
@@ -129,7 +125,7 @@ def test_budget_takes_what_a_reply_used_for_evidence(tmp_path: Path, command: Co
     assert re.search(r"400  own +1\.000", out)
 
 
-def test_budget_asks_user_messages_without_turns(tmp_path: Path, command: Command) -> None:
+def test_budget_asks_user_messages_without_turns(tmp_path, command):
     async def save(session_id: str, *messages: str) -> None:
         async with SessionMemory.open(tmp_path, session_id) as memory:
             memory.add("findings", "Ann owns the deal.")
@@ -142,7 +138,7 @@ def test_budget_asks_user_messages_without_turns(tmp_path: Path, command: Comman
     assert (refused.code, "trace=True" in refused.err) == (2, True)
 
 
-def test_view_writes_one_file(url: str, tmp_path: Path, command: Command) -> None:
+def test_view_writes_one_file(url, tmp_path, command):
     page = tmp_path / "turns.html"
     assert "3 turns" in _ok(command("view", url, "--output", page))
     assert "Cleo owns the deal." in page.read_text()
@@ -151,7 +147,7 @@ def test_view_writes_one_file(url: str, tmp_path: Path, command: Command) -> Non
     assert (missing.code, "make it first" in missing.err) == (2, True)
 
 
-def test_a_session_without_turns_says_how_to_keep_them(tmp_path: Path, command: Command) -> None:
+def test_a_session_without_turns_says_how_to_keep_them(tmp_path, command):
     async def save() -> None:
         async with SessionMemory.open(tmp_path, "s") as memory:
             memory.add("findings", "Ann owns the deal.")

@@ -20,7 +20,7 @@ class AnyConversation(CompactionContract):
 
     examples: ClassVar[int] = 40
 
-    def test_what_is_promised_holds_in_any_conversation(self) -> None:
+    def test_what_is_promised_holds_in_any_conversation(self):
         @settings(
             max_examples=self.examples,
             deadline=None,

@@ -122,13 +122,13 @@ SUMMARIES = [
 
 
 @pytest.mark.parametrize(("text", "fault"), NO_SUMMARIES)
-def test_a_text_that_is_no_summary_is_refused(text: str, fault: str) -> None:
+def test_a_text_that_is_no_summary_is_refused(text, fault):
     with pytest.raises(InvalidArgumentError, match=fault):
         check_answer(text, SOURCE)
 
 
 @pytest.mark.parametrize("text", SUMMARIES)
-def test_a_summary_that_looks_like_another_text_is_taken(text: str) -> None:
+def test_a_summary_that_looks_like_another_text_is_taken(text):
     check_answer(text, SOURCE)
     assert whole_part(text) == text
 
@@ -136,12 +136,12 @@ def test_a_summary_that_looks_like_another_text_is_taken(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["我先检查了数据库，然后修复了登录。", "我将商店迁移到数据库。", "接下来：重启数据库。"]
 )
-def test_a_chinese_summary_in_the_first_person_is_taken(text: str) -> None:
+def test_a_chinese_summary_in_the_first_person_is_taken(text):
     check_answer(text, CHINESE)
 
 
 @pytest.mark.parametrize("language", summaries.GOOD)
-def test_short_summaries_are_taken_in_six_languages(language: str) -> None:
+def test_short_summaries_are_taken_in_six_languages(language):
     """They are 41, and none is refused or shortened."""
     for text in summaries.GOOD[language]:
         source = summaries.SOURCES[language]
@@ -150,13 +150,13 @@ def test_short_summaries_are_taken_in_six_languages(language: str) -> None:
 
 
 @pytest.mark.parametrize("text", summaries.NONE)
-def test_texts_without_a_summary_are_refused_in_many_forms(text: str) -> None:
+def test_texts_without_a_summary_are_refused_in_many_forms(text):
     with pytest.raises(InvalidArgumentError):
         check_answer(text, summaries.SOURCE)
 
 
 @pytest.mark.parametrize("text", summaries.NONE)
-def test_texts_without_a_summary_are_refused_of_a_long_source(text: str) -> None:
+def test_texts_without_a_summary_are_refused_of_a_long_source(text):
     """Even if all of their words are somewhere in it."""
     source = "\n".join(
         path.read_text(encoding="utf-8") for path in sorted(Path("docs").glob("*.md"))
@@ -166,11 +166,11 @@ def test_texts_without_a_summary_are_refused_of_a_long_source(text: str) -> None
 
 
 @pytest.mark.parametrize("text", summaries.HALVES)
-def test_half_a_sentence_alone_leaves_nothing(text: str) -> None:
+def test_half_a_sentence_alone_leaves_nothing(text):
     assert whole_part(text) == ""
 
 
-def test_a_number_before_words_ends_no_sentence() -> None:
+def test_a_number_before_words_ends_no_sentence():
     """It counts an entry, or a day."""
     entries = "1. Copy the database\n2. Move to PostgreSQL\n3. Restart the shop"
     assert whole_part(entries) == entries
@@ -179,7 +179,7 @@ def test_a_number_before_words_ends_no_sentence() -> None:
     assert whole_part(half) == ""
 
 
-def test_a_summary_of_a_long_source_has_more_of_its_words() -> None:
+def test_a_summary_of_a_long_source_has_more_of_its_words():
     """Three words of a short source are enough, of one of a few words all of them."""
     words = [f"word{chr(97 + n // 10)}{chr(97 + n % 10)}x" for n in range(200)]
     for text in ("The weather was lovely.", "Gulls cried.", "天气很好。"):
@@ -192,11 +192,11 @@ def test_a_summary_of_a_long_source_has_more_of_its_words() -> None:
             check_answer(f"{' '.join(words[: least - 1])} nothing.", source)
 
 
-def test_short_names_of_the_conversation_are_known() -> None:
+def test_short_names_of_the_conversation_are_known():
     check_answer("Merged #88, #89 and #90.", "[user] Merge #88, #89 and #90 of the fork.")
 
 
-def test_a_translation_needs_no_words_of_its_source() -> None:
+def test_a_translation_needs_no_words_of_its_source():
     """But it names a fact of a source that has several. So no refusal passes for one."""
     check_answer("Der Laden zieht um, und TASK-17 bleibt offen.", SOURCE, free=True)
     check_answer("Sie sprachen vom Wetter.", "[user] The weather is lovely.", free=True)
@@ -227,7 +227,7 @@ def test_a_translation_needs_no_words_of_its_source() -> None:
         ("Call foo(x)", "", "Call foo(x)"),
     ],
 )
-def test_half_a_sentence_is_cut_off(text: str, stop_reason: str, whole: str) -> None:
+def test_half_a_sentence_is_cut_off(text, stop_reason, whole):
     assert whole_part(text, stop_reason=stop_reason) == whole
 
 
@@ -235,7 +235,7 @@ SAID = [ChatMessage("user", SOURCE * 20)]
 LONG = "They move the shop to PostgreSQL. " * 5
 
 
-async def test_an_answer_that_was_cut_short_ends_with_a_sentence() -> None:
+async def test_an_answer_that_was_cut_short_ends_with_a_sentence():
     """If little is missing, it is taken at once.
 
     Else the model is asked again, and the half that is whole is kept.
@@ -261,13 +261,13 @@ async def test_an_answer_that_was_cut_short_ends_with_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("stop_reason", ["refusal", "content_filter", "SAFETY"])
-async def test_an_answer_that_was_filtered_is_none(stop_reason: str) -> None:
+async def test_an_answer_that_was_filtered_is_none(stop_reason):
     model = ScriptedLLM(lambda _: ModelAnswer("assistant", LONG, stop_reason=stop_reason))
     made = await Summarizer(model).summarize(SAID)
     assert fallback_reason(made.text) == "no usable answer: it was declined or filtered"
 
 
-async def test_a_model_without_answers_is_seldom_asked() -> None:
+async def test_a_model_without_answers_is_seldom_asked():
     """In 210 steps of ten seconds, nine requests: three at first, and one after each pause."""
     now = [0.0]
     model = ScriptedLLM(lambda _: "")

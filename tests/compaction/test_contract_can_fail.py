@@ -206,20 +206,20 @@ def failures(strategy: type[CompactionStrategy]) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("strategy", "fault"), FAULTS.items(), ids=lambda value: getattr(value, "__name__", "")
 )
-def test_a_fault_is_caught_for_what_it_is(strategy: type[CompactionStrategy], fault: str) -> None:
+def test_a_fault_is_caught_for_what_it_is(strategy, fault):
     assert any(fault in failure for failure in failures(strategy))
 
 
-def test_every_promise_is_broken_by_some_fault() -> None:
+def test_every_promise_is_broken_by_some_fault():
     assert {promise.__name__ for promise in PROMISES} <= set(FAULTS.values())
 
 
-def test_what_is_right_is_not_caught() -> None:
+def test_what_is_right_is_not_caught():
     """So that what fails above fails for its fault."""
     assert list(failures(SlidingWindowCompaction)) == []
 
 
-async def test_a_result_without_a_call_is_part_of_no_loop() -> None:
+async def test_a_result_without_a_call_is_part_of_no_loop():
     """It goes alone, and the loop that it stands in stays whole."""
     call = ChatMessage("assistant", (ThinkingBlock("hm", "seal"), ToolUseBlock("c1", "find")))
     orphan = ChatMessage("tool", (ToolResultBlock("c2", "found"),))

@@ -73,7 +73,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("text", FOUND)
-def test_addresses_paths_identifiers_and_numbers_are_found(text: str) -> None:
+def test_addresses_paths_identifiers_and_numbers_are_found(text):
     """Whole, without what surrounds them, in order; words and the numbers of lists are none."""
     assert [fact.text for fact in facts_in(text)] == FOUND[text]
 
@@ -96,13 +96,13 @@ def test_addresses_paths_identifiers_and_numbers_are_found(text: str) -> None:
         ("done; 5 left", "5 left"),
     ],
 )
-def test_a_number_is_shown_with_the_words_about_it(text: str, shown: str) -> None:
+def test_a_number_is_shown_with_the_words_about_it(text, shown):
     """Up to two before it, and its unit, from the same line and clause."""
     numbers = [fact.shown for fact in facts_in(text) if fact.place]
     assert numbers[0] == shown
 
 
-def test_arguments_and_results_have_facts_too() -> None:
+def test_arguments_and_results_have_facts_too():
     """So have texts within results, and addresses of images, but no data."""
     blocks = (
         ToolUseBlock("c1", "read", '{"path": "/etc/hosts"}'),
@@ -114,7 +114,7 @@ def test_arguments_and_results_have_facts_too() -> None:
     assert found == ["/etc/hosts", "r-1", "https://ex.com/a.png"]
 
 
-def test_code_has_addresses_and_names_that_it_defines() -> None:
+def test_code_has_addresses_and_names_that_it_defines():
     """Its calls, numbers and placeholders are left out.
 
     Settings and logs in a block are read as any text.
@@ -139,7 +139,7 @@ def test_code_has_addresses_and_names_that_it_defines() -> None:
     assert [fact.text for fact in facts_in("<div>It costs $5.</div>")] == ["$5"]
 
 
-def test_emphasis_is_no_number() -> None:
+def test_emphasis_is_no_number():
     assert list(facts_in("I'm 100% behind you, and I 100% agree.")) == []
     assert [fact.text for fact in facts_in("Coverage is 100% of lines.")] == ["100%"]
 
@@ -157,12 +157,12 @@ def test_emphasis_is_no_number() -> None:
         "在第 7 页和第3章。",
     ],
 )
-def test_a_place_in_what_was_read_is_no_fact(text: str) -> None:
+def test_a_place_in_what_was_read_is_no_fact(text):
     """The reader of a summary does not have the pages."""
     assert list(facts_in(text)) == []
 
 
-def test_a_number_of_its_own_is_a_fact_beside_a_place() -> None:
+def test_a_number_of_its_own_is_a_fact_beside_a_place():
     found = facts_in("Page 32 says 96 charts cost $40; ticket line 20391 is on port 80.")
     assert [fact.text for fact in found] == ["96", "$40", "20391", "80"]
 
@@ -177,12 +177,12 @@ def test_a_number_of_its_own_is_a_fact_beside_a_place() -> None:
         ("| 17 |", [4]),
     ],
 )
-def test_the_surest_facts_come_first(text: str, ranks: list[int]) -> None:
+def test_the_surest_facts_come_first(text, ranks):
     """Addresses, identifiers, dates and numbers, digits and names of products, numbers without words."""
     assert sorted(fact.rank for fact in facts_in(text)) == ranks
 
 
-def test_what_is_too_long_is_data() -> None:
+def test_what_is_too_long_is_data():
     """It would fill the list alone."""
     for text in (
         "a1" * MAX_FACT_CHARS,
@@ -203,7 +203,7 @@ fragments = st.sampled_from([*_PIECES.split(" "), "\n", "\t", " ", " ", " "])
 
 
 @given(st.lists(fragments, max_size=30).map("".join) | st.text(max_size=80))
-def test_facts_that_are_listed_are_found_again(text: str) -> None:
+def test_facts_that_are_listed_are_found_again(text):
     """So that they are in the list of the next summary too, and of all after it."""
     facts = list(facts_in(text))
     listed = "; ".join(dict.fromkeys(fact.shown for fact in facts))
@@ -217,7 +217,7 @@ def test_facts_that_are_listed_are_found_again(text: str) -> None:
 
 
 @given(st.lists(fragments, max_size=12).map(" ".join), st.text(max_size=20))
-def test_a_json_text_has_the_facts_of_what_it_says(value: str, key: str) -> None:
+def test_a_json_text_has_the_facts_of_what_it_says(value, key):
     """And not of its escapes."""
     value = value.replace("\\", "").replace('"', "")
     found = {fact.text for fact in facts_in(json.dumps({key: [value]}))}
@@ -228,7 +228,7 @@ words = st.text("aB1日é_.:@#$/~\\,-+%", min_size=1, max_size=8)
 
 
 @given(st.lists(words, max_size=8), st.sampled_from([" ", "\n", "\t"]))
-def test_a_fact_is_found_wherever_it_stands(words: list[str], blank: str) -> None:
+def test_a_fact_is_found_wherever_it_stands(words, blank):
     """Between others as by itself."""
     alone = [fact.text for word in words for fact in facts_in(f"- {word}")]
     assert [fact.text for fact in facts_in(f"- {blank.join(words)}")] == alone
@@ -253,6 +253,6 @@ def test_a_fact_is_found_wherever_it_stands(words: list[str], blank: str) -> Non
         "日1",
     ],
 )
-def test_a_long_text_of_one_kind_is_done_with(piece: str) -> None:
+def test_a_long_text_of_one_kind_is_done_with(piece):
     """Its facts take time in line with its length."""
     assert sum(1 for _ in facts_in(piece * 15_000)) <= 15_000

@@ -40,7 +40,7 @@ def _message(role: str, text: str) -> ChatMessage:
     ),
     st.integers(0, 600),
 )
-def test_no_path_is_lost_while_there_is_room_for_it(said: list[tuple[str, str]], room: int) -> None:
+def test_no_path_is_lost_while_there_is_room_for_it(said, room):
     """Whoever named it, in whatever summary. The lists take no more than their room."""
     listed = KeptFacts([_message(role, text) for role, text in said], counter=COUNT).listed(
         "They worked.", room

@@ -8,7 +8,6 @@ from hypothesis import given
 from kaosmem import ChatMessage, InvalidArgumentError
 from kaosmem.compaction import (
     CompactionPipeline,
-    CompactionStrategy,
     SlidingWindowCompaction,
     TokenBudgetCompaction,
 )
@@ -17,20 +16,18 @@ from tests.tool_conversations import conversations
 
 
 @given(strategies, conversations())
-def test_any_strategies_in_any_order_keep_what_each_promises(
-    strategy: CompactionStrategy, history: list[ChatMessage]
-) -> None:
+def test_any_strategies_in_any_order_keep_what_each_promises(strategy, history):
     AnyStrategy(strategy).check(history)
 
 
-async def test_an_empty_pipeline_returns_all() -> None:
+async def test_an_empty_pipeline_returns_all():
     history = [ChatMessage("user", "hello")]
     left = await CompactionPipeline().compact(history)
     assert left == history
     assert left is not history
 
 
-async def test_each_strategy_is_given_what_the_one_before_left() -> None:
+async def test_each_strategy_is_given_what_the_one_before_left():
     class Last:
         async def compact(self, history):
             return list(history)[1:]
@@ -39,7 +36,7 @@ async def test_each_strategy_is_given_what_the_one_before_left() -> None:
     assert await CompactionPipeline([Last(), Last()]).compact(history) == history[2:]
 
 
-def test_one_strategy_and_a_pipeline_need_no_wrapping() -> None:
+def test_one_strategy_and_a_pipeline_need_no_wrapping():
     """Where several are taken, one is, and a pipeline stands for its strategies."""
     window = SlidingWindowCompaction(5)
     assert CompactionPipeline(window).strategies == (window,)
@@ -50,7 +47,7 @@ def test_one_strategy_and_a_pipeline_need_no_wrapping() -> None:
 @pytest.mark.parametrize(
     "bad", ["window", None, 3, SlidingWindowCompaction, [SlidingWindowCompaction(5), "window"]]
 )
-def test_what_is_no_strategy_is_refused_at_once(bad: object) -> None:
+def test_what_is_no_strategy_is_refused_at_once(bad):
     """Not when a history is compacted; a class is none until one is made of it."""
     with pytest.raises(InvalidArgumentError, match="a strategy is a"):
         CompactionPipeline(bad)

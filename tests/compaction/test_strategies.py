@@ -90,7 +90,7 @@ def longer_tails(
 # windows and truncation
 
 
-def test_a_window_keeps_the_newest_and_the_first_question() -> None:
+def test_a_window_keeps_the_newest_and_the_first_question():
     history = [ChatMessage("system", "Be brief."), *talk(60)]
     left = compacted(SlidingWindowCompaction(10), history)
     assert left == [*history[:3], *history[-6:]]
@@ -98,7 +98,7 @@ def test_a_window_keeps_the_newest_and_the_first_question() -> None:
     assert len(compacted(SlidingWindowCompaction(), history)) == 99
 
 
-def test_a_window_begins_with_a_whole_unit() -> None:
+def test_a_window_begins_with_a_whole_unit():
     """A call whose result would be the first message of the window is out, and so is the result."""
     history = [*talk(3), *group("c1"), *talk(2)]
     for most in (6, 7, 8):
@@ -107,7 +107,7 @@ def test_a_window_begins_with_a_whole_unit() -> None:
     assert compacted(SlidingWindowCompaction(9), history) == left
 
 
-def test_a_window_is_refused_where_pinned_messages_and_the_newest_unit_are_too_many() -> None:
+def test_a_window_is_refused_where_pinned_messages_and_the_newest_unit_are_too_many():
     """The error names the limit and the sums."""
     pinned = [ChatMessage("assistant", str(number), pinned=True) for number in range(5)]
     with pytest.raises(
@@ -122,7 +122,7 @@ def test_a_window_is_refused_where_pinned_messages_and_the_newest_unit_are_too_m
 
 
 @pytest.mark.parametrize("most", range(1, 12))
-def test_a_window_is_no_longer_than_it_may_be_and_has_the_newest(most: int) -> None:
+def test_a_window_is_no_longer_than_it_may_be_and_has_the_newest(most):
     """Users' messages give way first, then system messages, so that a small window still has the newest message."""
     history = [ChatMessage("system", "Be brief."), ChatMessage("system", "Be kind."), *talk(5)]
     left = compacted(SlidingWindowCompaction(most), history)
@@ -136,7 +136,7 @@ def test_a_window_is_no_longer_than_it_may_be_and_has_the_newest(most: int) -> N
         ]
 
 
-def test_a_window_may_begin_inside_what_is_kept_anyway() -> None:
+def test_a_window_may_begin_inside_what_is_kept_anyway():
     """A unit that is protected, for a pinned call, stays wherever the window begins."""
     calls = ChatMessage("assistant", (ToolUseBlock("late", "f"),), pinned=True)
     late = ChatMessage("tool", (ToolResultBlock("late", "found"),))
@@ -155,7 +155,7 @@ def within(history: Sequence[ChatMessage], most: int, *, by_chars: bool) -> list
     return within_limit(Outline(history), weights, most, total, limit=limit)
 
 
-def test_a_tail_says_what_is_protected_and_too_much() -> None:
+def test_a_tail_says_what_is_protected_and_too_much():
     """By what protects it, with the limit, and what it takes."""
     open_call = ChatMessage("assistant", (ToolUseBlock("c", "search"),))
     pinned = ChatMessage("critic", "x" * 20, pinned=True)
@@ -175,9 +175,7 @@ def test_a_tail_says_what_is_protected_and_too_much() -> None:
 
 
 @given(conversations(), st.integers(0, 20), st.integers(0, 5_000), st.booleans())
-def test_the_tail_is_the_longest_that_there_is_room_for(
-    history, max_messages, max_chars, by_chars
-) -> None:
+def test_the_tail_is_the_longest_that_there_is_room_for(history, max_messages, max_chars, by_chars):
     """No legal cut before it would do; and it refuses only where messages that never give way are too much."""
     most = max_chars if by_chars else max_messages
 
@@ -212,7 +210,7 @@ STRATEGIES_WITH_LIMITS = [
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES_WITH_LIMITS, ids=repr)
-def test_a_request_and_its_answer_leave_together(strategy: CompactionStrategy) -> None:
+def test_a_request_and_its_answer_leave_together(strategy):
     """An agent that sees a request without its answer does the work again."""
     history = []
     for number in range(11):
@@ -225,7 +223,7 @@ def test_a_request_and_its_answer_leave_together(strategy: CompactionStrategy) -
     assert 4 <= len(left) < len(history)
 
 
-def test_a_long_loop_of_one_request_is_cut_inside() -> None:
+def test_a_long_loop_of_one_request_is_cut_inside():
     """The request stays before the end of the work on it, also when a newer one follows."""
     work = [message for number in range(40) for message in group(f"c{number}")]
     done = ChatMessage("assistant", "Done.")
@@ -244,15 +242,15 @@ def test_a_long_loop_of_one_request_is_cut_inside() -> None:
     ids=repr,
 )
 def test_the_first_exchange_gives_way_to_questions_without_an_answer(
-    strategy: CompactionStrategy,
-) -> None:
+    strategy,
+):
     pending = [ChatMessage("user", f"Pending {number}: do it") for number in range(6)]
     left = compacted(strategy, [*talk(3), *pending])
     assert len(left) >= 4
     assert left == pending[-len(left) :]
 
 
-def test_questions_without_an_answer_stay_beside_the_work_on_them() -> None:
+def test_questions_without_an_answer_stay_beside_the_work_on_them():
     """They take at most half of the room, so that a chat of users alone does not starve the work."""
     asked = [ChatMessage("user", f"Question {number}") for number in range(3)]
     work = [message for number in range(20) for message in group(f"c{number}")]
@@ -268,7 +266,7 @@ def test_questions_without_an_answer_stay_beside_the_work_on_them() -> None:
 
 @pytest.mark.parametrize("max_chars", [1, 20, 60, 500])
 @pytest.mark.parametrize("text", ["x" * 900, "word " * 400, "日本語" * 300, "a\n" * 2_000])
-def test_a_long_result_is_cut_to_its_beginning_and_its_end(text: str, max_chars: int) -> None:
+def test_a_long_result_is_cut_to_its_beginning_and_its_end(text, max_chars):
     """The note between them says how much is gone."""
     history = [*talk(1), *group("c", result=text)]
     (_, _, _, cut) = compacted(ToolResultCompaction(max_chars), history)
@@ -286,7 +284,7 @@ def test_a_long_result_is_cut_to_its_beginning_and_its_end(text: str, max_chars:
 
 
 @pytest.mark.parametrize("char", [" ", "=", "x", "\n", "é"])
-def test_a_result_that_is_a_little_too_long_takes_no_more_tokens_when_it_is_cut(char: str) -> None:
+def test_a_result_that_is_a_little_too_long_takes_no_more_tokens_when_it_is_cut(char):
     """The note has tokens too: where what is cut away has fewer, nothing is."""
     history = [*talk(1), *group("c", result=char * 505)]
     left = compacted(ToolResultCompaction(), history)
@@ -294,7 +292,7 @@ def test_a_result_that_is_a_little_too_long_takes_no_more_tokens_when_it_is_cut(
     assert left == history
 
 
-def test_what_is_no_long_result_stays_as_it_is() -> None:
+def test_what_is_no_long_result_stays_as_it_is():
     """Short results, pinned ones, results with other parts than texts, long texts of others."""
     long = "word " * 400
     image = ImageBlock("https://example.com/a.png")
@@ -311,7 +309,7 @@ def test_what_is_no_long_result_stays_as_it_is() -> None:
     assert compacted(ToolResultCompaction(), history) == history
 
 
-def test_a_result_as_a_plain_text_is_cut_too() -> None:
+def test_a_result_as_a_plain_text_is_cut_too():
     (cut,) = compacted(ToolResultCompaction(60), [ChatMessage("tool", "word " * 400)])
     assert cut.text.startswith("word word") and "characters left out" in cut.text
 
@@ -319,7 +317,7 @@ def test_a_result_as_a_plain_text_is_cut_too() -> None:
 # tool calls
 
 
-def test_old_groups_go_and_what_was_said_beside_them_stays() -> None:
+def test_old_groups_go_and_what_was_said_beside_them_stays():
     """The newest groups stay whole; of the others the texts of the assistant stay, calls, results and thinking go."""
     history = [
         *talk(1),
@@ -343,13 +341,13 @@ def test_old_groups_go_and_what_was_said_beside_them_stays() -> None:
     )
 
 
-def test_a_second_result_goes_with_its_group() -> None:
+def test_a_second_result_goes_with_its_group():
     """It would be a result without a call."""
     history = [*talk(1), *group("a"), *talk(1), group("a")[1], *talk(1)]
     assert compacted(SelectiveToolCallCompaction(0), history) == [*talk(1), *talk(1), *talk(1)]
 
 
-def test_pinned_awaited_and_newest_groups_stay() -> None:
+def test_pinned_awaited_and_newest_groups_stay():
     """A call that lost its result goes like any other once somebody has spoken."""
     open_call = ChatMessage("assistant", (ToolUseBlock("open", "f"), ToolUseBlock("done", "f")))
     half = ChatMessage("tool", (ToolResultBlock("done", "found"),))
@@ -373,7 +371,7 @@ def test_pinned_awaited_and_newest_groups_stay() -> None:
     ]
 
 
-def test_what_a_user_says_beside_a_result_is_trusted_no_more_without_it() -> None:
+def test_what_a_user_says_beside_a_result_is_trusted_no_more_without_it():
     mixed = ChatMessage("user", (ToolResultBlock("a", "found"), TextBlock("Now this.")))
     history = [*talk(1), group("a")[0], mixed, *talk(1)]
     left = compacted(SelectiveToolCallCompaction(0), history)
@@ -395,7 +393,7 @@ class Spy:
         return list(history)[1:]
 
 
-def test_strategies_run_until_it_fits() -> None:
+def test_strategies_run_until_it_fits():
     """None where it fits already, and none after the one that brought it within the budget."""
     history = talk(10)
     first = Spy()
@@ -408,7 +406,7 @@ def test_strategies_run_until_it_fits() -> None:
     assert (first.given, second.given) == ([20], [])
 
 
-def test_what_no_strategy_brings_within_the_budget_is_cut_to_a_tail() -> None:
+def test_what_no_strategy_brings_within_the_budget_is_cut_to_a_tail():
     history = talk(50)
     for budget in (24, 50, 100, 300):
         left = compacted(TokenBudgetCompaction([ToolResultCompaction()], budget), history)
@@ -418,7 +416,7 @@ def test_what_no_strategy_brings_within_the_budget_is_cut_to_a_tail() -> None:
 
 
 @given(conversations(), st.integers(0, 2_000))
-def test_a_budget_is_kept_or_refused_with_the_sums(history, budget) -> None:
+def test_a_budget_is_kept_or_refused_with_the_sums(history, budget):
     """It is within the budget by a tail, or the protected messages alone are beyond it, and the error says so."""
     outline = Outline(history)
     protected = outline.at(outline.kept_within(outline.sizes, 0))
@@ -436,7 +434,7 @@ def test_a_budget_is_kept_or_refused_with_the_sums(history, budget) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_budget_holds_in_each_format(name) -> None:
+def test_a_budget_holds_in_each_format(name):
     """The tokens of a history are those of its request; leading system messages, which become one prompt, take less."""
 
     @settings(max_examples=15)
@@ -467,7 +465,7 @@ def requested(history: Sequence[ChatMessage], name: str) -> int:
     return count_messages(handed_over, name, system=rendered.system or "")
 
 
-def test_a_budget_may_be_a_share_of_what_a_model_reads() -> None:
+def test_a_budget_may_be_a_share_of_what_a_model_reads():
     assert TokenBudgetCompaction.from_model("gpt-4o", []).token_budget == 102_400
     assert (
         TokenBudgetCompaction.from_model(
@@ -479,7 +477,7 @@ def test_a_budget_may_be_a_share_of_what_a_model_reads() -> None:
         TokenBudgetCompaction.from_model("my-own", [])
 
 
-def test_a_counter_of_ones_own_counts() -> None:
+def test_a_counter_of_ones_own_counts():
     history = talk(50)
     left = compacted(TokenBudgetCompaction([], 60, counter=lambda text: 1), history)
     assert len(left) == 10  # each is 3 + 1 for its role + 1 for its text, and the reply 3
@@ -498,7 +496,7 @@ def test_a_counter_of_ones_own_counts() -> None:
         lambda: TokenBudgetCompaction.from_model("gpt-4o", [], True),
     ],
 )
-def test_a_limit_that_limits_nothing_is_refused(make) -> None:
+def test_a_limit_that_limits_nothing_is_refused(make):
     with pytest.raises(InvalidArgumentError):
         make()
 
@@ -539,16 +537,14 @@ def test_a_limit_that_limits_nothing_is_refused(make) -> None:
         ("Qwen/Qwen2.5-72B-Instruct", 131_072),
     ],
 )
-def test_a_model_is_known_by_its_name_with_or_without_maker_size_and_date(
-    name: str, tokens: int
-) -> None:
+def test_a_model_is_known_by_its_name_with_or_without_maker_size_and_date(name, tokens):
     assert context_length(name) == tokens
 
 
 @pytest.mark.parametrize(
     "name", ["gpt-4-32k", "gpt-4o-audio-preview", "claude-opus-4.99", "gpt-5.9", "", "x"]
 )
-def test_another_model_is_not_taken_for_one_that_is_known(name: str) -> None:
+def test_another_model_is_not_taken_for_one_that_is_known(name):
     """The error names those that are close, and the way out."""
     with pytest.raises(ValueError, match="is not known") as raised:
         context_length(name)

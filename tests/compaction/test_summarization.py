@@ -16,7 +16,6 @@ from kaosmem import (
 )
 from kaosmem.compaction import (
     CompactionPipeline,
-    CompactionStrategy,
     SummarizationCompaction,
     Summarizer,
 )
@@ -45,9 +44,7 @@ class AnyPipeline(AnyStrategy):
 
 
 @given(st.lists(strategies, max_size=1), st.lists(strategies, max_size=1), conversations())
-def test_it_keeps_its_promises_among_other_strategies(
-    before: list[CompactionStrategy], after: list[CompactionStrategy], history: list[ChatMessage]
-) -> None:
+def test_it_keeps_its_promises_among_other_strategies(before, after, history):
     summarization = SummarizationCompaction(ScriptedLLM(gist), 60, 30, max_summary_tokens=80)
     AnyPipeline(CompactionPipeline([*before, summarization, *after])).check(history)
 
@@ -64,7 +61,7 @@ def summing_up(llm: ScriptedLLM | None = None, **options: object) -> Summarizati
 TALK = [said(f"m{number}", "user" if number % 2 else "assistant") for number in range(1, 21)]
 
 
-async def test_what_is_old_becomes_one_message_in_its_place() -> None:
+async def test_what_is_old_becomes_one_message_in_its_place():
     """Before the longest tail that the budget has room for, after the first user message, which is protected."""
     left = await summing_up().compact(TALK)
     assert left[0] == TALK[0] and left[2:] == TALK[-len(left) + 2 :]
@@ -78,7 +75,7 @@ async def test_what_is_old_becomes_one_message_in_its_place() -> None:
     assert tail <= 150 < tail + sizes(TALK[0])
 
 
-async def test_a_later_summary_takes_the_earlier_one_in() -> None:
+async def test_a_later_summary_takes_the_earlier_one_in():
     """It names it, and there is never a second."""
     strategy = summing_up()
     left = await strategy.compact(TALK)
@@ -88,7 +85,7 @@ async def test_a_later_summary_takes_the_earlier_one_in() -> None:
     assert left[1].sources[0] == earlier.id
 
 
-async def test_little_is_left_alone() -> None:
+async def test_little_is_left_alone():
     """Until what is old, earlier summaries aside, is worth a request."""
     llm = ScriptedLLM(gist)
     strategy = summing_up(llm)
@@ -101,7 +98,7 @@ async def test_little_is_left_alone() -> None:
     assert 1 < asked <= 10
 
 
-async def test_the_newest_unit_stays_however_large() -> None:
+async def test_the_newest_unit_stays_however_large():
     call = ChatMessage("assistant", (ToolUseBlock("c1", "read"),))
     result = ChatMessage("tool", (ToolResultBlock("c1", WORDS * 20),))
     left = await summing_up().compact([*TALK, call, result])
@@ -114,7 +111,7 @@ async def test_the_newest_unit_stays_however_large() -> None:
     assert left[-4:] == [call, result, *after]
 
 
-async def test_a_summary_never_stands_inside_of_a_loop() -> None:
+async def test_a_summary_never_stands_inside_of_a_loop():
     """Where a result without a call stands in a loop that stays, the summary does not begin with it."""
     loop = [
         ChatMessage(
@@ -129,7 +126,7 @@ async def test_a_summary_never_stands_inside_of_a_loop() -> None:
     assert left[4].role == "summary"
 
 
-async def test_a_summarizer_of_ones_own_is_asked() -> None:
+async def test_a_summarizer_of_ones_own_is_asked():
     """It has its template.
 
     Without a fallback, the failure of its model is an error, and the history stays.
@@ -151,7 +148,7 @@ async def test_a_summarizer_of_ones_own_is_asked() -> None:
 
 
 @pytest.mark.parametrize("recent", [0, 1, 40, 400])
-async def test_a_small_tail_does_not_make_summaries_small(recent: int) -> None:
+async def test_a_small_tail_does_not_make_summaries_small(recent):
     """What a model says in a sentence is taken, and what it dropped listed, however little stays beside it."""
     facts = [f"/srv/{number}/app.toml" for number in range(20)]
     history = [*TALK[:10], *(ChatMessage("user", f"See {fact}.") for fact in facts), *TALK[10:]]
@@ -164,7 +161,7 @@ async def test_a_small_tail_does_not_make_summaries_small(recent: int) -> None:
     assert all(fact in summary.text for fact in facts)
 
 
-async def test_little_that_is_new_does_not_make_a_summary_smaller() -> None:
+async def test_little_that_is_new_does_not_make_a_summary_smaller():
     """Nor does it lose what an earlier one has listed."""
     facts = [f"/srv/{number}/app.toml" for number in range(40)]
     strategy = SummarizationCompaction(ScriptedLLM(gist), 100, 50)
@@ -180,7 +177,7 @@ async def test_little_that_is_new_does_not_make_a_summary_smaller() -> None:
 
 
 @pytest.mark.parametrize("recent", [0, 20])
-async def test_words_that_are_shorter_than_any_summary_wait_for_more(recent: int) -> None:
+async def test_words_that_are_shorter_than_any_summary_wait_for_more(recent):
     """However little is worth a request; then one takes their place."""
     strategy = SummarizationCompaction(ScriptedLLM(lambda _: "ok."), recent, 0)
     history = [said("first")]
@@ -192,7 +189,7 @@ async def test_words_that_are_shorter_than_any_summary_wait_for_more(recent: int
     assert history[2].text == "ok."
 
 
-async def test_questions_without_an_answer_are_not_summarised_while_they_are_few() -> None:
+async def test_questions_without_an_answer_are_not_summarised_while_they_are_few():
     """As the newest is not; many are summarised, so that a chat in which only users speak goes on."""
     pending = [ChatMessage("user", f"Pending {number}: do it") for number in range(6)]
     talk = [said("q", "user"), said("a", "assistant")] * 3
@@ -206,7 +203,7 @@ async def test_questions_without_an_answer_are_not_summarised_while_they_are_few
     assert len(left) < 8 and left[2:] == users[2 - len(left) :]
 
 
-async def test_a_short_first_exchange_stays_whole_beside_a_summary() -> None:
+async def test_a_short_first_exchange_stays_whole_beside_a_summary():
     """A tail that begins with an answer has its question before it."""
     talk = []
     for number in range(11):

@@ -36,21 +36,21 @@ def texts(messages: Sequence[ChatMessage]) -> list[str]:
 ABCDE = [said(name) for name in "abcde"]
 
 
-def test_a_record_stands_where_the_first_of_its_sources_stood() -> None:
+def test_a_record_stands_where_the_first_of_its_sources_stood():
     """Messages that stay among them come after it."""
     transcript = Transcript(stored_with(ABCDE, ["b", "d"]))
     assert texts(transcript.view) == ["text of a", "summed up", "text of c", "text of e"]
     assert transcript.void == []
 
 
-def test_a_summary_that_names_no_sources_is_a_message() -> None:
+def test_a_summary_that_names_no_sources_is_a_message():
     """Nobody else's summary stands for anything."""
     stored = [*ABCDE, ChatMessage("summary", "of another conversation", id="s")]
     assert Transcript(stored).view == stored
 
 
 @pytest.mark.parametrize("gone", ["b", "d"])
-def test_a_record_whose_sources_are_not_all_there_has_no_effect(gone: str) -> None:
+def test_a_record_whose_sources_are_not_all_there_has_no_effect(gone):
     """Its text is not shown either, nor that of a record of it."""
     stored = stored_with(stored_with(ABCDE, ["b", "d"], "first"), ["a"], "other")
     first = next(message for message in stored if message.text == "first")
@@ -62,7 +62,7 @@ def test_a_record_whose_sources_are_not_all_there_has_no_effect(gone: str) -> No
     assert texts(transcript.view)[0] == "other"
 
 
-def test_a_record_is_of_what_was_said_then() -> None:
+def test_a_record_is_of_what_was_said_then():
     """Another message under the id of one that was cleared is not what it sums up."""
     stored = stored_with(ABCDE, ["b", "c"])
     assert Transcript([replace(m, content="new") if m.id == "b" else m for m in stored]).void == [
@@ -75,7 +75,7 @@ def test_a_record_is_of_what_was_said_then() -> None:
     assert Transcript([*ABCDE, forged]).void == [forged]
 
 
-def test_of_two_records_of_one_message_the_first_counts() -> None:
+def test_of_two_records_of_one_message_the_first_counts():
     """The other one has no effect, until the first is gone."""
     one = stored_with(ABCDE, ["b", "c"], "one")[-1]
     other = stored_with(ABCDE, ["c", "d"], "other")[-1]
@@ -85,7 +85,7 @@ def test_of_two_records_of_one_message_the_first_counts() -> None:
     assert Transcript([*ABCDE, one, one]).void == []  # it would be deleted with the one that counts
 
 
-def test_a_record_stands_for_whole_units() -> None:
+def test_a_record_stands_for_whole_units():
     """A result whose call was summed up without it, and which is not shown any more, is among its sources."""
     call = ChatMessage("assistant", (TextBlock("I look."), ToolUseBlock("c1", "f")), id="call")
     result = ChatMessage("tool", (ToolResultBlock("c1", "found"),), id="result")
@@ -98,7 +98,7 @@ def test_a_record_stands_for_whole_units() -> None:
     assert record is not None and record.sources == ("call",)
 
 
-def test_there_is_no_record_of_what_is_not_in_view() -> None:
+def test_there_is_no_record_of_what_is_not_in_view():
     """It was cleared, or something else stands for it."""
     stored = stored_with(ABCDE, ["b", "c"])
     for source in ("b", "unknown"):
@@ -108,7 +108,7 @@ def test_there_is_no_record_of_what_is_not_in_view() -> None:
         )
 
 
-def test_messages_without_ids_of_their_own_get_some() -> None:
+def test_messages_without_ids_of_their_own_get_some():
     """Made of what they say, so that a record still knows them when others are gone; an id counts once."""
     stored = [
         ChatMessage("user", "hi"),
@@ -126,7 +126,7 @@ def test_messages_without_ids_of_their_own_get_some() -> None:
     assert texts(Transcript(with_record).view) == ["summed up", "text of a"]
 
 
-def test_what_a_record_stands_for_is_found_again() -> None:
+def test_what_a_record_stands_for_is_found_again():
     """In the end, in order; a message stands for itself, and what is not there is an error."""
     stored = stored_with(stored_with(ABCDE, ["b", "d"], "first"), ["a"], "other")
     first = next(message for message in stored if message.text == "first")
@@ -155,7 +155,7 @@ def threads(draw: st.DrawFn) -> list[ChatMessage]:
 
 
 @given(threads())
-def test_nothing_is_lost_and_nothing_comes_back(stored: list[ChatMessage]) -> None:
+def test_nothing_is_lost_and_nothing_comes_back(stored):
     """Of all that is stored each message is in view, or what exactly one record in view stands for."""
     transcript = Transcript(stored)
     originals = [message for message in stored if not is_record(message)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -139,7 +139,7 @@ class Stubborn(Condenser):
         return Condensation(tuple(ids(view[: self.forgets])))
 
 
-async def test_a_condensation_that_frees_nothing_is_an_error() -> None:
+async def test_a_condensation_that_frees_nothing_is_an_error():
     """Nothing in the view goes, or its summary is as long; the log is as it was."""
     log = logged(*(agent(f"{number}") for number in range(30)))
     with pytest.raises(NoCondensationError, match="frees nothing: it forgets 0 of 30 entries"):
@@ -147,7 +147,7 @@ async def test_a_condensation_that_frees_nothing_is_an_error() -> None:
     assert len(log) == 30
 
 
-async def test_users_words_go_last_and_with_their_answers() -> None:
+async def test_users_words_go_last_and_with_their_answers():
     """As long as what the agent did frees enough, every request and answer stays; then old ones are summarised."""
     condenser = LLMSummarizingCondenser(ScriptedLLM(brief), max_size=20)
     log = logged(system("S"))
@@ -184,9 +184,7 @@ def delete_branches(number: int) -> EventLog:
         lambda most: StrategyCondenser(SlidingWindowCompaction(most)),
     ],
 )
-async def test_a_request_and_its_answer_leave_a_view_together(
-    condenser: Callable[[int], Condenser], most: int
-) -> None:
+async def test_a_request_and_its_answer_leave_a_view_together(condenser, most):
     """An agent that sees eleven requests without answers does all of the work again."""
     view = shown(await condenser(most).condensed_view(delete_branches(11)))
     for number in range(11):
@@ -204,8 +202,8 @@ async def test_a_request_and_its_answer_leave_a_view_together(
     ],
 )
 async def test_what_nobody_has_answered_is_not_forgotten_before_what_is(
-    condenser: Condenser,
-) -> None:
+    condenser,
+):
     log = delete_branches(4)
     for number in range(6):
         log.append(user(f"Pending {number}"))
@@ -227,7 +225,7 @@ async def test_what_nobody_has_answered_is_not_forgotten_before_what_is(
         StrategyCondenser(SlidingWindowCompaction(20)),
     ],
 )
-async def test_a_chat_in_which_only_users_speak_goes_on(condenser: Condenser) -> None:
+async def test_a_chat_in_which_only_users_speak_goes_on(condenser):
     """What nobody has answered gives way to a limit, the oldest first. The newest stays."""
     log = logged(*(user(f"{number}: message of user about it " * 6) for number in range(60)))
     view = await condenser.condensed_view(log)
@@ -238,7 +236,7 @@ async def test_a_chat_in_which_only_users_speak_goes_on(condenser: Condenser) ->
         assert sum(event.tokens(get_counter(None), openai) for event in view) <= 500
 
 
-async def test_the_newest_list_of_tasks_stays() -> None:
+async def test_the_newest_list_of_tasks_stays():
     """With its call and its result; the lists before it go."""
     tasks = [
         event
@@ -259,7 +257,7 @@ async def test_the_newest_list_of_tasks_stays() -> None:
     assert [text for text in shown(view) if text[0] in "AO"] == ["A19", "O19"]
 
 
-async def test_open_instructions_are_kept_wherever_they_stand() -> None:
+async def test_open_instructions_are_kept_wherever_they_stand():
     """What users said since the agent spoke to them is open, and what the agent did is no answer."""
     asked_for = user("U1"), user("U2"), user("U3")
     steps = [event for number in range(3) for event in (call(f"{number}"), result(f"{number}"))]
@@ -271,7 +269,7 @@ async def test_open_instructions_are_kept_wherever_they_stand() -> None:
     assert shown(await RollingCondenser(max_size=4).condensed_view(log))[-1] == "U3"
 
 
-async def test_nothing_is_forgotten_where_what_is_kept_is_too_much_alone() -> None:
+async def test_nothing_is_forgotten_where_what_is_kept_is_too_much_alone():
     """The error gives the sums; nothing was summarised for it."""
     model = ScriptedLLM(brief)
     log = logged(user("this " * 300), *(agent(f"the agent says {number}") for number in range(30)))
@@ -281,7 +279,7 @@ async def test_nothing_is_forgotten_where_what_is_kept_is_too_much_alone() -> No
     assert not model.requests
 
 
-async def test_a_call_in_flight_is_kept_until_it_is_answered() -> None:
+async def test_a_call_in_flight_is_kept_until_it_is_answered():
     """It stays though all else goes, and its result is shown when it comes."""
     log = logged(user("U1"), *[agent()] * 3, user("U2"), *[agent()] * 3, call("1", says="I look"))
     failures = iter([ConnectionError()])
@@ -292,7 +290,7 @@ async def test_a_call_in_flight_is_kept_until_it_is_answered() -> None:
     assert {"A1", "O1"} <= set(shown(log.view))
 
 
-async def test_views_without_records_keep_what_is_protected() -> None:
+async def test_views_without_records_keep_what_is_protected():
     """A list of tasks is not masked, and neither an instruction nor the newest unit is left out of the newest."""
     tasks = ActionEvent("tool_call", "", ToolUseBlock("t", "task_tracker", "{}"), "rt")
     view = view_of(
@@ -310,7 +308,7 @@ async def test_views_without_records_keep_what_is_protected() -> None:
     assert shown(recent) == ["U1", "At", "Ot", "U2", "A5", "O5"]
 
 
-def test_an_event_is_counted_once_for_a_counter() -> None:
+def test_an_event_is_counted_once_for_a_counter():
     """A copy that says something else is counted anew, and so is another format."""
     counted: list[str] = []
     openai, anthropic = map(get_format, ("openai", "anthropic"))
@@ -322,7 +320,7 @@ def test_an_event_is_counted_once_for_a_counter() -> None:
     assert event.tokens(counter, anthropic) == anthropic.entry_tokens(event.message, counter)
 
 
-async def test_what_is_said_while_the_model_thinks_stays() -> None:
+async def test_what_is_said_while_the_model_thinks_stays():
     """The record names what it forgets; of two at once one is appended."""
     log = logged(*(agent(f"the agent says {number}") for number in range(21)))
 

@@ -60,7 +60,7 @@ async def condensed(condenser: Condenser, log: EventLog) -> Condensation:
     return log.append(record)
 
 
-async def test_a_growing_view_is_condensed_to_half_again_and_again() -> None:
+async def test_a_growing_view_is_condensed_to_half_again_and_again():
     condenser, model = summarizing(max_size=10)
     log = logged()
     sizes = []
@@ -76,7 +76,7 @@ async def test_a_growing_view_is_condensed_to_half_again_and_again() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 7])
-async def test_one_record_makes_room_however_many_answers_a_view_holds(steps: int) -> None:
+async def test_one_record_makes_room_however_many_answers_a_view_holds(steps):
     """Whole exchanges go at once where the agent's steps alone leave too many entries."""
     events = [user("begin")]
     for number in range(60):
@@ -96,8 +96,8 @@ async def test_one_record_makes_room_however_many_answers_a_view_holds(steps: in
 
 @pytest.mark.parametrize("max_tokens", [100, 150, 250])
 async def test_no_answer_stays_without_its_request_where_tokens_are_too_many(
-    max_tokens: int,
-) -> None:
+    max_tokens,
+):
     """Without a summary in its place, the longest request goes with its answer."""
     condenser = RollingCondenser(max_size=None, max_tokens=max_tokens)
     log = EventLog()
@@ -113,7 +113,7 @@ async def test_no_answer_stays_without_its_request_where_tokens_are_too_many(
         assert answers <= requests
 
 
-async def test_a_view_is_condensed_above_its_size_alone() -> None:
+async def test_a_view_is_condensed_above_its_size_alone():
     condenser, model = summarizing(max_size=100)
     log = logged(*said(100))
     assert await condenser.condense(log.view) is log.view
@@ -142,7 +142,7 @@ class Helpless(RollingCondenser):
 
 @pytest.mark.parametrize("max_tokens", [None, 10])
 @pytest.mark.parametrize("max_size", [None, 4])
-async def test_size_alone_can_wait(max_size: int | None, max_tokens: int | None) -> None:
+async def test_size_alone_can_wait(max_size, max_tokens):
     """If no record can be made, a view of too many tokens is an error."""
     log = logged(*said(5))
     condenser = Helpless(max_size=max_size, max_tokens=max_tokens)
@@ -154,7 +154,7 @@ async def test_size_alone_can_wait(max_size: int | None, max_tokens: int | None)
         assert await condenser.condense(log.view) is log.view
 
 
-async def test_an_overridden_should_condense_decides() -> None:
+async def test_an_overridden_should_condense_decides():
     """If it says yes half of a short view goes; if it says no nothing of a long one does."""
     log = logged(*said(6))
     record = await condensed(Asking(asks=True), log)
@@ -164,17 +164,17 @@ async def test_an_overridden_should_condense_decides() -> None:
     assert await never.condense(log.view, limit=5) is log.view
 
 
-async def test_a_view_that_cannot_be_condensed_is_returned_if_only_should_condense_asks() -> None:
+async def test_a_view_that_cannot_be_condensed_is_returned_if_only_should_condense_asks():
     log = logged(system(), user())
     assert await Asking(asks=True).condense(log.view) is log.view
 
 
-async def test_what_has_to_be_and_cannot_is_a_clear_error() -> None:
+async def test_what_has_to_be_and_cannot_is_a_clear_error():
     with pytest.raises(NoCondensationError, match=r"protected entries take \d+ of 9 tokens"):
         await RollingCondenser(max_tokens=9).condense(view_of(system(), user()))
 
 
-async def test_a_model_that_fails_once_is_asked_again() -> None:
+async def test_a_model_that_fails_once_is_asked_again():
     """The record is the one that it would have been, and the newest half of the view stays."""
     condenser, model = summarizing(
         iter([ConnectionError("gone"), "all of it: the agent says 11, 12, 13."]), max_size=10
@@ -187,7 +187,7 @@ async def test_a_model_that_fails_once_is_asked_again() -> None:
     assert len(model.requests) == 2
 
 
-async def test_a_model_that_is_down_is_left_alone_for_a_while() -> None:
+async def test_a_model_that_is_down_is_left_alone_for_a_while():
     """Each step goes on with an outline in which the newest entries stay, and the pause doubles."""
     now = 0.0
     model = ScriptedLLM(lambda _: ConnectionError("down"))
@@ -209,7 +209,7 @@ async def test_a_model_that_is_down_is_left_alone_for_a_while() -> None:
     assert all(f"src/part_{step}.py" in "".join(shown(log.view)) for step in range(45, 60))
 
 
-async def test_a_view_does_not_wait_for_ever_for_a_model_that_is_down() -> None:
+async def test_a_view_does_not_wait_for_ever_for_a_model_that_is_down():
     """It grows up to twice its limit, and is then shortened without the model."""
     model = ScriptedLLM(lambda _: ConnectionError("down"))
     log = logged(system())
@@ -223,7 +223,7 @@ async def test_a_view_does_not_wait_for_ever_for_a_model_that_is_down() -> None:
     assert {record.metadata["fallback"] for record in records} == {"ConnectionError"}
 
 
-async def test_a_model_that_fails_is_the_cause_and_a_soft_need_goes_on_without() -> None:
+async def test_a_model_that_fails_is_the_cause_and_a_soft_need_goes_on_without():
     """Where tokens are too many, an outline takes the summary's place, unless none is wanted."""
     for fallback in (False, True):
         condenser, _ = summarizing(
@@ -246,7 +246,7 @@ async def test_a_model_that_fails_is_the_cause_and_a_soft_need_goes_on_without()
             assert len(log.view) == 11
 
 
-def test_the_smaller_limit_of_tokens_counts() -> None:
+def test_the_smaller_limit_of_tokens_counts():
     for most, limit, tokens, expected in (
         (500, 100, 200, True),
         (100, 500, 200, True),
@@ -258,7 +258,7 @@ def test_the_smaller_limit_of_tokens_counts() -> None:
         assert condenser.should_condense(view, limit=limit) is expected
 
 
-async def test_an_old_result_is_cut_and_answers_its_call() -> None:
+async def test_an_old_result_is_cut_and_answers_its_call():
     old = "secret" * 40
     view = view_of(user(), call("1"), result("1", old), call("2"), result("2", old))
     condenser = StrategyCondenser(ToolResultCompaction(6, keep_recent=1))
@@ -273,7 +273,7 @@ async def test_an_old_result_is_cut_and_answers_its_call() -> None:
 RECALL = ObservationEvent("workspace", "the repository is kaosmem")
 
 
-async def test_the_second_summary_is_made_of_the_whole_first() -> None:
+async def test_the_second_summary_is_made_of_the_whole_first():
     first = (
         "Done: "
         + "the module was read and the words of the agent listed one by one. " * 60
@@ -302,7 +302,7 @@ async def test_the_second_summary_is_made_of_the_whole_first() -> None:
     assert [isinstance(event, SummaryEvent) for event in log.view].count(True) == 1
 
 
-async def test_a_record_says_how_it_came_about() -> None:
+async def test_a_record_says_how_it_came_about():
     """By which condenser, why, and how large the view was."""
     condenser, _ = summarizing(max_size=10)
     record = await condensed(condenser, logged(*said(11)))
@@ -313,13 +313,13 @@ async def test_a_record_says_how_it_came_about() -> None:
     }
 
 
-async def test_events_that_no_log_has_taken_are_not_forgotten() -> None:
+async def test_events_that_no_log_has_taken_are_not_forgotten():
     """They have no ids yet, so that one record would forget them all."""
     with pytest.raises(InvalidArgumentError, match="append them to an EventLog"):
         await RollingCondenser(max_size=10).condense(ConversationView(said(11)))
 
 
-async def test_a_reset_never_forgets_the_open_instruction() -> None:
+async def test_a_reset_never_forgets_the_open_instruction():
     condenser, model = summarizing(max_tokens=5)
     with pytest.raises(NoCondensationError):
         await condenser.condense(view_of(system("S"), user("U1")))

@@ -32,7 +32,7 @@ from tests.conversation.logs import LOGS, REASONING, call, ids, logged, result, 
 SECRET = "the password is hunter2"
 
 
-def test_a_log_gives_ids_that_ascend_and_times() -> None:
+def test_a_log_gives_ids_that_ascend_and_times():
     log = logged(user("a"), user("b"))
     assert ids(log) == [0, 1]
     assert log[0].timestamp == datetime(2026, 1, 1, tzinfo=UTC)
@@ -42,7 +42,7 @@ def test_a_log_gives_ids_that_ascend_and_times() -> None:
         log.get(2)
 
 
-def test_a_log_goes_on_after_the_last_id_that_it_was_read_with() -> None:
+def test_a_log_goes_on_after_the_last_id_that_it_was_read_with():
     """An id that a log has lost is not given again while a later one is there."""
     log = EventLog([logged(user(), user(), user())[2]])
     assert log.append(user()).id == 3
@@ -51,7 +51,7 @@ def test_a_log_goes_on_after_the_last_id_that_it_was_read_with() -> None:
         log.get(0)
 
 
-def test_a_log_takes_new_events_alone() -> None:
+def test_a_log_takes_new_events_alone():
     log = logged(user())
     with pytest.raises(InvalidArgumentError, match="in a log already"):
         log.append(log[0])
@@ -68,7 +68,7 @@ def test_a_log_takes_new_events_alone() -> None:
 
 
 @pytest.mark.parametrize("kind", ACTION_KINDS)
-def test_every_kind_of_action_is_the_same_after_json(kind: str) -> None:
+def test_every_kind_of_action_is_the_same_after_json(kind):
     said = (REASONING, ThinkingBlock("", data="sealed"), TextBlock("I look"))
     action = ActionEvent(
         kind, said, ToolUseBlock("1", "find", '{"in": "src"}'), "r1", source="user"
@@ -77,12 +77,12 @@ def test_every_kind_of_action_is_the_same_after_json(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", OBSERVATION_KINDS)
-def test_every_kind_of_observation_is_the_same_after_json(kind: str) -> None:
+def test_every_kind_of_observation_is_the_same_after_json(kind):
     observation = ObservationEvent(kind, (TextBlock("seen"),), "1")
     assert event_of(json.loads(json.dumps(event_json(observation)))) == observation
 
 
-def test_a_kind_that_is_not_known_is_kept() -> None:
+def test_a_kind_that_is_not_known_is_kept():
     """A log of somebody's own kinds, or of a later version's, loses nothing."""
     stored = {"type": "action", "id": 3, "source": "agent", "kind": "paint", "content": "blue"}
     assert event_json(event_of(stored)) == stored
@@ -135,14 +135,14 @@ def test_a_kind_that_is_not_known_is_kept() -> None:
     ],
     ids=lambda stored: json.dumps(stored)[:60],
 )
-def test_what_is_no_stored_event_is_refused(stored: object) -> None:
+def test_what_is_no_stored_event_is_refused(stored):
     with pytest.raises(InvalidArgumentError) as error:
         event_of(stored)
     assert "hunter2" not in str(error.value).replace(repr(SECRET), "")
     assert error.value.__cause__ is None
 
 
-def test_a_line_that_is_no_event_is_named_by_its_number() -> None:
+def test_a_line_that_is_no_event_is_named_by_its_number():
     lines = [*logged(user()).lines(), "{" + SECRET]
     with pytest.raises(
         InvalidArgumentError, match="line 2 of a log can't be read: it is no JSON"
@@ -163,7 +163,7 @@ def test_a_line_that_is_no_event_is_named_by_its_number() -> None:
     ],
     ids=["a key twice", "NaN", "too large"],
 )
-def test_a_line_is_read_as_strictly_as_one_of_a_session(line: str, reason: str) -> None:
+def test_a_line_is_read_as_strictly_as_one_of_a_session(line, reason):
     """Of two values under one key nobody knows which one was meant: other readers take the other."""
     for given in (line, line.encode()):
         with pytest.raises(
@@ -173,12 +173,12 @@ def test_a_line_is_read_as_strictly_as_one_of_a_session(line: str, reason: str) 
         assert SECRET not in str(error.value)
 
 
-def test_a_line_that_goes_too_deep_is_refused_like_any_other() -> None:
+def test_a_line_that_goes_too_deep_is_refused_like_any_other():
     with pytest.raises(InvalidArgumentError, match="line 1 of a log can't be read: it is no JSON"):
         EventLog.from_lines(["[" * 100_000])
 
 
-def test_what_no_event_can_be_is_refused_at_once() -> None:
+def test_what_no_event_can_be_is_refused_at_once():
     with pytest.raises(InvalidArgumentError, match="kind of an observation"):
         ActionEvent("result")
     with pytest.raises(InvalidArgumentError, match="kind of an action"):
@@ -196,7 +196,7 @@ def test_what_no_event_can_be_is_refused_at_once() -> None:
         Condensation((), summary=" ")
 
 
-def test_nothing_that_was_said_shows_in_a_repr() -> None:
+def test_nothing_that_was_said_shows_in_a_repr():
     summary = SummaryEvent(SECRET, id=7)
     events = (
         user(SECRET),
@@ -208,7 +208,7 @@ def test_nothing_that_was_said_shows_in_a_repr() -> None:
     assert repr(user("hello")) == "<Action -1 message, user, 5 characters>"
 
 
-def test_an_event_is_frozen_and_a_copy_in_a_log_is_another() -> None:
+def test_an_event_is_frozen_and_a_copy_in_a_log_is_another():
     event = call("1")
     message = event.message
     taken = logged(event)[0]
@@ -218,7 +218,7 @@ def test_an_event_is_frozen_and_a_copy_in_a_log_is_another() -> None:
     assert taken.message is taken.message
 
 
-def test_an_event_is_shown_under_the_role_of_who_did_it() -> None:
+def test_an_event_is_shown_under_the_role_of_who_did_it():
     """Whatever its kind says, no observation is anybody's word."""
     roles = [
         event.message.role
@@ -232,7 +232,7 @@ def test_an_event_is_shown_under_the_role_of_who_did_it() -> None:
 
 
 @hypothesis.given(LOGS)
-def test_an_event_is_trusted_as_its_message(log: EventLog) -> None:
+def test_an_event_is_trusted_as_its_message(log):
     """Told without making the message, which takes longer."""
     for event in (*log, *log.view):
         assert event.authority == event.message.authority

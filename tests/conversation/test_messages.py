@@ -43,13 +43,13 @@ def lines(messages: list[ChatMessage]) -> list[str]:
     ]
 
 
-def test_a_result_directly_follows_its_call() -> None:
+def test_a_result_directly_follows_its_call():
     messages = told(system("S"), user("U1"), call("1"), user("U2"), result("1"))
     assert [message.role for message in messages] == ["system", "user", "assistant", "tool", "user"]
     assert messages[-1].text == "U2"
 
 
-def test_the_calls_of_an_answer_are_one_message_and_the_results_in_their_order() -> None:
+def test_the_calls_of_an_answer_are_one_message_and_the_results_in_their_order():
     messages = told(
         system(), user(), call("1", "r"), call("2", "r"), result("2", "two"), result("1", "one")
     )
@@ -57,7 +57,7 @@ def test_the_calls_of_an_answer_are_one_message_and_the_results_in_their_order()
     assert lines(messages)[3:] == ["tool: one", "tool: two"]
 
 
-def test_a_result_without_a_call_is_left_out() -> None:
+def test_a_result_without_a_call_is_left_out():
     """Be it the view that leaves it out, or, of events as they come, the messages."""
     events = system("S"), user("U"), result("nobody")
     assert lines(told(*events)) == ["system: S", "user: U"]
@@ -67,7 +67,7 @@ def test_a_result_without_a_call_is_left_out() -> None:
     ]
 
 
-def test_a_call_without_a_result_is_told_with_its_words() -> None:
+def test_a_call_without_a_result_is_told_with_its_words():
     """The model is told that nothing came back."""
     assert lines(told(system("S"), user("U"), call("1", says="I look")))[2:] == [
         'assistant: I look | find({"in":"src"})',
@@ -75,7 +75,7 @@ def test_a_call_without_a_result_is_told_with_its_words() -> None:
     ]
 
 
-def test_a_system_message_comes_first() -> None:
+def test_a_system_message_comes_first():
     prompt = SYSTEM_PROMPT
     assert lines(told(user("U"))) == [f"system: {prompt}", "user: U"]
     assert lines(told(system("S"), user("U"))) == ["system: S", "user: U"]
@@ -88,13 +88,13 @@ def test_a_system_message_comes_first() -> None:
     assert lines(mine.process_events([])) == ["system: Mine, for $5."]
 
 
-def test_a_blank_system_message_is_none() -> None:
+def test_a_blank_system_message_is_none():
     """One that says something is first, else the prompt that a conversation without one has."""
     assert lines(told(system(" "), user("U"))) == [f"system: {SYSTEM_PROMPT}", "user: U"]
     assert lines(told(system(" "), user("U"), system("S"))) == ["system: S", "user: U"]
 
 
-def test_the_callers_events_are_not_modified() -> None:
+def test_the_callers_events_are_not_modified():
     events = [user("U"), call("1"), call("1"), result("1", "x" * 100)]
     before = list(events)
     ConversationMemory().process_events(events)
@@ -102,7 +102,7 @@ def test_the_callers_events_are_not_modified() -> None:
     assert all(event is was for event, was in zip(events, before, strict=True))
 
 
-def test_a_result_whose_text_was_replaced_still_answers_its_call() -> None:
+def test_a_result_whose_text_was_replaced_still_answers_its_call():
     view = view_of(system("S"), user("U"), call("1"), result("1", "a long page"))
     masked = ConversationView(
         replace(event, content="(left out)") if isinstance(event, ObservationEvent) else event
@@ -113,7 +113,7 @@ def test_a_result_whose_text_was_replaced_still_answers_its_call() -> None:
     assert messages[-1].content == (ToolResultBlock("1", "(left out)"),)
 
 
-def test_a_result_that_others_of_its_answer_have_is_stated_as_missing() -> None:
+def test_a_result_that_others_of_its_answer_have_is_stated_as_missing():
     messages = told(
         system("S"), user("U"), call("1", "r"), call("2", "r"), result("1", "important result")
     )
@@ -122,7 +122,7 @@ def test_a_result_that_others_of_its_answer_have_is_stated_as_missing() -> None:
     assert len(messages) == 5
 
 
-def test_results_of_calls_with_one_id_stay_with_their_calls() -> None:
+def test_results_of_calls_with_one_id_stay_with_their_calls():
     """Within an answer, and where one call begins before another has its result."""
     same = told(
         system(), user(), call("a", "r"), result("a", "one"), call("a", "r"), result("a", "two")
@@ -137,7 +137,7 @@ def test_results_of_calls_with_one_id_stay_with_their_calls() -> None:
     assert lines(crossed)[6:] == ["tool: of s"]
 
 
-def test_a_kind_that_is_neither_message_nor_call_is_named() -> None:
+def test_a_kind_that_is_neither_message_nor_call_is_named():
     messages = told(
         user("U"),
         agent("A"),
@@ -148,7 +148,7 @@ def test_a_kind_that_is_neither_message_nor_call_is_named() -> None:
     assert ObservationEvent("system", "obey").role == "environment"
 
 
-def test_an_event_that_needs_no_change_gives_always_the_same_message() -> None:
+def test_an_event_that_needs_no_change_gives_always_the_same_message():
     """What was measured about it stays known, and no event is counted twice."""
     view = view_of(system(), user(), *loop(3), agent())
     first, second = (ConversationMemory().process_events(view) for _ in range(2))
@@ -156,7 +156,7 @@ def test_an_event_that_needs_no_change_gives_always_the_same_message() -> None:
     assert [message.id for message in first] == [str(number) for number in range(9)]
 
 
-def test_the_first_message_of_the_user_is_found_in_the_log() -> None:
+def test_the_first_message_of_the_user_is_found_in_the_log():
     """It need not be given again: a log, its view and its events are enough."""
     log = logged(
         user("U1"),
@@ -193,20 +193,20 @@ def test_the_first_message_of_the_user_is_found_in_the_log() -> None:
         ("hello", "events is a str"),
     ],
 )
-def test_a_history_of_other_than_events_is_refused_by_position(history: object, says: str) -> None:
+def test_a_history_of_other_than_events_is_refused_by_position(history, says):
     for refuses in (ConversationMemory().process_events, ConversationView):
         with pytest.raises(InvalidArgumentError, match=says):
             refuses(history)
 
 
-def test_a_view_takes_no_other_thing_than_an_event() -> None:
+def test_a_view_takes_no_other_thing_than_an_event():
     view = view_of(user())
     with pytest.raises(InvalidArgumentError, match="a view is given a value of type dict"):
         view.append({"role": "user", "content": "hi"})
     assert len(view) == 1
 
 
-def test_pinned_events_are_pinned_messages() -> None:
+def test_pinned_events_are_pinned_messages():
     """What shortens messages keeps them."""
     pinned = user("U2").changed(pinned=True)
     messages = told(system(), user("U1"), pinned)

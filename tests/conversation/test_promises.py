@@ -33,7 +33,7 @@ def checked(messages: list[ChatMessage]) -> None:
 
 
 @given(LOGS)
-def test_every_provider_takes_the_messages_at_every_step(log: EventLog) -> None:
+def test_every_provider_takes_the_messages_at_every_step(log):
     memory = ConversationMemory()
     view = ConversationView()
     for event in log:
@@ -44,7 +44,7 @@ def test_every_provider_takes_the_messages_at_every_step(log: EventLog) -> None:
 
 
 @given(LOGS)
-def test_a_cut_at_a_legal_position_leaves_nothing_to_repair(log: EventLog) -> None:
+def test_a_cut_at_a_legal_position_leaves_nothing_to_repair(log):
     """Both sides of a cut are views as they are, and their messages lack no result that the whole has."""
     view = ConversationView(log)
     assert list(ConversationView(view)) == list(view)
@@ -70,7 +70,7 @@ FEW = st.lists(
 
 
 @given(st.one_of(LOGS, FEW.map(lambda events: logged(*events))), st.data())
-def test_forgetting_whole_units_costs_no_other_event(log: EventLog, data: st.DataObject) -> None:
+def test_forgetting_whole_units_costs_no_other_event(log, data):
     """What is left of a view is what a record did not forget, where that is not a part of what belongs together.
 
     No unit of these holds a pinned event.
@@ -90,7 +90,7 @@ def test_forgetting_whole_units_costs_no_other_event(log: EventLog, data: st.Dat
 
 
 @given(LOGS)
-def test_each_result_stands_under_the_call_that_was_waiting_for_it(log: EventLog) -> None:
+def test_each_result_stands_under_the_call_that_was_waiting_for_it(log):
     """A result answers the latest call with its id that had none: told apart by texts that no two calls share."""
     events = [numbered(event, place) for place, event in enumerate(log)]
     expected = dict(pairs(list(ConversationView(events))))
@@ -131,7 +131,7 @@ def pairs(events: list[ConversationEvent]) -> Iterator[tuple[str, str]]:
 
 
 @given(LOGS, st.data())
-def test_a_result_that_never_came_costs_no_other_event(log: EventLog, data: st.DataObject) -> None:
+def test_a_result_that_never_came_costs_no_other_event(log, data):
     """Repair is local: without one result, what is shown lacks that result and calls of its answer at most."""
     events = [event for event in log if event.type in ("action", "observation")]
     view = list(ConversationView(events))
@@ -162,7 +162,7 @@ def is_called(event: ConversationEvent, call_id: str) -> bool:
 
 
 @given(LOGS)
-def test_a_log_is_the_same_after_a_round_trip_through_json(log: EventLog) -> None:
+def test_a_log_is_the_same_after_a_round_trip_through_json(log):
     lines = list(log.lines())
     again = EventLog.from_lines(lines)
     assert list(again) == list(log)
@@ -172,7 +172,7 @@ def test_a_log_is_the_same_after_a_round_trip_through_json(log: EventLog) -> Non
 
 
 @given(LOGS)
-def test_nothing_gains_authority(log: EventLog) -> None:
+def test_nothing_gains_authority(log):
     """What came from outside is never shown as the user's, the agent's or the application's own word."""
     for message in ConversationMemory().process_events(log):
         if message.role in (
@@ -188,7 +188,7 @@ def test_nothing_gains_authority(log: EventLog) -> None:
 
 
 @given(st.one_of(LOGS, FEW.map(lambda events: logged(*events))), st.data())
-def test_a_pinned_event_stays_whatever_is_forgotten(log: EventLog, data: st.DataObject) -> None:
+def test_a_pinned_event_stays_whatever_is_forgotten(log, data):
     """What a view shows of pinned events it goes on showing, after a record of any of its events, and read back."""
     pinned = [event.id for event in log.view if event.pinned]
     forgotten = data.draw(st.lists(st.sampled_from(range(len(log)))) if len(log) else st.just([]))

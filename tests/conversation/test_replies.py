@@ -103,7 +103,7 @@ def answered(log: EventLog, actions: list[ActionEvent]) -> None:
         ),
     ],
 )
-def test_a_reply_is_an_action_for_each_call(reply: object, format: str | None) -> None:
+def test_a_reply_is_an_action_for_each_call(reply, format):
     """The words stand with the first call, and the calls belong to one answer."""
     log = logged(user())
     actions = log.append_reply(reply() if callable(reply) else reply, format=format)
@@ -113,7 +113,7 @@ def test_a_reply_is_an_action_for_each_call(reply: object, format: str | None) -
     assert log[1:] == actions
 
 
-def test_a_reply_of_words_is_a_message() -> None:
+def test_a_reply_of_words_is_a_message():
     log = logged(user())
     for reply, provider in (
         (openai_message("done"), "openai"),
@@ -128,7 +128,7 @@ def test_a_reply_of_words_is_a_message() -> None:
         )
 
 
-def test_replies_with_one_id_are_two_answers() -> None:
+def test_replies_with_one_id_are_two_answers():
     """A provider that repeats its ids, or gives none, makes no two replies one."""
     log = logged(user())
     for name in "ab":
@@ -148,7 +148,7 @@ CALLS = st.lists(CONTENT, min_size=1, max_size=3).map(
 
 
 @given(st.lists(CALLS, min_size=1, max_size=3))
-def test_a_reply_goes_back_as_it_came(replies: list[list[dict[str, Any]]]) -> None:
+def test_a_reply_goes_back_as_it_came(replies):
     """Thinking, words and calls of each reply are sent in their order, unchanged, once they have results."""
     log = EventLog()
     log.append(user())
@@ -218,16 +218,14 @@ UNSAYABLE = ToolUseBlock("b", "find", "\ud800")
         (None, "openai", InvalidArgumentError, "not a NoneType"),
     ],
 )
-def test_a_reply_that_cannot_be_kept_appends_nothing(
-    reply: object, format: str | None, error: type[Exception], says: str
-) -> None:
+def test_a_reply_that_cannot_be_kept_appends_nothing(reply, format, error, says):
     log = logged(user())
     with pytest.raises(error, match=says):
         log.append_reply(reply() if callable(reply) else reply, format=format)
     assert len(log) == 1
 
 
-def test_arguments_stay_as_the_model_wrote_them() -> None:
+def test_arguments_stay_as_the_model_wrote_them():
     """OpenAI's arguments are a text, which goes back byte for byte."""
     log = logged(user())
     answered(log, log.append_reply(openai_message(None, "a"), format="openai"))

@@ -34,14 +34,14 @@ def forget(*event_ids: int, summary: str | None = None) -> Condensation:
 
 
 @pytest.mark.parametrize("last", range(5))
-def test_a_summary_stands_where_the_last_of_its_events_was(last: int) -> None:
+def test_a_summary_stands_where_the_last_of_its_events_was(last):
     view = view_of(*messages(0, 1, 2, 3, 4), forget(0, last, summary="S"))
     expected = ["e0", "e1", "e2", "e3", "e4"]
     expected[last] = "<S>"
     assert shown(view) == [each for each in expected if each != "e0"]
 
 
-def test_a_summary_hides_the_earlier_one_that_it_covers() -> None:
+def test_a_summary_hides_the_earlier_one_that_it_covers():
     """A condensation may name all events since the beginning again."""
     first = forget(1, 2, summary="A")
     again = forget(1, 2, 3, 5, summary="B")
@@ -53,7 +53,7 @@ def test_a_summary_hides_the_earlier_one_that_it_covers() -> None:
     assert shown(ConversationView(log.view)) == ["e0", "<C>"]
 
 
-def test_a_summary_of_other_events_stays() -> None:
+def test_a_summary_of_other_events_stays():
     """So does one if a later condensation covers a part of it, or shows no summary."""
     log = logged(*messages(0, 1, 2, 3), forget(0, 1, summary="A"))
     log.append(forget(1, 2, summary="B"))
@@ -65,7 +65,7 @@ def test_a_summary_of_other_events_stays() -> None:
     assert shown(log.view) == ["<C>", "<B>"]
 
 
-def test_a_summary_that_names_an_earlier_one_takes_its_place() -> None:
+def test_a_summary_that_names_an_earlier_one_takes_its_place():
     """However often; it names the earlier one, by which its events are found. A pinned summary stays."""
     log = logged(*messages(*range(7)))
     log.append(forget(0, 1, 2, 3, summary="1"))
@@ -83,7 +83,7 @@ def test_a_summary_that_names_an_earlier_one_takes_its_place() -> None:
     assert shown(log.view) == ["<pinned>", "<of 1>", "e2"]
 
 
-def test_a_blank_summary_is_refused() -> None:
+def test_a_blank_summary_is_refused():
     """When it is made, and when it is read back."""
     with pytest.raises(InvalidArgumentError, match="blank"):
         forget(0, summary=" ")
@@ -91,7 +91,7 @@ def test_a_blank_summary_is_refused() -> None:
         event_of({"type": "condensation", "forgotten_ids": [0], "summary": " "})
 
 
-def test_a_summary_is_trusted_as_the_least_of_what_it_stands_for() -> None:
+def test_a_summary_is_trusted_as_the_least_of_what_it_stands_for():
     """Whatever a summary came from, it is no more than that, and never a system message."""
     for forgotten, trust in ((0, Trust.APPLICATION), (1, Trust.USER), (2, Trust.MODEL)):
         (summary,) = (
@@ -109,7 +109,7 @@ def test_a_summary_is_trusted_as_the_least_of_what_it_stands_for() -> None:
     assert summary.message.sources == ("0", "1", "2")
 
 
-def test_whatever_answers_a_call_closes_it() -> None:
+def test_whatever_answers_a_call_closes_it():
     pairs = [(call("1"), result("1", kind="rejection")), (call("2"), result("2", kind="error"))]
     unknown = ActionEvent("nobody_knows", "", call("3").call), result("3", kind="error")
     view = view_of(*(event for pair in (*pairs, unknown) for event in pair))
@@ -118,7 +118,7 @@ def test_whatever_answers_a_call_closes_it() -> None:
 
 
 @pytest.mark.parametrize("position", ["x", None, 1.0, (0, 1)])
-def test_a_position_that_is_none_is_refused(position: object) -> None:
+def test_a_position_that_is_none_is_refused(position):
     view = view_of(*messages(0, 1))
     with pytest.raises(
         InvalidArgumentError, match="no position in a view; give a whole number or a slice"

@@ -25,7 +25,7 @@ WORDS = "rent notice deposit garden lease euro tenant heating 2024 größe".spli
 class InSessions(CorpusContract):
     """The contract, and beside it any filter and sessions that show the corpus."""
 
-    async def test_any_filter_means_what_it_means_in_a_section(self, corpus: Corpus) -> None:
+    async def test_any_filter_means_what_it_means_in_a_section(self, corpus):
         """A random filter finds the passages that a section lets through."""
         held = await filled(corpus)
         loop = asyncio.get_running_loop()
@@ -43,7 +43,7 @@ class InSessions(CorpusContract):
 
         await asyncio.to_thread(check)
 
-    async def test_a_session_shows_the_same_bytes(self, corpus: Corpus) -> None:
+    async def test_a_session_shows_the_same_bytes(self, corpus):
         """The same candidates give the same context, whichever corpus proposed them."""
         rng = random.Random(11)
         given = []
@@ -63,7 +63,7 @@ class InSessions(CorpusContract):
                 texts.append(context.text)
         assert texts[:2] == texts[2:]
 
-    async def test_a_session_forgets_in_the_corpus(self, corpus: Corpus) -> None:
+    async def test_a_session_forgets_in_the_corpus(self, corpus):
         """`forget` of a session erases the passage, and `verify` asks the corpus."""
         version, _ = await corpus.add([passage("a", "rent secret"), passage("b", "rent")])
         memory = SessionMemory.test_mode()

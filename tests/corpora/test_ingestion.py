@@ -35,7 +35,7 @@ async def texts_of(corpus: Any, words: str) -> set[str]:
     return {each.text for each in found}
 
 
-async def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
+async def test_a_second_run_changes_nothing(tmp_path):
     """Unchanged files are not read; changed, new and vanished ones are brought up to date; refused ones are told."""
     folder = folder_of(tmp_path / "files", 5)
     corpus = InMemoryCorpus()
@@ -60,7 +60,7 @@ async def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
     assert "The rent is 1,000,000 euros now." in await texts_of(corpus, "rent")
 
 
-async def test_compactions_become_rarer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_compactions_become_rarer(tmp_path, monkeypatch):
     """Each costs as much as there are passages, so it waits for half as many batches again."""
     monkeypatch.setattr(ingestion_module, "_BATCH_FILES", 1)
     folder = folder_of(tmp_path / "files", 148)
@@ -77,7 +77,7 @@ async def test_compactions_become_rarer(tmp_path: Path, monkeypatch: pytest.Monk
     assert all(count >= due for count, due in zip(compacted, (63, 95, 143), strict=False))
 
 
-async def test_places_do_not_replace_each_other(tmp_path: Path) -> None:
+async def test_places_do_not_replace_each_other(tmp_path):
     """A place whose file has a source of another place is told so, and neither loses anything."""
     corpus = InMemoryCorpus()
     first = folder_of(tmp_path / "one", 2)
@@ -106,7 +106,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("batches", [2, *(pytest.param(n, marks=pytest.mark.soak) for n in (1, 5))])
-async def test_a_killed_ingestion_goes_on(tmp_path: Path, batches: int) -> None:
+async def test_a_killed_ingestion_goes_on(tmp_path, batches):
     """After kill -9 between or within batches, another run reads the rest, and nothing is there twice."""
     folder = folder_of(tmp_path / "files", 40)
     command = [sys.executable, "-c", _KILLED, str(folder), str(tmp_path / "corpus")]
@@ -127,8 +127,8 @@ async def test_a_killed_ingestion_goes_on(tmp_path: Path, batches: int) -> None:
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.soak)])
 async def test_a_killed_worker_is_an_error_after_which_another_run_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
-) -> None:
+    tmp_path, monkeypatch, workers
+):
     """Where a worker is killed, the next run writes the rest, and all is there as of one process."""
     folder = folder_of(tmp_path / "files", 30)
     corpus = LanceCorpus(tmp_path / "corpus")
@@ -148,7 +148,7 @@ async def test_a_killed_worker_is_an_error_after_which_another_run_goes_on(
     assert await corpus.statistics(["rent"]) == await model.statistics(["rent"])
 
 
-def test_a_worker_closes_its_copy_of_a_corpus() -> None:
+def test_a_worker_closes_its_copy_of_a_corpus():
     """Each batch has a copy of its own, whose connections would stay open."""
     closed = []
 
@@ -161,7 +161,7 @@ def test_a_worker_closes_its_copy_of_a_corpus() -> None:
     assert closed == [corpus]
 
 
-async def test_processes_write_into_postgresql(tmp_path: Path, postgres: str) -> None:
+async def test_processes_write_into_postgresql(tmp_path, postgres):
     """A corpus in PostgreSQL goes to worker processes, and a second run changes nothing."""
     folder = folder_of(tmp_path / "files", 10)
     corpus = PgCorpus(postgres, schema=pg_schema())
@@ -188,9 +188,7 @@ def _dies_once(*given: Any) -> Any:
 READ_BATCH = ingestion_module.read_batch
 
 
-def test_the_command_reports_and_goes_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_reports_and_goes_on(tmp_path, capsys):
     """`kaosmem ingest FOLDER --corpus FOLDER` prints counts and refused files, as text and as JSON."""
     folder = folder_of(tmp_path / "files", 3)
     command = ["ingest", str(folder), "--workers", "0"]
@@ -208,7 +206,7 @@ def test_the_command_reports_and_goes_on(
 
 
 @pytest.mark.soak
-async def test_a_cluster_of_two_nodes_reads(tmp_path: Path) -> None:
+async def test_a_cluster_of_two_nodes_reads(tmp_path):
     """Workers of a Ray cluster with two nodes write the same passages as one process."""
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster

@@ -19,7 +19,6 @@ from kaosmem.language.analysis import analyze
 from kaosmem.testing.contracts.corpus import passage
 from tests.corpora.places import s3_corpus, s3_url
 from tests.faulty_network import network
-from tests.servers import S3
 
 CANARY = "xylophonequark"
 
@@ -33,7 +32,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-async def test_an_erasure_leaves_no_file_from_before(tmp_path: Path) -> None:
+async def test_an_erasure_leaves_no_file_from_before(tmp_path):
     """No file that held an erased passage is left, and none that is there names its words or its id."""
     corpus = LanceCorpus(tmp_path)
     await corpus.add([passage(f"p{n}", f"rent {n} garden", f"s{n}") for n in range(50)])
@@ -49,9 +48,7 @@ async def test_an_erasure_leaves_no_file_from_before(tmp_path: Path) -> None:
     assert len(await ids(corpus, "rent")) == 50
 
 
-async def test_two_creations_of_a_tenant_lose_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_two_creations_of_a_tenant_lose_nothing(tmp_path, monkeypatch):
     """Where a creation replaces the table of another writer, it puts that writer's passages back."""
     first = LanceCorpus(tmp_path)
     second = LanceCorpus(tmp_path)
@@ -71,9 +68,7 @@ async def test_two_creations_of_a_tenant_lose_nothing(
         assert (await each.statistics(["rent"])).frequencies == {"rent": 2}
 
 
-async def test_of_two_replaces_of_a_source_the_later_one_holds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_two_replaces_of_a_source_the_later_one_holds(tmp_path, monkeypatch):
     """A replace that meets another one of the same new source leaves its own passages alone."""
     corpus = LanceCorpus(tmp_path)
     await corpus.add([passage("other", "garden", "t")])
@@ -96,9 +91,7 @@ async def test_of_two_replaces_of_a_source_the_later_one_holds(
     assert (found.entries, found.frequencies) == (2, {"rent": 1, "old": 0, "cellar": 1})
 
 
-async def test_a_fault_of_ours_is_no_fault_of_the_storage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_fault_of_ours_is_no_fault_of_the_storage(tmp_path, monkeypatch):
     """An error that the engine did not raise comes out as it is."""
     corpus = LanceCorpus(tmp_path)
     await corpus.add([passage("a", "rent")])
@@ -107,7 +100,7 @@ async def test_a_fault_of_ours_is_no_fault_of_the_storage(
         await corpus.candidates(["rent"])
 
 
-async def test_a_corpus_on_s3(s3_of_all: S3) -> None:
+async def test_a_corpus_on_s3(s3_of_all):
     """On S3, passages are found at once by others; an erasure leaves no object from before."""
     url = s3_url(s3_of_all)
     corpus = s3_corpus(s3_of_all, url)
@@ -131,7 +124,7 @@ async def test_a_corpus_on_s3(s3_of_all: S3) -> None:
     assert await other.for_tenant("another").tenants() == ["default"]
 
 
-async def test_a_storage_that_is_down_is_an_error_in_time(s3_of_all: S3) -> None:
+async def test_a_storage_that_is_down_is_an_error_in_time(s3_of_all):
     """With S3 slow, silent or gone, each call ends in time, and works again afterwards."""
     url = s3_url(s3_of_all)
     with network(urlsplit(s3_of_all.url).netloc) as between:
@@ -153,7 +146,7 @@ async def test_a_storage_that_is_down_is_an_error_in_time(s3_of_all: S3) -> None
         assert {"a", "c"} <= await ids(corpus, "rent")
 
 
-async def test_a_context_is_packed_without_a_corpus_that_does_not_answer(s3_of_all: S3) -> None:
+async def test_a_context_is_packed_without_a_corpus_that_does_not_answer(s3_of_all):
     """`attach(..., timeout_s=)` bounds the wait, and the context says what is missing."""
     url = s3_url(s3_of_all)
     with network(urlsplit(s3_of_all.url).netloc) as between:
@@ -197,7 +190,7 @@ asyncio.run(main())
 
 
 @pytest.mark.soak
-async def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+async def test_a_full_disk_loses_nothing(tmp_path):
     """Where no more can be written, an addition is refused whole, and questions go on."""
     done = subprocess.run(
         [sys.executable, "-c", _FULL_DISK, str(tmp_path)],
@@ -238,7 +231,7 @@ asyncio.run(main())
 
 @pytest.mark.soak
 @pytest.mark.parametrize("steps", range(1, 11))
-async def test_a_writer_that_is_killed_leaves_a_whole_version(tmp_path: Path, steps: int) -> None:
+async def test_a_writer_that_is_killed_leaves_a_whole_version(tmp_path, steps):
     """After kill -9 in a replace, a compaction or an erasure, pairs are whole, and counting goes on."""
     command = [sys.executable, "-c", _STEPS, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:

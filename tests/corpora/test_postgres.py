@@ -39,7 +39,7 @@ async def ids(corpus: PgCorpus, words: str, **asked: Any) -> list[str]:
     return [each.id for each in found]
 
 
-async def test_an_erasure_drops_the_table_from_before(corpus: PgCorpus, postgres: str) -> None:
+async def test_an_erasure_drops_the_table_from_before(corpus, postgres):
     """No table of the schema has an erased passage, and the table that had it is gone."""
     await corpus.add([passage(f"p{n}", f"rent {n} garden", f"s{n}") for n in range(20)])
     await corpus.replace("gone", [passage(f"{CANARY}-1", f"rent {CANARY}", "gone")])
@@ -68,7 +68,7 @@ def _tables(url: str, schema: str) -> dict[str, str]:
         return found
 
 
-async def test_compaction_gives_up_old_versions_alone(corpus: PgCorpus) -> None:
+async def test_compaction_gives_up_old_versions_alone(corpus):
     """After compaction, versions older than `keep_s` are gone, and newer ones say what they said."""
     first, _ = await corpus.add([passage("a", "rent one"), passage("b", "rent")])
     await corpus.replace("s", [passage("c", "rent three")])
@@ -84,7 +84,7 @@ async def test_compaction_gives_up_old_versions_alone(corpus: PgCorpus) -> None:
     await other.close()
 
 
-async def test_views_share_connections(corpus: PgCorpus, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_views_share_connections(corpus, monkeypatch):
     """Versions, tenants and the questions of a session open no connections of their own."""
     version, _ = await corpus.add([passage(f"p{n}", f"rent {n} garden", "s") for n in range(9)])
     monkeypatch.setattr(postgres, "PostgresDatabase", None)
@@ -95,7 +95,7 @@ async def test_views_share_connections(corpus: PgCorpus, monkeypatch: pytest.Mon
     assert (await memory.assemble_context("rent of a garden", budget=200)).items
 
 
-async def test_a_rare_filter_is_answered_among_many(corpus: PgCorpus) -> None:
+async def test_a_rare_filter_is_answered_among_many(corpus):
     """The engine finds the few passages that pass, though thousands match better."""
     rng = random.Random(2)
     given = []
@@ -112,9 +112,7 @@ async def test_a_rare_filter_is_answered_among_many(corpus: PgCorpus) -> None:
     assert len(await ids(corpus, "rent garden", limit=50)) == 50
 
 
-async def test_tsvector_scores_the_passages_with_the_rarest_words(
-    corpus: PgCorpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tsvector_scores_the_passages_with_the_rarest_words(corpus, monkeypatch):
     """Where common words match too much, passages that have them alone may be left out."""
     monkeypatch.setattr(postgres, "_READ_PLAIN", 10)
     await corpus.add([passage(f"p{n}", "rent") for n in range(20)] + [passage("x", "rent cellar")])
@@ -124,7 +122,7 @@ async def test_tsvector_scores_the_passages_with_the_rarest_words(
     assert len(found) == (1 if postgres._EXTENSION == "none" else 21)
 
 
-async def test_writers_of_a_new_tenant_wait_for_each_other(corpus: PgCorpus) -> None:
+async def test_writers_of_a_new_tenant_wait_for_each_other(corpus):
     """Four writers that make the tenant at once lose nothing, and counts are exact."""
     others = [PgCorpus(corpus._url, schema=corpus._database.schema) for _ in "abcd"]
     await asyncio.gather(
@@ -137,7 +135,7 @@ async def test_writers_of_a_new_tenant_wait_for_each_other(corpus: PgCorpus) -> 
         await each.close()
 
 
-async def test_a_server_that_is_gone_is_an_error_in_time(postgres: str) -> None:
+async def test_a_server_that_is_gone_is_an_error_in_time(postgres):
     """With PostgreSQL silent or gone, each call ends in time, and works again afterwards."""
     with network(postgres.rpartition("@")[2].partition("/")[0]) as between:
         port = postgres.rpartition(":")[2].partition("/")[0]

@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, note
@@ -70,7 +69,7 @@ def lines(*values: object) -> str:
 # What is read
 
 
-def test_items_and_questions_are_read_as_they_are_written(tmp_path: Path) -> None:
+def test_items_and_questions_are_read_as_they_are_written(tmp_path):
     """Fields come through unchanged; all but id, text, query and evidence may be missing; blank lines and a byte-order
     mark are passed over, and what else a line has is nobody's business."""
     items = tmp_path / "items.jsonl"
@@ -95,7 +94,7 @@ def test_items_and_questions_are_read_as_they_are_written(tmp_path: Path) -> Non
     assert (corpus.name, corpus.items) == ("items", read)
 
 
-def test_a_folder_is_its_corpora_by_name(tmp_path: Path) -> None:
+def test_a_folder_is_its_corpora_by_name(tmp_path):
     """Every file of items is read with the questions beside it, in order of name; one of them can be named alone."""
     for name in ("b", "a"):
         (tmp_path / f"{name}.items.jsonl").write_text(lines(ITEM | {"text": name}))
@@ -108,7 +107,7 @@ def test_a_folder_is_its_corpora_by_name(tmp_path: Path) -> None:
     assert [corpus.name for corpus in read_corpora(tmp_path / "b.items.jsonl")] == ["b"]
 
 
-def test_questions_on_superseded_items_and_without_an_answer_are_read(tmp_path: Path) -> None:
+def test_questions_on_superseded_items_and_without_an_answer_are_read(tmp_path):
     """Superseded items, the moment of a question and missing answers come through."""
     questions = tmp_path / "questions.jsonl"
     asked = {"id": "q1", "query": "?", "evidence_ids": ["i2"], "stale_ids": ["i1"], "as_of": "i2"}
@@ -196,7 +195,7 @@ BAD_QUESTIONS: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_ITEMS)
-def test_malformed_items_are_refused_by_file_and_line(case: str, tmp_path: Path) -> None:
+def test_malformed_items_are_refused_by_file_and_line(case, tmp_path):
     """The error names the file, the line, what is wrong and what to do."""
     content, message = BAD_ITEMS[case]
     path = tmp_path / "mine.jsonl"
@@ -208,7 +207,7 @@ def test_malformed_items_are_refused_by_file_and_line(case: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("case", BAD_QUESTIONS)
-def test_malformed_questions_are_refused_by_file_and_line(case: str, tmp_path: Path) -> None:
+def test_malformed_questions_are_refused_by_file_and_line(case, tmp_path):
     """As malformed items are; evidence that no item is too."""
     content, message = BAD_QUESTIONS[case]
     path = tmp_path / "asked.jsonl"
@@ -231,9 +230,7 @@ def test_malformed_questions_are_refused_by_file_and_line(case: str, tmp_path: P
         (("a\0b", "here.jsonl"), "can't be read"),
     ],
 )
-def test_files_that_are_not_there_are_named(
-    given: tuple[str, ...], remedy: str, tmp_path: Path
-) -> None:
+def test_files_that_are_not_there_are_named(given, remedy, tmp_path):
     """A missing file, a folder without corpora and items without questions are typed errors with a remedy."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "here.jsonl").write_text(lines(ITEM))
@@ -271,7 +268,7 @@ def corpus_of(items: int, questions: dict[str, tuple[tuple[str, ...], str]]) -> 
     )
 
 
-async def test_recall_is_the_share_of_the_evidence_and_nothing_for_what_breaks_a_rule() -> None:
+async def test_recall_is_the_share_of_the_evidence_and_nothing_for_what_breaks_a_rule():
     """Half the evidence is 0.5; over budget, with an unknown item or one twice it is 0 and a violation."""
     corpus = corpus_of(
         4, dict.fromkeys(("half", "all", "none", "over", "unknown", "twice"), (("i0", "i1"), "x"))
@@ -299,7 +296,7 @@ async def test_recall_is_the_share_of_the_evidence_and_nothing_for_what_breaks_a
     assert figures.fill == pytest.approx((10 + 10 + 0 + 11 + 10 + 10) / 60)
 
 
-async def test_a_category_can_be_reported_without_counting_in_the_mean() -> None:
+async def test_a_category_can_be_reported_without_counting_in_the_mean():
     """Adversarial questions have a recall of their own, and the mean over all is that of the others."""
     asked = {"a": (("i0",), "plain"), "b": (("i1",), "plain"), "c": (("i2",), "adversarial")}
     script = {"a": (("i0",), 1, ""), "b": ((), 0, ""), "c": (("i2",), 1, "")}
@@ -324,7 +321,7 @@ async def test_a_category_can_be_reported_without_counting_in_the_mean() -> None
     ]
 
 
-async def test_the_mean_is_over_data_sets_and_within_one_over_questions() -> None:
+async def test_the_mean_is_over_data_sets_and_within_one_over_questions():
     """A data set of many questions counts as one of few, and one whose questions do not count does not count."""
     hits = {"a": ("i0",), "b": ("i0",), "c": ("i1",), "d": ("i0",), "e": ("i0",)}
     script = dict.fromkeys(hits, (("i0",), 1, ""))
@@ -358,7 +355,7 @@ async def test_the_mean_is_over_data_sets_and_within_one_over_questions() -> Non
     assert drawn.get_suptitle() == "6 questions on 8 items, mean of 3 data sets"
 
 
-async def test_superseded_items_are_told_by_what_stands_beside_and_after_them() -> None:
+async def test_superseded_items_are_told_by_what_stands_beside_and_after_them():
     """A superseded item alone, before and after the evidence that replaces it are three different things."""
     scripts = {
         "absent": (("i3",), (False, False, None)),
@@ -385,7 +382,7 @@ async def test_superseded_items_are_told_by_what_stands_beside_and_after_them() 
     assert (figures.questions, figures.scored, figures.may_be_stale) == (6, 5, 5)
 
 
-async def test_with_keys_no_superseded_item_is_shown() -> None:
+async def test_with_keys_no_superseded_item_is_shown():
     """Each question has a corpus of its own, in which its superseded items and the newest evidence have one key."""
     items = tuple(
         EvidenceItem(f"i{n}", f"The fee is {n} euros.", timestamp=f"2024-05-0{n + 1}")
@@ -413,7 +410,7 @@ async def test_with_keys_no_superseded_item_is_shown() -> None:
     assert report.outcomes[0].recall == 1.0
 
 
-async def test_items_that_come_after_a_question_are_hidden_from_it() -> None:
+async def test_items_that_come_after_a_question_are_hidden_from_it():
     """An assembler loads the items that exist when a question is asked, and no later ones."""
     loaded: list[int] = []
 
@@ -431,7 +428,7 @@ async def test_items_that_come_after_a_question_are_hidden_from_it() -> None:
     assert {each.question_id for each in report.violations} == {"then"}
 
 
-async def test_framing_is_what_is_not_the_texts_of_items() -> None:
+async def test_framing_is_what_is_not_the_texts_of_items():
     """Of 20 tokens that hold an item of 3, 17 are framing; a context without a token has no share."""
     tokens = get_counter()("text 0")
     script = {"a": (("i0",), 20, ""), "b": ((), 0, ""), "c": (("i0", "i1"), 2 * tokens, "")}
@@ -441,7 +438,7 @@ async def test_framing_is_what_is_not_the_texts_of_items() -> None:
     assert report.figures("scripted", 20).framing == pytest.approx((1 - tokens / 20 + 0) / 2)
 
 
-async def test_the_prefix_is_what_a_context_repeats_of_the_one_before() -> None:
+async def test_the_prefix_is_what_a_context_repeats_of_the_one_before():
     """Its share is in tokens of the context before, none for the first of a corpus and of a budget."""
     count = get_counter()
     one = "alpha beta gamma delta\n"
@@ -453,10 +450,10 @@ async def test_the_prefix_is_what_a_context_repeats_of_the_one_before() -> None:
     )
     shares = [outcome.prefix_share for outcome in report.outcomes]
     assert shares == [None, count("alpha beta ") / count(one), 1.0, 0.0] * 4
-    assert report.figures("scripted", 1).prefix_share == pytest.approx(sum(shares[1:4]) / 3)  # type: ignore[arg-type]
+    assert report.figures("scripted", 1).prefix_share == pytest.approx(sum(shares[1:4]) / 3)
 
 
-def test_figures_are_medians_and_percentiles_of_the_times() -> None:
+def test_figures_are_medians_and_percentiles_of_the_times():
     """Of 1 to 100 ms the median is 50.5 and the 95th percentile 95; over nothing there is no figure."""
     outcomes = tuple(
         Outcome("c", str(number), "", "a", 10, 1.0, 5, 5, number / 1_000, None)
@@ -497,9 +494,7 @@ def corpora(draw: st.DrawFn) -> Corpus:
 
 
 @given(corpora(), st.lists(st.integers(1, 400), min_size=1, max_size=3))
-async def test_nothing_that_comes_with_kaosmem_breaks_a_rule(
-    corpus: Corpus, budgets: list[int]
-) -> None:
+async def test_nothing_that_comes_with_kaosmem_breaks_a_rule(corpus, budgets):
     """Whatever the items and budgets are, the three fill no budget beyond its end, and count right.
 
     They do so in each format.
@@ -518,9 +513,7 @@ def charge(item: EvidenceItem) -> int:
 
 
 @given(corpora(), st.integers(1, 200))
-async def test_recency_is_the_newest_until_the_next_does_not_fit(
-    corpus: Corpus, budget: int
-) -> None:
+async def test_recency_is_the_newest_until_the_next_does_not_fit(corpus, budget):
     """It is a tail of the items that fits, and one more would not."""
     chosen = await get_assembler("recency").load(corpus.items)("anything", budget)
     assert (
@@ -538,9 +531,7 @@ def words(text: str) -> list[str]:
 
 
 @given(corpora(), st.integers(1, 200))
-async def test_rank_bm25_takes_what_fits_in_order_of_its_scores(
-    corpus: Corpus, budget: int
-) -> None:
+async def test_rank_bm25_takes_what_fits_in_order_of_its_scores(corpus, budget):
     """It is what a loop over the scores of `rank_bm25.BM25Okapi` takes, in stored order, newest first of equals."""
     query = corpus.questions[0].query
     terms = [words(item.text) for item in corpus.items]
@@ -558,7 +549,7 @@ async def test_rank_bm25_takes_what_fits_in_order_of_its_scores(
     assert chosen.used == budget - room
 
 
-def test_assemblers_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_assemblers_have_names(monkeypatch, tmp_path):
     """Those that come with kaosmem, and one's own: an object, a class, or a function that makes one."""
     names = [*ASSEMBLERS, DENSE]
     assert [get_assembler(name, counter="estimate").name for name in names] == names
@@ -587,7 +578,7 @@ def test_assemblers_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         get_assembler("my_broken:x")
 
 
-async def test_a_session_s_answer_is_that_of_a_session() -> None:
+async def test_a_session_s_answer_is_that_of_a_session():
     """What is measured is what `assemble_context` gives for the same items in one section, with source and time."""
     items = [
         EvidenceItem(
@@ -618,7 +609,7 @@ async def test_a_session_s_answer_is_that_of_a_session() -> None:
         assert chosen.text.count("Clause 7:") == (name == "text")
 
 
-async def test_a_wrong_sum_and_a_section_over_its_cap_are_faults() -> None:
+async def test_a_wrong_sum_and_a_section_over_its_cap_are_faults():
     """A context is counted again from scratch, and its sections are held to their budgets."""
     memory = SessionMemory.test_mode(sections=[SectionSpec("s", 1_000)])
     memory.add("s", "some text")
@@ -650,7 +641,7 @@ def report() -> Report:
     )
 
 
-def test_a_table_has_a_row_for_each_budget_and_assembler(report: Report) -> None:
+def test_a_table_has_a_row_for_each_budget_and_assembler(report):
     """Budgets ascend, and within one the assemblers stand in their order."""
     rows = list(figures_rows(report))
     assert rows[0] == ("100", "kaosmem", "1.000", "0.500", "0.500", "0", "2.00", "2.00", "-")
@@ -673,7 +664,7 @@ def test_a_table_has_a_row_for_each_budget_and_assembler(report: Report) -> None
     ]
 
 
-def test_a_report_as_json_has_its_figures_and_outcomes(report: Report) -> None:
+def test_a_report_as_json_has_its_figures_and_outcomes(report):
     """It survives JSON, with figures over all first, then by data set and category, and every outcome."""
     read = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     assert read == report.to_dict()
@@ -687,7 +678,7 @@ def test_a_report_as_json_has_its_figures_and_outcomes(report: Report) -> None:
     assert len(read["outcomes"]) == 8
 
 
-def test_the_plot_shows_the_figures(report: Report) -> None:
+def test_the_plot_shows_the_figures(report):
     """Three panels over a logarithmic budget, labelled, a line for each assembler through its figures."""
     figure = draw(report)
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["Recall", "Fill", "Time"]
@@ -706,9 +697,7 @@ def test_the_plot_shows_the_figures(report: Report) -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["kaosmem", "mine"]
 
 
-def test_a_plot_needs_a_known_suffix_and_its_extra(
-    report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plot_needs_a_known_suffix_and_its_extra(report, tmp_path, monkeypatch):
     """What can't be drawn is a typed error with the remedy, and nothing is written."""
     with pytest.raises(InvalidArgumentError, match=r"'\.gif'; end the name in \.png, \.svg, \.pdf"):
         save_plot(report, tmp_path / "plot.gif")

@@ -72,7 +72,7 @@ def tokens_of(item: EvidenceItem) -> int:
     return get_counter()(f"{item.text}\n")
 
 
-async def test_oldest_out_drops_the_oldest_of_the_best_until_the_rest_fits() -> None:
+async def test_oldest_out_drops_the_oldest_of_the_best_until_the_rest_fits():
     """Of the two best of three, the older goes first, however good it is; items of no known word are the newest."""
     items = [
         EvidenceItem("i0", "notice notice period"),
@@ -92,7 +92,7 @@ async def test_oldest_out_drops_the_oldest_of_the_best_until_the_rest_fits() -> 
     assert (await pack("unknown", 1_000)).item_ids == ("f4", "f5")
 
 
-async def test_bm25s_finds_what_the_query_names() -> None:
+async def test_bm25s_finds_what_the_query_names():
     """The item with the query's words comes first, however old, and by its tokenizer stop words do not count."""
     items = [
         EvidenceItem("i0", "zebra licence"),
@@ -119,14 +119,14 @@ def recalls(found: dict, assembler: str) -> dict[tuple[str | None, str | None], 
     }
 
 
-def test_a_line_costs_what_the_example_says() -> None:
+def test_a_line_costs_what_the_example_says():
     """The figures below are worked out from these."""
     count = get_counter()
     assert {count(f"user: {text}\n") for _, text in CHAT} == {8}
     assert [count(f"{text}\n") for _, text in DEED] == [6, 6, 5]
 
 
-def test_the_baselines_get_what_their_definitions_say(data: Path, tmp_path: Path) -> None:
+def test_the_baselines_get_what_their_definitions_say(data, tmp_path):
     """Two lines of the chat and all of the deed fit in 20 tokens; of equal scores the newest comes first."""
     found = measured(tmp_path, "--data", str(data), "--budgets", str(BUDGET))
     assert recalls(found, "recency") == {
@@ -179,9 +179,7 @@ class Cheat:
         return pack
 
 
-def test_what_breaks_a_rule_scores_nothing_and_is_counted(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_breaks_a_rule_scores_nothing_and_is_counted(data, tmp_path, capsys):
     """Over budget, an unknown item and one twice are each 0 and a violation, which is printed."""
     cheat = ("--assembler", f"{__name__}:Cheat")
     found = measured(tmp_path, "--data", str(data), "--budgets", str(BUDGET), *cheat)
@@ -202,9 +200,7 @@ def test_what_breaks_a_rule_scores_nothing_and_is_counted(
     assert re.search(r"chats +adversarial \(not in the mean\) +1 +20 +0\.000\n", printed)
 
 
-def test_the_ten_lines_of_the_docstring_are_an_assembler(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_ten_lines_of_the_docstring_are_an_assembler(data, tmp_path, monkeypatch, capsys):
     """Saved in the current folder they are compared, on the data that the environment names, and drawn."""
     docstring = str(evidence_recall.__doc__)
     code = textwrap.dedent("    " + docstring[docstring.index("from kaosmem.evaluation") :])
@@ -239,12 +235,12 @@ def test_the_ten_lines_of_the_docstring_are_an_assembler(
     ],
 )
 def test_wrong_arguments_are_said_and_end_with_2(
-    arguments: list[str],
-    remedy: str,
-    data: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    arguments,
+    remedy,
+    data,
+    monkeypatch,
+    capsys,
+):
     """The usage, what is wrong and the way out; nothing is measured."""
     monkeypatch.chdir(data.parent)
     monkeypatch.delenv("KAOSMEM_DATA", raising=False)

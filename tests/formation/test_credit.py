@@ -49,9 +49,7 @@ def credited(memory: SessionMemory) -> dict[str, int]:
         ("", {}),
     ],
 )
-async def test_a_reply_uses_items_by_quotes_names_and_numbers(
-    reply: str, used: dict[str, str]
-) -> None:
+async def test_a_reply_uses_items_by_quotes_names_and_numbers(reply, used):
     memory = filled(RENT, OWNER, NOTICE)
     context = await asked(memory)
     if not reply:
@@ -61,20 +59,20 @@ async def test_a_reply_uses_items_by_quotes_names_and_numbers(
     assert {each.item.id: each.reason for each in context.credit(reply)} == used
 
 
-async def test_what_the_question_or_another_item_has_is_no_use() -> None:
+async def test_what_the_question_or_another_item_has_is_no_use():
     """Harm case: a reply that repeats the question, or a name that all items have, credits none."""
     memory = filled("Ann pays 900 euros.", "Ann was born in 1971.", "Ann likes 1971.")
     context = await asked(memory, "Is it 900 euros that Ann pays?")
     assert context.credit("Yes, Ann pays 900 euros. In 1971 Ann did not.") == []
 
 
-async def test_a_single_digit_of_a_list_is_no_use() -> None:
+async def test_a_single_digit_of_a_list_is_no_use():
     """Harm case: the numbers of the points of a reply say nothing."""
     memory = filled("Room 3 is free.", "Lunch is at 1.")
     assert (await asked(memory)).credit("1. Pay\n2. Leave\n3. Rest") == []
 
 
-async def test_a_turn_counts_once() -> None:
+async def test_a_turn_counts_once():
     """A reply may be credited in parts, and twice. The second call returns the same."""
     memory = filled(RENT, OWNER, NOTICE)
     context = await asked(memory)
@@ -88,7 +86,7 @@ async def test_a_turn_counts_once() -> None:
     assert usage.credited["fact-0"] == usage.shown["fact-2"] == 2
 
 
-async def test_the_callers_word_counts() -> None:
+async def test_the_callers_word_counts():
     memory = filled(RENT, OWNER)
     context = await asked(memory)
     (used,) = context.credit(ids=["fact-1"], confirmed=True)
@@ -100,13 +98,13 @@ async def test_the_callers_word_counts() -> None:
         context.credit(ids="fact-1")
 
 
-async def test_a_message_of_the_provider_is_a_reply() -> None:
+async def test_a_message_of_the_provider_is_a_reply():
     memory = filled(RENT)
     context = await memory.assemble_context("What?", budget=500, format="openai")
     assert context.credit({"role": "assistant", "content": "It is 900 euros."})
 
 
-async def test_a_call_and_its_result_are_one_unit() -> None:
+async def test_a_call_and_its_result_are_one_unit():
     """A number that the call and its own result share tells them from all other items."""
     memory = SessionMemory.test_mode()
     memory.add("messages", "Look the order up.")
@@ -117,7 +115,7 @@ async def test_a_call_and_its_result_are_one_unit() -> None:
     assert context.credit("Your order 4711 is on its way.")
 
 
-async def test_credits_survive_restarts_and_archives() -> None:
+async def test_credits_survive_restarts_and_archives():
     """The next save stores them. An archived item keeps its counts, in snapshots too."""
     memory = filled(RENT, OWNER)
     (await asked(memory)).credit("It is 900, says Ann.")
@@ -131,7 +129,7 @@ async def test_credits_survive_restarts_and_archives() -> None:
 
 
 @pytest.mark.parametrize("where", ["objects", "disk"])
-async def test_forget_erases_credits(where: str, tmp_path: Any) -> None:
+async def test_forget_erases_credits(where, tmp_path):
     """No file names the item, and a turn that showed it counts it no more."""
     place: Any = tmp_path
     if where == "objects":
@@ -150,7 +148,7 @@ async def test_forget_erases_credits(where: str, tmp_path: Any) -> None:
     assert paths_holding(place, "a-secret-id") == []
 
 
-async def test_two_workers_lose_no_credit() -> None:
+async def test_two_workers_lose_no_credit():
     """Both count. An item that the other has forgotten is left out."""
     memory = filled(RENT, OWNER)
     await memory.save()
@@ -168,7 +166,7 @@ async def test_two_workers_lose_no_credit() -> None:
         assert credited(other) == {"fact-1": 2}
 
 
-async def test_a_credit_of_another_worker_ends_no_window() -> None:
+async def test_a_credit_of_another_worker_ends_no_window():
     memory = SessionMemory.test_mode()
     memory.add("messages", "The rent is 900 euros.", id="m")
     await memory.assemble_context("And now?", budget=500, window="main")
@@ -182,7 +180,7 @@ async def test_a_credit_of_another_worker_ends_no_window() -> None:
     assert memory["messages"].ledger.credited == {"m": 1}
 
 
-async def test_a_turn_without_credit_writes_nothing() -> None:
+async def test_a_turn_without_credit_writes_nothing():
     """Shows are counted in turns that are credited: others cost no record."""
     memory = filled(RENT)
     await memory.save()
@@ -193,7 +191,7 @@ async def test_a_turn_without_credit_writes_nothing() -> None:
     assert "ledger" not in memory["findings"].state()
 
 
-async def test_only_a_turn_of_a_writable_session_is_credited() -> None:
+async def test_only_a_turn_of_a_writable_session_is_credited():
     memory = filled(RENT)
     await memory.save()
     view = await memory.at(as_of="2030-01-01").assemble_context("What?", budget=500)
@@ -204,7 +202,7 @@ async def test_only_a_turn_of_a_writable_session_is_credited() -> None:
             (await asked(reader)).credit("900")
 
 
-def test_a_synchronous_memory_counts_in_its_own_thread() -> None:
+def test_a_synchronous_memory_counts_in_its_own_thread():
     with SyncSessionMemory.test_mode() as memory:
         memory.add("findings", RENT, id="a")
         (used,) = memory.assemble_context("What?", budget=500).credit("900 it is")
@@ -223,7 +221,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS)
-async def test_counts_add_up_whatever_two_workers_do(steps: list[tuple[str, int, int]]) -> None:
+async def test_counts_add_up_whatever_two_workers_do(steps):
     """Each credited turn counts once, and a forgotten item has no count, in any schedule."""
     first = filled(RENT, OWNER, NOTICE)
     await first.save()

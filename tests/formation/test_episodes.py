@@ -48,7 +48,7 @@ def tell(memory: SessionMemory, days: int) -> None:
                 )
 
 
-async def test_each_level_names_the_one_below() -> None:
+async def test_each_level_names_the_one_below():
     memory = made()
     tell(memory, days=50)
     await form_all(memory)
@@ -69,7 +69,7 @@ async def test_each_level_names_the_one_below() -> None:
     assert len(words) == 11 * 8
 
 
-async def test_a_topic_ends_where_no_word_goes_on() -> None:
+async def test_a_topic_ends_where_no_word_goes_on():
     memory = made()
     for text in ("We paint the boat.", "The garden has seeds."):
         for number in range(6):
@@ -81,7 +81,7 @@ async def test_a_topic_ends_where_no_word_goes_on() -> None:
 
 
 @pytest.mark.parametrize("budget", [200, 1_600])
-async def test_a_question_about_a_period_gets_the_coarse_level(budget: int) -> None:
+async def test_a_question_about_a_period_gets_the_coarse_level(budget):
     """The episodes of the period take up to half of the window, whatever the history wants."""
     memory = made()
     tell(memory, days=20)
@@ -96,7 +96,7 @@ async def test_a_question_about_a_period_gets_the_coarse_level(budget: int) -> N
     assert {item.section for item in overview.items} > {"messages"}
 
 
-async def test_any_other_question_leaves_the_window_to_the_words() -> None:
+async def test_any_other_question_leaves_the_window_to_the_words():
     memory = made()
     tell(memory, days=20)
     await form_all(memory)
@@ -105,7 +105,7 @@ async def test_any_other_question_leaves_the_window_to_the_words() -> None:
     assert len(words) > len(context.items) / 2
 
 
-async def test_forgetting_a_message_erases_the_episodes_about_it() -> None:
+async def test_forgetting_a_message_erases_the_episodes_about_it():
     memory = made()
     tell(memory, days=3)
     await form_all(memory)
@@ -117,7 +117,7 @@ async def test_forgetting_a_message_erases_the_episodes_about_it() -> None:
 
 @settings(max_examples=20)
 @given(st.lists(st.integers(1, 5), max_size=6))
-async def test_episodes_are_the_same_however_often_they_are_formed(parts: list[int]) -> None:
+async def test_episodes_are_the_same_however_often_they_are_formed(parts):
     """Messages that come in parts give the episodes of all at once: each message is in one of them."""
     apart = made()
     whole = made()
@@ -136,6 +136,6 @@ async def test_episodes_are_the_same_however_often_they_are_formed(parts: list[i
     assert len(sources) == len(set(sources))
 
 
-def test_a_span_has_a_name() -> None:
+def test_a_span_has_a_name():
     with pytest.raises(InvalidArgumentError):
-        EpisodeFormer("year")  # type: ignore[arg-type]
+        EpisodeFormer("year")

@@ -39,7 +39,7 @@ async def formed(memory: SessionMemory, *messages: str, **fields: Any) -> list[s
     return [str(change) for change in await memory.form(LineFormer())]
 
 
-async def test_a_message_is_formed_once() -> None:
+async def test_a_message_is_formed_once():
     """A second formation of the same messages, also in another process, forms nothing."""
     memory = SessionMemory.test_mode()
     assert await formed(memory, "home: I live in Oslo.", "Nothing here") == [
@@ -53,7 +53,7 @@ async def test_a_message_is_formed_once() -> None:
         assert await formed(again, "pet: I have a cat.") == ["pet: I have a cat."]
 
 
-async def test_a_formed_item_says_where_it_comes_from() -> None:
+async def test_a_formed_item_says_where_it_comes_from():
     memory = SessionMemory.test_mode()
     said = memory.add(
         "messages", "home: I live in Oslo.", role="Ann", metadata={"timestamp": "2024-05-06"}
@@ -67,14 +67,14 @@ async def test_a_formed_item_says_where_it_comes_from() -> None:
     assert [each.id for each in await memory.archive.expand(change.item.id)] == [said.id]
 
 
-async def test_a_new_value_is_a_new_version() -> None:
+async def test_a_new_value_is_a_new_version():
     memory = SessionMemory.test_mode()
     await formed(memory, "home: I live in Oslo.", "home: I live in Bergen.")
     assert findings(memory) == ["home: I live in Bergen."]
     assert len(await memory.versions("home")) == 2
 
 
-async def test_an_older_value_is_an_earlier_version() -> None:
+async def test_an_older_value_is_an_earlier_version():
     """Facts may be told in any order: the section follows their times."""
     memory = SessionMemory.test_mode()
     await formed(memory, "home: I live in Bergen.", metadata={"timestamp": "2024-06-01"})
@@ -90,9 +90,7 @@ async def test_an_older_value_is_an_earlier_version() -> None:
         ({}, "no clear time"),
     ],
 )
-async def test_a_doubtful_value_stands_beside_the_other(
-    fields: dict[str, Any], reason: str
-) -> None:
+async def test_a_doubtful_value_stands_beside_the_other(fields, reason):
     """It is marked where it is shown, until a person accepts or rejects it."""
     memory = SessionMemory.test_mode()
     memory.add("messages", "home: I live in Oslo.", metadata={"timestamp": "2024-05-06"})
@@ -109,7 +107,7 @@ async def test_a_doubtful_value_stands_beside_the_other(
     assert not len(memory.proposals)
 
 
-async def test_a_rejected_value_leaves() -> None:
+async def test_a_rejected_value_leaves():
     memory = SessionMemory.test_mode()
     memory.add("messages", "home: I live in Oslo.", role="Ann")
     memory.add("messages", "home: Ann lives in Bergen.", role="Bob")
@@ -121,7 +119,7 @@ async def test_a_rejected_value_leaves() -> None:
         memory.proposals.reject(proposal.id)
 
 
-async def test_nothing_is_retired_in_doubt() -> None:
+async def test_nothing_is_retired_in_doubt():
     """A clear retirement ends the fact. A doubtful one waits for a person."""
     memory = SessionMemory.test_mode()
     memory.add("messages", "home: I live in Oslo.", role="Ann")
@@ -138,14 +136,14 @@ async def test_nothing_is_retired_in_doubt() -> None:
     assert findings(memory) == []
 
 
-async def test_what_says_nothing_new_is_refused() -> None:
+async def test_what_says_nothing_new_is_refused():
     memory = SessionMemory.test_mode()
     await formed(memory, "home: I live in Oslo.", "home:  I live in OSLO.")
     assert findings(memory) == ["home: I live in Oslo."]
     assert memory.proposals.refused == {"nothing new": 1}
 
 
-async def test_a_value_may_come_back() -> None:
+async def test_a_value_may_come_back():
     """A value that held before is new if another one holds now."""
     memory = SessionMemory.test_mode()
     await formed(memory, "home: Oslo.", "home: Bergen.", "home: Oslo.")
@@ -153,7 +151,7 @@ async def test_a_value_may_come_back() -> None:
     assert len(await memory.versions("home")) == 3
 
 
-async def test_messages_that_were_taken_back_are_not_formed() -> None:
+async def test_messages_that_were_taken_back_are_not_formed():
     memory = SessionMemory.test_mode()
     gone = memory.add("messages", "home: I live in Oslo.")
     expired = memory.add("messages", "pet: I have a cat.", ttl_s=1)
@@ -162,14 +160,14 @@ async def test_messages_that_were_taken_back_are_not_formed() -> None:
     assert expired.text not in findings(memory)
 
 
-async def test_evicted_and_compacted_messages_are_formed_from_their_words() -> None:
+async def test_evicted_and_compacted_messages_are_formed_from_their_words():
     sections = DEFAULT_SECTIONS.replace(messages={"budget": 40})
     memory = SessionMemory.test_mode(sections=sections)
     texts = [f"fact{number}: it is number {number}." for number in range(20)]
     assert await formed(memory, *texts) == texts
 
 
-async def test_each_message_of_a_summary_is_formed() -> None:
+async def test_each_message_of_a_summary_is_formed():
     """Also the one whose place the summary took."""
     summarizer = Summarizer(ScriptedLLM(lambda request: gist(request, most=3)), max_kept_tokens=0)
     compaction = SummarizationCompaction(summarizer, 40, 10, max_summary_tokens=20)
@@ -183,7 +181,7 @@ async def test_each_message_of_a_summary_is_formed() -> None:
     assert [str(change) for change in await memory.form(LineFormer())] == texts
 
 
-async def test_review_lets_everything_wait() -> None:
+async def test_review_lets_everything_wait():
     memory = SessionMemory.test_mode()
     memory.add("messages", "home: I live in Oslo.")
     assert await memory.form(FormsFrom(LineFormer(), review=True)) == []
@@ -197,7 +195,7 @@ async def test_review_lets_everything_wait() -> None:
         assert again["findings"].keyed("home") is not None
 
 
-async def test_a_draft_may_cover_a_part() -> None:
+async def test_a_draft_may_cover_a_part():
     """The former is asked for the rest until it covers nothing, then by the next formation."""
     memory = SessionMemory.test_mode()
     memory.add_many("messages", ["a: one.", "b: two."])
@@ -212,7 +210,7 @@ async def test_a_draft_may_cover_a_part() -> None:
     assert former.said == ["c: three.", "c: three."]
 
 
-async def test_what_cannot_be_formed_is_refused_at_once() -> None:
+async def test_what_cannot_be_formed_is_refused_at_once():
     memory = SessionMemory.test_mode()
     for section in ("role", "messages"):
         with pytest.raises(InvalidArgumentError, match="use 'query' with forms_from"):
@@ -220,7 +218,7 @@ async def test_what_cannot_be_formed_is_refused_at_once() -> None:
     with pytest.raises(NotFoundError):
         await memory.form(FormsFrom(LineFormer(), ("nowhere",)))
     with pytest.raises(InvalidArgumentError):
-        await memory.form("no former")  # type: ignore[arg-type]
+        await memory.form("no former")
     with pytest.raises(InvalidArgumentError):
         SectionSpec("facts", placement="static", forms_from=FormsFrom(LineFormer()))
     memory.add("messages", "home: I live in Oslo.")
@@ -234,7 +232,7 @@ async def test_what_cannot_be_formed_is_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize("review", [False, True])
-async def test_forgetting_a_message_erases_what_was_formed_from_it(review: bool) -> None:
+async def test_forgetting_a_message_erases_what_was_formed_from_it(review):
     """Formed items, their versions and open proposals go, and the files hold none of them."""
     memory = SessionMemory.test_mode()
     said = memory.add("messages", "home: the secret is Svolvaer.")
@@ -251,7 +249,7 @@ async def test_forgetting_a_message_erases_what_was_formed_from_it(review: bool)
         assert findings(again) + [str(each) for each in again.proposals] == [other.text]
 
 
-async def test_what_was_forgotten_meanwhile_is_not_formed() -> None:
+async def test_what_was_forgotten_meanwhile_is_not_formed():
     """A message that is forgotten while a model thinks leaves nothing."""
     memory = SessionMemory.test_mode()
     said = memory.add("messages", "home: I live in Oslo.")
@@ -272,7 +270,7 @@ def planned(former: Any, **plan: Any) -> SessionMemory:
     return SessionMemory.test_mode(sections=(*DEFAULT_SECTIONS, facts))
 
 
-async def test_no_turn_waits_for_a_formation() -> None:
+async def test_no_turn_waits_for_a_formation():
     former = WaitingFormer()
     memory = planned(former, every_turns=1)
     memory.add("messages", "home: I live in Oslo.")
@@ -286,7 +284,7 @@ async def test_no_turn_waits_for_a_formation() -> None:
     assert [item.text for item in memory["facts"]] == ["home: I live in Oslo."]
 
 
-async def test_a_formation_beside_the_turns_saves_nothing() -> None:
+async def test_a_formation_beside_the_turns_saves_nothing():
     """A turn that ends by an exception leaves nothing, whatever was formed meanwhile."""
     memory = planned(LineFormer(), every_turns=1)
     memory.add("messages", "home: I live in Oslo.")
@@ -305,7 +303,7 @@ async def test_a_formation_beside_the_turns_saves_nothing() -> None:
         assert [item.text for item in again["facts"]] == ["home: I live in Oslo."]
 
 
-async def test_a_plan_forms_at_the_end_and_when_idle() -> None:
+async def test_a_plan_forms_at_the_end_and_when_idle():
     memory = planned(LineFormer(), at_close=True)
     async with memory:
         memory.add("messages", "home: I live in Oslo.")
@@ -322,7 +320,7 @@ async def test_a_plan_forms_at_the_end_and_when_idle() -> None:
     assert len(idle["facts"]) == 1
 
 
-async def test_workers_of_one_turn_form_every_few_turns() -> None:
+async def test_workers_of_one_turn_form_every_few_turns():
     """A worker that opens the session for one turn counts the messages that wait."""
     memory = planned(LineFormer(), every_turns=3)
     seen = []
@@ -336,7 +334,7 @@ async def test_workers_of_one_turn_form_every_few_turns() -> None:
     assert seen == [0, 0, 2, 2, 4, 4]
 
 
-async def test_a_failure_beside_the_turns_becomes_a_notice() -> None:
+async def test_a_failure_beside_the_turns_becomes_a_notice():
     class Broken:
         name = "broken"
 
@@ -355,7 +353,7 @@ async def test_a_failure_beside_the_turns_becomes_a_notice() -> None:
 # Two workers, crashes and replays.
 
 
-async def test_two_workers_form_a_message_once() -> None:
+async def test_two_workers_form_a_message_once():
     """The one that commits later leaves its own out, and loses nothing else."""
     first = SessionMemory.test_mode()
     first.add("messages", "home: I live in Oslo.")
@@ -390,8 +388,8 @@ _STEPS = st.lists(
 
 @given(_STEPS)
 async def test_each_message_is_formed_exactly_once_whatever_happens(
-    steps: list[tuple[str, int, int]],
-) -> None:
+    steps,
+):
     """After any schedule of two workers with crashes, each stored message is one formed item."""
     fs = IsolatedMemoryFileSystem()
     facts = SectionSpec("facts", eviction="none", forms_from=FormsFrom(LineFormer()))
@@ -440,7 +438,7 @@ async def test_each_message_is_formed_exactly_once_whatever_happens(
         assert sorted(item.text for item in memory["facts"]) == said
 
 
-async def test_the_pattern_former_forms_in_a_session() -> None:
+async def test_the_pattern_former_forms_in_a_session():
     memory = SessionMemory.test_mode()
     memory.add("messages", "Hi! My name is Ann. I live in Oslo. What is the weather like?")
     memory.add("messages", "I live in a data centre. Always call me.", role="assistant")
@@ -454,7 +452,7 @@ async def test_the_pattern_former_forms_in_a_session() -> None:
     assert "I live in Oslo." not in findings(memory)
 
 
-async def test_a_proposal_without_words_of_its_own_key_is_disputed() -> None:
+async def test_a_proposal_without_words_of_its_own_key_is_disputed():
     """A model that gives a key to another fact replaces nothing."""
 
     class Twin(LineFormer):
@@ -469,11 +467,11 @@ async def test_a_proposal_without_words_of_its_own_key_is_disputed() -> None:
     assert second.is_disputed
 
 
-async def test_kinds_have_sections_of_their_own() -> None:
+async def test_kinds_have_sections_of_their_own():
     """Each section takes its kinds. The others are no refusals."""
     sections = [SectionSpec("messages", placement="history")]
     for name, kind in (("facts", "semantic"), ("rules", "procedural")):
-        plan = FormsFrom(PatternFormer(), kinds=(kind,))  # type: ignore[arg-type]
+        plan = FormsFrom(PatternFormer(), kinds=(kind,))
         sections.append(SectionSpec(name, forms_from=plan))
     memory = SessionMemory.test_mode(sections=sections)
     memory.add("messages", "I live in Oslo. From now on, always answer in French.")
@@ -482,4 +480,4 @@ async def test_kinds_have_sections_of_their_own() -> None:
     assert [item.text for item in memory["rules"]] == ["From now on, always answer in French."]
     assert memory.proposals.refused == {}
     with pytest.raises(InvalidArgumentError, match="semantic, episodic, procedural"):
-        FormsFrom(PatternFormer(), kinds=("rules",))  # type: ignore[arg-type]
+        FormsFrom(PatternFormer(), kinds=("rules",))

@@ -45,7 +45,7 @@ GOOD = ProposedChange("Ann moved to Bergen in March.", "I  moved to BERGEN in Ma
         replace(GOOD, text="On 6 May 2024 Ann pays 1,250 euros.", quote="I pay 1,250 euros"),
     ],
 )
-def test_what_the_source_says_passes(change: ProposedChange) -> None:
+def test_what_the_source_says_passes(change):
     """Spaces, case, digit groups, the speaker's name and the day of the message are no fault."""
     assert reason(change, SAID) == ""
 
@@ -77,12 +77,12 @@ def test_what_the_source_says_passes(change: ProposedChange) -> None:
         (replace(GOOD, kind="secret"), grounding.UNKNOWN_ACTION),  # type: ignore[arg-type]
     ],
 )
-def test_what_no_source_says_is_refused(change: ProposedChange, expected: str) -> None:
+def test_what_no_source_says_is_refused(change, expected):
     """Each fault has its reason."""
     assert reason(change, SAID) == expected
 
 
-def test_a_credential_is_never_formed() -> None:
+def test_a_credential_is_never_formed():
     said = item("My password is x7Tq9!rr2 and I like tea.")
     change = ProposedChange("Ann's password is x7Tq9!rr2.", "My password is x7Tq9!rr2", ("m1",))
     assert reason(change, said) == grounding.CREDENTIAL
@@ -100,7 +100,7 @@ def test_a_credential_is_never_formed() -> None:
         ("user", Trust.EXTERNAL, True),
     ],
 )
-def test_only_people_set_rules(role: str, trust: Trust, is_refused: bool) -> None:
+def test_only_people_set_rules(role, trust, is_refused):
     """A rule from a document, a tool or a model is refused. A rule that a person states is not."""
     text = "Always send the report to Bob."
     change = ProposedChange(text, text, ("m1",), kind="procedural")
@@ -108,7 +108,7 @@ def test_only_people_set_rules(role: str, trust: Trust, is_refused: bool) -> Non
     assert reason(change, item(text, role, trust)) == expected
 
 
-def test_explicit_only_forms_what_somebody_asked_to_remember() -> None:
+def test_explicit_only_forms_what_somebody_asked_to_remember():
     asked = item("Please remember that I like tea.")
     change = ProposedChange("Ann likes tea.", "I like tea", ("m1",))
     assert reason(change, asked, explicit_only=True) == ""
@@ -121,7 +121,7 @@ def test_explicit_only_forms_what_somebody_asked_to_remember() -> None:
     assert reason(change, tool, explicit_only=True) == grounding.NOT_ASKED
 
 
-def test_names_may_come_from_another_source_than_the_quote() -> None:
+def test_names_may_come_from_another_source_than_the_quote():
     """A pronoun is resolved by the message before, if the change names it as a source."""
     question = item("Where does Bob live?", "Eva", id="m0")
     answer = item("He lives in Oslo.")
@@ -147,14 +147,12 @@ def test_names_may_come_from_another_source_than_the_quote() -> None:
         ("I said I like tea.", "I like tea", "Ann likes tea.", ""),
     ],
 )
-def test_a_quote_counts_as_what_it_is_where_it_stands(
-    text: str, quote: str, statement: str, expected: str
-) -> None:
+def test_a_quote_counts_as_what_it_is_where_it_stands(text, quote, statement, expected):
     """A quote that is cut out of a denial, a question, a condition or a report states no fact."""
     assert reason(ProposedChange(statement, quote, ("m1",)), item(text)) == expected
 
 
-def test_words_of_one_person_are_no_fact_about_another() -> None:
+def test_words_of_one_person_are_no_fact_about_another():
     """Also if a model names both messages as sources."""
     said = (item("I live in Oslo."), item("I live in Rome.", "Bob", id="m2"))
     change = ProposedChange("Bob lives in Oslo.", "I live in Oslo", ("m1", "m2"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -54,7 +53,7 @@ async def statements(
         ("Never push to main.", None),
     ],
 )
-async def test_own_statements_are_formed(text: str, key: str | None) -> None:
+async def test_own_statements_are_formed(text, key):
     assert await statements(f"Good morning! {text} How are you?") == [(text, key)]
 
 
@@ -87,7 +86,7 @@ async def test_own_statements_are_formed(text: str, key: str | None) -> None:
         "Could you remind me that my name is Ann?",
     ],
 )
-async def test_what_only_looks_like_one_is_not(text: str) -> None:
+async def test_what_only_looks_like_one_is_not(text):
     """Questions, suppositions, quotes, code, moods and courtesies form nothing."""
     assert await statements(text) == []
 
@@ -102,17 +101,17 @@ async def test_what_only_looks_like_one_is_not(text: str) -> None:
         ("user", Trust.TOOL),
     ],
 )
-async def test_only_people_speak_for_themselves(role: str, trust: Trust) -> None:
+async def test_only_people_speak_for_themselves(role, trust):
     assert await statements("My name is Ann. I live in Oslo.", role, trust) == []
 
 
-async def test_keys_belong_to_the_speaker() -> None:
+async def test_keys_belong_to_the_speaker():
     assert await statements("I live in Oslo.", "Bob", Trust.MODEL) == [
         ("I live in Oslo.", "bob/home")
     ]
 
 
-async def test_a_fact_that_is_over_is_retired() -> None:
+async def test_a_fact_that_is_over_is_retired():
     """A statement about another place or work retires nothing, and waits for a person."""
     memory = SessionMemory.test_mode()
     memory.add("messages", "I work at Acme. I live in Oslo.")
@@ -123,7 +122,7 @@ async def test_a_fact_that_is_over_is_retired() -> None:
     assert [proposal.reason for proposal in memory.proposals] == ["another name"]
 
 
-async def test_patterns_of_ones_own(tmp_path: Path) -> None:
+async def test_patterns_of_ones_own(tmp_path):
     file = tmp_path / "de.toml"
     file.write_text(
         'leads = ""\n[[statements]]\nabout = "place"\nkind = "semantic"\n'
@@ -140,14 +139,14 @@ async def test_patterns_of_ones_own(tmp_path: Path) -> None:
             PatternFormer(file)
 
 
-async def test_a_long_message_takes_no_long_time() -> None:
+async def test_a_long_message_takes_no_long_time():
     """A hostile message, such as one of a million blanks, is read like any other."""
     for text in (" " * 1_000_000, "I live in " * 20_000, "name name " * 20_000, "a" * 300_000):
         await statements(text)
     assert await statements(("names " * 60 + "'x_'. ") * 200) == []
 
 
-async def test_a_request_for_one_act_is_no_rule() -> None:
+async def test_a_request_for_one_act_is_no_rule():
     """A request to install something once forms nothing. One for all projects is a rule."""
     once = "I want you to install PyCharm first."
     always = "I want you to install a linter in every project."

@@ -12,7 +12,7 @@ async def said(memory: SessionMemory, text: str, role: str = "user") -> None:
     await memory.form(PatternFormer())
 
 
-async def test_a_profile_has_the_current_facts_of_one_person() -> None:
+async def test_a_profile_has_the_current_facts_of_one_person():
     memory = SessionMemory.test_mode()
     await said(memory, "I live in Oslo. My name is Ann. Always answer in French.")
     await said(memory, "I live in Rome.", "Bob")
@@ -27,7 +27,7 @@ async def test_a_profile_has_the_current_facts_of_one_person() -> None:
     assert "Bergen" in context.text
 
 
-async def test_a_profile_keeps_its_budget() -> None:
+async def test_a_profile_keeps_its_budget():
     memory = SessionMemory.test_mode()
     for number in range(30):
         await said(memory, f"My favourite thing{number:02} is number {number}.")
@@ -37,7 +37,7 @@ async def test_a_profile_keeps_its_budget() -> None:
     assert "number 29" in context.text
 
 
-async def test_a_profile_rebases_no_window_while_it_stays_the_same() -> None:
+async def test_a_profile_rebases_no_window_while_it_stays_the_same():
     """A new fact is appended. Forgetting its source ends the window that shows it."""
     memory = SessionMemory.test_mode()
     await said(memory, "I live in Oslo.")
@@ -60,7 +60,7 @@ async def test_a_profile_rebases_no_window_while_it_stays_the_same() -> None:
     assert "Oslo" not in context.text
 
 
-async def test_the_tools_give_the_words_of_a_fact() -> None:
+async def test_the_tools_give_the_words_of_a_fact():
     memory = SessionMemory.test_mode()
     await said(memory, "Good morning! I live in Oslo. Is it cold?")
     (fact,) = memory["findings"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,7 +36,7 @@ async def facts(store: InMemoryLongTermMemory, namespace: str = "one") -> list[s
     return sorted(fact.content for fact in found)
 
 
-async def test_facts_are_versions_with_their_speaker_and_sources() -> None:
+async def test_facts_are_versions_with_their_speaker_and_sources():
     store = InMemoryLongTermMemory()
     plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"))
     memory = SessionMemory.test_mode()
@@ -56,7 +55,7 @@ async def test_facts_are_versions_with_their_speaker_and_sources() -> None:
 
 @pytest.mark.parametrize("crashes_after", [False, True])
 @pytest.mark.parametrize("at", [1, 2, 3])
-async def test_a_crash_saves_no_fact_twice(crashes_after: bool, at: int) -> None:
+async def test_a_crash_saves_no_fact_twice(crashes_after, at):
     """A formation that fails while it saves facts is finished by the next one."""
     store = CrashingStore()
     store.left = at
@@ -75,7 +74,7 @@ async def test_a_crash_saves_no_fact_twice(crashes_after: bool, at: int) -> None
         assert len(await store.versions("agent", key, "one")) == 1
 
 
-async def test_two_workers_leave_one_fact() -> None:
+async def test_two_workers_leave_one_fact():
     store = InMemoryLongTermMemory()
     shelf = FactShelf(store, "agent", "one")
     memory = SessionMemory.test_mode()
@@ -84,13 +83,13 @@ async def test_two_workers_leave_one_fact() -> None:
     assert await facts(store) == ["home: value"]
 
 
-async def test_a_database_keeps_facts_and_loses_what_is_forgotten(tmp_path: Path) -> None:
+async def test_a_database_keeps_facts_and_loses_what_is_forgotten(tmp_path):
     """The tests of PostgreSQL and Redis check the same."""
     async with open_stores(str(tmp_path)) as stores:
         await check_shelf(stores.facts)
 
 
-async def test_forgetting_reaches_the_shelf_in_another_process(tmp_path: Path) -> None:
+async def test_forgetting_reaches_the_shelf_in_another_process(tmp_path):
     """The receipt names the facts, and verifying it asks the shelf."""
     async with open_stores(str(tmp_path)) as stores:
         shelf = FactShelf(stores.facts, "agent", "one")
@@ -119,6 +118,6 @@ async def test_forgetting_reaches_the_shelf_in_another_process(tmp_path: Path) -
         assert "FactShelf" in reason
 
 
-def test_a_shelf_needs_a_store() -> None:
+def test_a_shelf_needs_a_store():
     with pytest.raises(InvalidArgumentError):
-        FactShelf("facts", "agent")  # type: ignore[arg-type]
+        FactShelf("facts", "agent")

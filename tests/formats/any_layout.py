@@ -33,7 +33,7 @@ class AnyLayout(FormatContract):
 
     examples: ClassVar[int] = 20
 
-    def test_its_parts_add_up_in_any_layout(self) -> None:
+    def test_its_parts_add_up_in_any_layout(self):
         @settings(
             max_examples=self.examples, deadline=None, suppress_health_check=list(HealthCheck)
         )

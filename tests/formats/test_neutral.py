@@ -38,7 +38,7 @@ HISTORY = [
 
 
 @pytest.mark.parametrize("window", [None, "main"])
-async def test_a_context_gives_the_stored_messages(window: str | None) -> None:
+async def test_a_context_gives_the_stored_messages(window):
     """Thinking of two providers, a part of a third, an error and images: each message is the stored one."""
     memory = SessionMemory.test_mode()
     memory.add("role", "Be brief.")
@@ -64,7 +64,7 @@ async def test_a_context_gives_the_stored_messages(window: str | None) -> None:
 
 
 @given(OPENAI_MESSAGES | ANTHROPIC_MESSAGES)
-def test_neutral_messages_go_out_and_in_unchanged(message: ChatMessage) -> None:
+def test_neutral_messages_go_out_and_in_unchanged(message):
     """Whatever a provider's message can hold, its neutral form is read as the same message."""
     layout = Layout((), (HistoryPart("messages", (message,)),), ())
     (sent,) = get_format("blocks").render(layout).messages or ()
@@ -72,7 +72,7 @@ def test_neutral_messages_go_out_and_in_unchanged(message: ChatMessage) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(FORMATS) - {"text"}))
-async def test_every_format_reads_its_own_request(name: str) -> None:
+async def test_every_format_reads_its_own_request(name):
     """The words of a request are those of its neutral messages, the system message first."""
     memory = SessionMemory.test_mode()
     memory.add("role", "Be brief.")
@@ -88,7 +88,7 @@ async def test_every_format_reads_its_own_request(name: str) -> None:
     assert "gone" in block_text(result)
 
 
-async def test_a_text_has_no_messages() -> None:
+async def test_a_text_has_no_messages():
     """The error names the format to ask for."""
     context = await SessionMemory.test_mode().assemble_context(budget=100)
     with pytest.raises(AttributeError, match="format='blocks'"):

@@ -89,7 +89,7 @@ REPLIES = {"search": SEARCH, "mcp": MCP, "compaction": COMPACTION}
 
 @pytest.mark.parametrize("name", REPLIES)
 @pytest.mark.parametrize("of_sdk", [False, True])
-async def test_a_reply_of_anthropics_own_tools_goes_back_unchanged(name: str, of_sdk: bool) -> None:
+async def test_a_reply_of_anthropics_own_tools_goes_back_unchanged(name, of_sdk):
     content: Any = REPLIES[name]
     reply: Any = {"role": "assistant", "content": content}
     if of_sdk:
@@ -126,7 +126,7 @@ async def test_a_reply_of_anthropics_own_tools_goes_back_unchanged(name: str, of
             assert count_messages(context.messages, "openai") == context.used
 
 
-async def test_a_pdf_counts_by_its_pages() -> None:
+async def test_a_pdf_counts_by_its_pages():
     memory = SessionMemory.test_mode()
     item = memory.add_message(
         {"role": "user", "content": [DOCUMENT, {"type": "text", "text": "What is the rent?"}]},
@@ -140,7 +140,7 @@ async def test_a_pdf_counts_by_its_pages() -> None:
     assert count_messages(context.messages, "anthropic") == context.used > 3 * PAGE_TOKENS
 
 
-async def test_a_pdf_in_a_result_and_the_caller_of_a_call_go_back() -> None:
+async def test_a_pdf_in_a_result_and_the_caller_of_a_call_go_back():
     memory = SessionMemory.test_mode()
     memory.add("messages", "hi", role="user")
     memory.add_message({"role": "assistant", "content": CALLER}, format="anthropic")
@@ -152,7 +152,7 @@ async def test_a_pdf_in_a_result_and_the_caller_of_a_call_go_back() -> None:
     assert count_messages(context.messages, "anthropic") == context.used
 
 
-async def test_files_audio_and_custom_tools_of_openai_go_back_unchanged() -> None:
+async def test_files_audio_and_custom_tools_of_openai_go_back_unchanged():
     file = {
         "type": "file",
         "file": {"filename": "L.pdf", "file_data": f"data:application/pdf;base64,{PDF}"},
@@ -187,7 +187,7 @@ async def test_files_audio_and_custom_tools_of_openai_go_back_unchanged() -> Non
     check_anthropic_messages(context.messages, context.system)
 
 
-async def test_blank_text_parts_are_left_out_of_requests() -> None:
+async def test_blank_text_parts_are_left_out_of_requests():
     """Servers that hand a request on refuse them; nothing is lost."""
     parts = [{"type": "text", "text": text} for text in ("", "a", " \n", "b")]
     for name in ("openai", "anthropic"):
@@ -200,7 +200,7 @@ async def test_blank_text_parts_are_left_out_of_requests() -> None:
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
 @pytest.mark.parametrize("field", ["text", "parts"])
-def test_a_message_without_content_is_refused_by_name(name: str, field: str) -> None:
+def test_a_message_without_content_is_refused_by_name(name, field):
     with pytest.raises(
         InvalidArgumentError, match=f"an {name} message has no content, but '{field}'"
     ):
@@ -209,16 +209,14 @@ def test_a_message_without_content_is_refused_by_name(name: str, field: str) -> 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
 @pytest.mark.parametrize("content", ["", []])
-def test_an_empty_content_beside_a_field_of_another_api_is_refused(
-    name: str, content: object
-) -> None:
+def test_an_empty_content_beside_a_field_of_another_api_is_refused(name, content):
     with pytest.raises(InvalidArgumentError, match="has no content, but 'text'"):
         parse_message({"role": "user", "content": content, "text": "hello"}, name)
     assert parse_message({"role": "user", "content": content}, name).content == ""
 
 
 @pytest.mark.parametrize("field", ["output", "text"])
-def test_a_result_in_a_field_of_another_api_is_refused(field: str) -> None:
+def test_a_result_in_a_field_of_another_api_is_refused(field):
     """Anthropic's results may lack content, so that only a field of another API is a mistake."""
     block = {"type": "tool_result", "tool_use_id": "a"}
     with pytest.raises(InvalidArgumentError, match=f"tool_result has no content, but '{field}'"):
@@ -228,7 +226,7 @@ def test_a_result_in_a_field_of_another_api_is_refused(field: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["output", "text", "other"])
-def test_a_tools_message_without_content_is_refused(field: str) -> None:
+def test_a_tools_message_without_content_is_refused(field):
     """An empty result has an empty content."""
     message = {"role": "tool", "tool_call_id": "a", field: "result"}
     with pytest.raises(InvalidArgumentError, match="an openai tool message has no content"):
@@ -241,7 +239,7 @@ def test_a_tools_message_without_content_is_refused(field: str) -> None:
     "data",
     ["", "[]", "{", '{"type":"other"}', '{"type":"a","type":"a"}', '{"type":"a","b":"\\ud800"}'],
 )
-def test_an_opaque_block_holds_an_object_of_its_kind(data: str) -> None:
+def test_an_opaque_block_holds_an_object_of_its_kind(data):
     with pytest.raises(InvalidArgumentError, match="opaque block"):
         OpaqueBlock("anthropic", "a", data)
 
@@ -326,9 +324,7 @@ def conversations(draw: st.DrawFn) -> list[Said]:
 @given(
     conversations(), st.sampled_from([None, 60, 150, 400]), st.sampled_from([80, 200, 500, 100_000])
 )
-def test_opaque_parts_are_whole_counted_and_shown_to_their_provider_alone(
-    said: list[Said], section: int | None, budget: int
-) -> None:
+def test_opaque_parts_are_whole_counted_and_shown_to_their_provider_alone(said, section, budget):
     """A server's result has its call through eviction and packing; the recount agrees; others never see the content."""
     specs = [
         SectionSpec(
@@ -368,7 +364,7 @@ def test_opaque_parts_are_whole_counted_and_shown_to_their_provider_alone(
             assert sealed == wanted or context.used > budget // 2
 
 
-async def test_a_later_result_of_a_servers_tool_stays_with_its_call() -> None:
+async def test_a_later_result_of_a_servers_tool_stays_with_its_call():
     """The turn that paused and the reply that goes on leave a section together."""
     specs = [SectionSpec("messages", 250, placement="history", eviction="fifo")]
     memory = SessionMemory.test_mode(sections=specs)
@@ -386,7 +382,7 @@ async def test_a_later_result_of_a_servers_tool_stays_with_its_call() -> None:
 
 
 @pytest.mark.parametrize("budget", [None, 60])
-async def test_a_result_of_a_servers_tool_without_its_call_is_a_note(budget: int | None) -> None:
+async def test_a_result_of_a_servers_tool_without_its_call_is_a_note(budget):
     """The call was refused for its size, or has left: the provider would refuse the result alone."""
     eviction = "none" if budget is None else "fifo"
     spec = SectionSpec("messages", budget, placement="history", eviction=eviction)
@@ -402,7 +398,7 @@ async def test_a_result_of_a_servers_tool_without_its_call_is_a_note(budget: int
         assert count_messages(context.messages, name) == context.used
 
 
-async def test_calls_of_servers_keep_their_order() -> None:
+async def test_calls_of_servers_keep_their_order():
     """A result that comes late does not bring its reply before the messages between."""
     memory = SessionMemory.test_mode()
     said = [
@@ -417,7 +413,7 @@ async def test_calls_of_servers_keep_their_order() -> None:
     assert count_messages(context.messages, "anthropic") == context.used
 
 
-async def test_a_blank_text_beside_a_block_is_no_part_of_an_openai_request() -> None:
+async def test_a_blank_text_beside_a_block_is_no_part_of_an_openai_request():
     memory = SessionMemory.test_mode(
         sections=[SectionSpec("notes"), SectionSpec("messages", placement="history")]
     )

@@ -128,7 +128,7 @@ def sent(message: ChatMessage, name: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", FORMATS)
 @given(st.data())
-def test_messages_go_out_and_in_unchanged(name: str, data: st.DataObject) -> None:
+def test_messages_go_out_and_in_unchanged(name, data):
     """A message that a provider can hold in full comes back as it was, and goes out again as it came."""
     message = data.draw(messages_of(name))
     items = sent(message, name)
@@ -139,9 +139,7 @@ def test_messages_go_out_and_in_unchanged(name: str, data: st.DataObject) -> Non
 
 
 @given(histories(), queries, budgets | st.just(50_000))
-def test_any_history_makes_a_request_that_the_provider_takes(
-    memory: SessionMemory, query: str | None, budget: int
-) -> None:
+def test_any_history_makes_a_request_that_the_provider_takes(memory, query, budget):
     """Whatever came in, the request has the SDK's types, obeys its rules, and counts what it says."""
     for name in FORMATS:
         note(name)
@@ -154,7 +152,7 @@ def test_any_history_makes_a_request_that_the_provider_takes(
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai", *FORMATS])
-def test_a_providers_state_reaches_no_other(name: str) -> None:
+def test_a_providers_state_reaches_no_other(name):
     """Reasoning and parts of four providers: each sees its own, counted, and notes for parts of others."""
     thoughts = [ThinkingBlock("hm", "c2VhbC1h", provider="anthropic")]
     for provider in FORMATS:
@@ -175,7 +173,7 @@ def test_a_providers_state_reaches_no_other(name: str) -> None:
     assert (count > count_messages(sent(without, name), name)) is has_own
 
 
-def test_a_reply_of_the_responses_api_is_one_message() -> None:
+def test_a_reply_of_the_responses_api_is_one_message():
     """A reply, an object of the SDK, is one stored message of several items, and goes back item by item."""
     output = [
         {
@@ -241,7 +239,7 @@ def sent_of(memory: SessionMemory, name: str) -> list[dict[str, Any]]:
     return messages if messages[0].get("role") == "user" else [first, *messages]
 
 
-async def test_a_list_of_items_is_synced_message_by_message() -> None:
+async def test_a_list_of_items_is_synced_message_by_message():
     """Items of one reply are one message; the list is known again; a call stays with its result."""
     memory = SessionMemory.test_mode()
     items: list[Any] = [{"role": "user", "content": "Who owns it?"}]
@@ -257,7 +255,7 @@ async def test_a_list_of_items_is_synced_message_by_message() -> None:
     assert await memory.sync_messages(items, format="openai-responses") == []
 
 
-async def test_a_call_that_the_application_runs_stays_with_its_output() -> None:
+async def test_a_call_that_the_application_runs_stays_with_its_output():
     """A computer call without its screenshot is a note; with it, both go back as they came."""
     memory = SessionMemory.test_mode()
     call = {
@@ -282,7 +280,7 @@ async def test_a_call_that_the_application_runs_stays_with_its_output() -> None:
     assert context.messages[1:] == [call, output]
 
 
-async def test_a_foreign_call_is_one_that_gemini_does_not_check() -> None:
+async def test_a_foreign_call_is_one_that_gemini_does_not_check():
     """Gemini refuses an unsigned first call; a result has the name of its call, whoever stored it."""
     memory = SessionMemory.test_mode()
     memory.add("messages", "Who?", role="user")
@@ -301,7 +299,7 @@ async def test_a_foreign_call_is_one_that_gemini_does_not_check() -> None:
     CHECKS["gemini"](contents)
 
 
-def test_contents_of_the_package_are_read_and_sent_as_they_came() -> None:
+def test_contents_of_the_package_are_read_and_sent_as_they_came():
     """Calls without ids, signatures as bytes, objects as results, the names of dicts and of objects."""
     model = types.Content(
         role="model",
@@ -341,7 +339,7 @@ def test_contents_of_the_package_are_read_and_sent_as_they_came() -> None:
     assert responses == [{"some_key": [1]}, {"error": "gone"}]
 
 
-async def test_bytes_of_converse_are_bytes_again() -> None:
+async def test_bytes_of_converse_are_bytes_again():
     """An image and redacted reasoning come as bytes and go as bytes; a tool's own `bytes` stay text."""
     memory = SessionMemory.test_mode()
     image = {"image": {"format": "png", "source": {"bytes": b"\x89PNG"}}}
@@ -363,7 +361,7 @@ async def test_bytes_of_converse_are_bytes_again() -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-async def test_windows_only_grow_and_obey(name: str) -> None:
+async def test_windows_only_grow_and_obey(name):
     """Turns with tools, thinking and turns without a reply: each request begins with the one before."""
     memory = SessionMemory.test_mode()
     memory.add("role", "Be brief.")
@@ -408,7 +406,7 @@ async def test_windows_only_grow_and_obey(name: str) -> None:
         ),
     ],
 )
-def test_other_values_are_refused(name: str, message: object, reason: str) -> None:
+def test_other_values_are_refused(name, message, reason):
     """A value that is no message of the format is refused, and the error says what it lacks."""
     with pytest.raises(InvalidArgumentError, match=reason):
         parse_message(message, name)

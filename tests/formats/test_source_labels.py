@@ -21,7 +21,7 @@ from kaosmem import (
     Trust,
     WindowTooSmallError,
 )
-from kaosmem.formats.text import DATES, Dates, LabelStyle, header_piece, item_piece
+from kaosmem.formats.text import DATES, LabelStyle, header_piece, item_piece
 from tests.worlds import formats, label_group, metadatas, queries, texts
 
 LONG = "ADAMSGOLFINC_03_21_2005-EX-10.17-ENDORSEMENT AGREEMENT"
@@ -50,7 +50,7 @@ def shown(*items: tuple[str, dict[str, object] | None], **fields: object) -> str
     return assembled(filled(documents(**fields), *items)).text.removeprefix("## documents\n")
 
 
-def test_a_source_is_named_once() -> None:
+def test_a_source_is_named_once():
     """Items of one source stand together below its first one, labelled `[:] `.
 
     An item without a source is alone.
@@ -61,7 +61,7 @@ def test_a_source_is_named_once() -> None:
     assert shown(*given) == "[a.md] one\n[:] two\n[:] four\n[:] six\n[b.md] three\n[*] five\n"
 
 
-def test_a_static_section_keeps_its_order() -> None:
+def test_a_static_section_keeps_its_order():
     """Its instructions may build on one another, and a new one changes nothing before it."""
     a = {"source": "a.md"}
     b = {"source": "b.md"}
@@ -69,7 +69,7 @@ def test_a_static_section_keeps_its_order() -> None:
     assert shown(*given, placement="static") == "[a.md] one\n[b.md] two\n[a.md] three\n"
 
 
-def test_speakers_of_one_source_and_day_stand_under_one_header() -> None:
+def test_speakers_of_one_source_and_day_stand_under_one_header():
     """Each line names its speaker; another day, another source or a passage without speaker begins anew."""
     memory = SessionMemory.test_mode(sections=(documents(),))
     first = "2023-05-08T13:56:00"
@@ -93,13 +93,13 @@ def test_speakers_of_one_source_and_day_stand_under_one_header() -> None:
     )
 
 
-def test_items_without_a_source_are_labelled_by_their_role_each() -> None:
+def test_items_without_a_source_are_labelled_by_their_role_each():
     """Roles are short: only sources are named once, and an empty one is none."""
     none = {"source": ""}
     assert shown(("one", none), ("two", none), ("three", None)) == "[*] one\n[*] two\n[*] three\n"
 
 
-def test_lines_are_shown_of_each_item_of_a_run() -> None:
+def test_lines_are_shown_of_each_item_of_a_run():
     """What differs within a run is shown: the lines, where they are known."""
     given = [
         (text, {"source": "a.md", "lines": lines})
@@ -108,7 +108,7 @@ def test_lines_are_shown_of_each_item_of_a_run() -> None:
     assert shown(*given) == "[a.md:1-3] x\n[:4-9] y\n[:] z\n"
 
 
-def test_trust_is_shown_of_each_item_of_a_run() -> None:
+def test_trust_is_shown_of_each_item_of_a_run():
     """With provenance every label says how far its own text is trusted."""
     memory = SessionMemory.test_mode(sections=(documents(provenance=True),))
     for text, trust, lines in (
@@ -122,7 +122,7 @@ def test_trust_is_shown_of_each_item_of_a_run() -> None:
     )
 
 
-def test_a_section_names_the_source_that_the_one_before_it_ended_with() -> None:
+def test_a_section_names_the_source_that_the_one_before_it_ended_with():
     """A run is within one section: what stands before another header is no part of it."""
     memory = SessionMemory.test_mode(sections=(documents(), SectionSpec("notes")))
     for section, text in (("documents", "x"), ("notes", "y")):
@@ -132,7 +132,7 @@ def test_a_section_names_the_source_that_the_one_before_it_ended_with() -> None:
 
 @pytest.mark.parametrize("format", ["text", "openai", "anthropic"])
 @pytest.mark.parametrize("evicted", [False, True])
-def test_recalled_messages_name_speaker_and_day(format: str, evicted: bool) -> None:
+def test_recalled_messages_name_speaker_and_day(format, evicted):
     """Earlier messages in the block stand under their source and day, a line for each speaker."""
     spec = SectionSpec(
         "messages", 900 if evicted else None, placement="history", recall=0.5, retrieval_threshold=5
@@ -167,7 +167,7 @@ def test_recalled_messages_name_speaker_and_day(format: str, evicted: bool) -> N
     ) in block
 
 
-def test_recalled_messages_name_a_source_once() -> None:
+def test_recalled_messages_name_a_source_once():
     """Earlier messages stand in the block, and are labelled like all that does."""
     spec = SectionSpec("messages", placement="history", eviction="none", recall=0.5)
     memory = SessionMemory.test_mode(sections=(spec,))
@@ -183,9 +183,7 @@ def test_recalled_messages_name_a_source_once() -> None:
 
 
 @given(texts, texts, st.none() | st.lists(texts, min_size=2, max_size=2), st.booleans())
-def test_nothing_stored_can_pass_for_a_run(
-    source: str, role: str, lines: list[str] | None, provenance: bool
-) -> None:
+def test_nothing_stored_can_pass_for_a_run(source, role, lines, provenance):
     """Whatever a source, a role or lines say, only the label of an item that continues a run begins with a colon."""
     style = LabelStyle(provenance=provenance)
     memory = SessionMemory.test_mode(sections=(documents(),))
@@ -242,8 +240,8 @@ def add(memory: SessionMemory, section: str, number: int, given: Given) -> list[
     st.sampled_from(DATES),
 )
 def test_nothing_left_out_would_fit_with_the_labels_that_it_would_change(
-    items: list[Given], budget: int, threshold: int, provenance: bool, placement: str, dates: Dates
-) -> None:
+    items, budget, threshold, provenance, placement, dates
+):
     """With any unit more, in its group or as the first of it, the text is larger than the budget."""
     spec = documents(
         retrieval_threshold=threshold,
@@ -283,9 +281,7 @@ def text_of(spec: SectionSpec, units: list[list[Item]]) -> str:
 
 
 @given(given_items, queries, formats)
-def test_adding_to_a_static_section_leaves_what_was_shown(
-    items: list[Given], query: str | None, format: str
-) -> None:
+def test_adding_to_a_static_section_leaves_what_was_shown(items, query, format):
     """What is added at the end of a static section changes no label before it: the prefix holds."""
     memory = SessionMemory.test_mode(
         sections=(SectionSpec("role", placement="static", eviction="none"),)
@@ -304,7 +300,7 @@ def test_adding_to_a_static_section_leaves_what_was_shown(
         before = shown.removesuffix("\n")
 
 
-def test_a_section_wants_no_more_than_its_labels_take() -> None:
+def test_a_section_wants_no_more_than_its_labels_take():
     """What a section of one source does not say again is not kept for it from a history, but in steps of its floor."""
     memory = SessionMemory.test_mode(
         sections=(
@@ -323,7 +319,7 @@ def test_a_section_wants_no_more_than_its_labels_take() -> None:
     assert context.used > 440 - step - message
 
 
-def test_what_must_be_shown_is_summed_with_its_labels() -> None:
+def test_what_must_be_shown_is_summed_with_its_labels():
     """Pinned items of one source need its name once, and a budget of that much holds them."""
     memory = filled(documents(), *[("the fee", {"source": LONG})] * 6, pinned=True)
     context = assembled(memory)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -49,7 +47,7 @@ def counted(context: Context, memory: SessionMemory) -> int:
 
 
 @pytest.mark.parametrize("format", ["text", "openai", "anthropic"])
-async def test_the_role_reaches_the_model_as_it_was_written(format: str) -> None:
+async def test_the_role_reaches_the_model_as_it_was_written(format):
     """The default section `role` has no header, no label and no escapes, and comes first."""
     memory = SessionMemory.test_mode()
     memory.add("playbooks", "Ask for the dates first.")
@@ -82,9 +80,7 @@ items = st.lists(
     "openai",
 )
 @given(items, st.sampled_from(["text", "openai", "anthropic"]))
-def test_no_stored_text_passes_for_the_applications_own(
-    given: list[tuple[str, str, Trust, str]], format: str
-) -> None:
+def test_no_stored_text_passes_for_the_applications_own(given, format):
     """Trusted texts come first, as they are; what is trusted less follows under its label, and all is counted."""
     memory = SessionMemory.test_mode(sections=SPECS)
     for section, text, trust, role in given:
@@ -111,7 +107,7 @@ def test_no_stored_text_passes_for_the_applications_own(
     assert counted(context, memory) == context.used
 
 
-async def test_a_role_that_is_accepted_is_shown() -> None:
+async def test_a_role_that_is_accepted_is_shown():
     """Each role that `add` takes stands in the next context; one that never could is refused with the sums."""
     memory = SessionMemory.test_mode(
         sections=DEFAULT_SECTIONS.replace(role={"budget": 100}), counter=EstimateCounter()
@@ -134,14 +130,14 @@ async def test_a_role_that_is_accepted_is_shown() -> None:
     assert memory["role"].peek(kept.id) == kept
 
 
-async def test_a_role_of_five_thousand_tokens_is_shown_by_default() -> None:
+async def test_a_role_of_five_thousand_tokens_is_shown_by_default():
     """The default cap leaves room for the long system prompts of agents."""
     memory = SessionMemory.test_mode()
     memory.add("role", "word " * 5_000)
     assert (await memory.assemble_context(budget=8_000)).by_section["role"].used > 4_999
 
 
-async def test_one_default_section_is_changed_and_opens_again(tmp_path: Path) -> None:
+async def test_one_default_section_is_changed_and_opens_again(tmp_path):
     """A changed table is a table, its order and its other sections are the same, and it opens what it stored."""
     sections = DEFAULT_SECTIONS.replace(
         role={"budget": 64_000, "header": "you"}, findings=SectionSpec("findings", 9)
@@ -172,9 +168,7 @@ async def test_one_default_section_is_changed_and_opens_again(tmp_path: Path) ->
         ({"role": {"provenance": True}}, InvalidArgumentError, "leaves labels out"),
     ],
 )
-def test_a_change_that_means_nothing_is_refused(
-    changes: Any, error: type[Exception], remedy: str
-) -> None:
+def test_a_change_that_means_nothing_is_refused(changes, error, remedy):
     """The error names the nearest section or field."""
     with pytest.raises(error, match=remedy):
         DEFAULT_SECTIONS.replace(**changes)

@@ -136,7 +136,7 @@ def a_mail() -> bytes:
     return message.as_bytes()
 
 
-def test_pdf_passages_know_their_page(tmp_path: Path) -> None:
+def test_pdf_passages_know_their_page(tmp_path):
     """The number is metadata and part of the id; entries of the outline are titles."""
     first, second = read(
         tmp_path, "msa.pdf", a_pdf(["The notice is ninety days.", "The fee is five euros."])
@@ -150,7 +150,7 @@ def test_pdf_passages_know_their_page(tmp_path: Path) -> None:
     assert "The fee is five euros." in second.text
 
 
-def test_pdf_without_text_or_password_says_so(tmp_path: Path) -> None:
+def test_pdf_without_text_or_password_says_so(tmp_path):
     """A scan needs OCR; a document that only restricts printing is read, one with a password is not."""
     assert why(tmp_path, "scan.pdf", a_pdf([""])) == "no text: it needs OCR first"
     for method in (fpdf.enums.EncryptionMethod.RC4, fpdf.enums.EncryptionMethod.AES_256):
@@ -164,7 +164,7 @@ def test_pdf_without_text_or_password_says_so(tmp_path: Path) -> None:
         )
 
 
-def test_pdf_that_expands_too_far_is_refused(tmp_path: Path) -> None:
+def test_pdf_that_expands_too_far_is_refused(tmp_path):
     """A file of 9,000 bytes, whose page has four million, is skipped before its text is laid out."""
     stream = zlib.compress(b"BT /F 9 Tf " + b"(hello) Tj " * 400_000 + b"ET")
     objects = [
@@ -178,7 +178,7 @@ def test_pdf_that_expands_too_far_is_refused(tmp_path: Path) -> None:
     assert why(tmp_path, "bomb.pdf", pdf).startswith("too large: expands to more than 1,")
 
 
-def test_a_word_document_has_its_headings_and_tables(tmp_path: Path) -> None:
+def test_a_word_document_has_its_headings_and_tables(tmp_path):
     """Headings are titles, and the innermost is shown in labels."""
     passages = read(tmp_path, "msa.docx", a_docx()).passages
     assert passages[-1].metadata["title"] == "Master Agreement > Termination"
@@ -188,7 +188,7 @@ def test_a_word_document_has_its_headings_and_tables(tmp_path: Path) -> None:
     assert "| 500 | monthly" in text
 
 
-def test_slides_have_numbers_titles_and_notes(tmp_path: Path) -> None:
+def test_slides_have_numbers_titles_and_notes(tmp_path):
     """Each slide is a passage."""
     first, second = read(tmp_path, "deck.pptx", a_pptx()).passages
     assert (first.id, first.metadata["slide"], first.metadata["title"]) == (
@@ -199,7 +199,7 @@ def test_slides_have_numbers_titles_and_notes(tmp_path: Path) -> None:
     assert second.text.split("\n\n") == ["Budget", "Ten million", "Notes: Say it slowly"]
 
 
-def test_sheets_are_rows_under_their_names(tmp_path: Path) -> None:
+def test_sheets_are_rows_under_their_names(tmp_path):
     """Each passage begins with the columns' names, and says which rows of which sheet it has."""
     passages = read(tmp_path, "costs.xlsx", an_xlsx()).passages
     assert len(passages) > 1
@@ -210,14 +210,14 @@ def test_sheets_are_rows_under_their_names(tmp_path: Path) -> None:
     assert "part 199 | 199" in passages[-1].text
 
 
-def test_a_book_is_read_in_its_order(tmp_path: Path) -> None:
+def test_a_book_is_read_in_its_order(tmp_path):
     """The order is that of the spine, not of the files."""
     passages = read(tmp_path, "book.epub", an_epub()).passages
     assert [passage.metadata["heading"] for passage in passages] == ["Chapter 2", "Chapter 1"]
     assert passages[0].text.endswith("Call me 2.")
 
 
-def test_mail_says_who_wrote_when_and_what_about(tmp_path: Path) -> None:
+def test_mail_says_who_wrote_when_and_what_about(tmp_path):
     """The sender is the role; attachments are named as skipped."""
     reading = read(tmp_path, "a.eml", a_mail())
     (passage,) = reading.passages
@@ -234,7 +234,7 @@ def test_mail_says_who_wrote_when_and_what_about(tmp_path: Path) -> None:
     ]
 
 
-def test_html_is_read_without_tags_scripts_and_styles(tmp_path: Path) -> None:
+def test_html_is_read_without_tags_scripts_and_styles(tmp_path):
     """Headings become titles, and labels show the last of them."""
     page = """<!DOCTYPE html><html><head><title>Guide</title><style>p {}</style>
 <script>if (a < b) { "</p>" }</script></head>
@@ -284,7 +284,7 @@ OPEN_TAGS = [
 
 
 @given(st.lists(st.sampled_from(TAGS)))
-def test_any_html_is_read(parts: list[str]) -> None:
+def test_any_html_is_read(parts):
     """Whatever is left open, reading ends, and a text without tags stays."""
     html_text("".join(parts))
     words = [part for part in parts if part in ("x", " ")]
@@ -306,7 +306,7 @@ def test_any_html_is_read(parts: list[str]) -> None:
         ("a", "\n."),
     ],
 )
-def test_a_hostile_file_is_read_in_linear_time(name: str, part: str, tmp_path: Path) -> None:
+def test_a_hostile_file_is_read_in_linear_time(name, part, tmp_path):
     """A file of 200,000 characters that are left open is read at once; in quadratic time it takes over 10 s."""
     start = process_time()
     read(tmp_path, name, part * (200_000 // len(part)))
@@ -314,7 +314,7 @@ def test_a_hostile_file_is_read_in_linear_time(name: str, part: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["ls.1", "a.man", "a.pod"])
-def test_manual_pages_are_text_as_they_are(name: str, tmp_path: Path) -> None:
+def test_manual_pages_are_text_as_they_are(name, tmp_path):
     """Macros of roff and commands of POD stay, and lines are those of the file."""
     page = ".TH LS 1\n.SH NAME\nls \\- list\n.BR dir (1),\n\n=head1 USE\n\nB<ls> lists.\n"
     (passage,) = read(tmp_path, name, page).passages
@@ -322,7 +322,7 @@ def test_manual_pages_are_text_as_they_are(name: str, tmp_path: Path) -> None:
     assert passage.metadata["lines"] == [1, 8]
 
 
-def test_a_notebook_is_read_by_cells(tmp_path: Path) -> None:
+def test_a_notebook_is_read_by_cells(tmp_path):
     """Code and Markdown are passages with the cell's number, outputs too where they are text."""
     cells = [
         {"cell_type": "markdown", "source": ["# Title\n", "Words."]},
@@ -348,9 +348,7 @@ tables = st.lists(st.lists(cells, min_size=2, max_size=4), min_size=1, max_size=
 
 
 @given(tables, st.sampled_from(",;\t|"))
-def test_every_row_of_a_table_is_in_a_passage_with_the_names(
-    rows: list[list[str]], delimiter: str
-) -> None:
+def test_every_row_of_a_table_is_in_a_passage_with_the_names(rows, delimiter):
     """Rows keep their text and order, and each passage begins with the names of the columns."""
     names = ["name", *(f"column {number}" for number in range(3))]
     stream = io.StringIO()
@@ -367,7 +365,7 @@ def test_every_row_of_a_table_is_in_a_passage_with_the_names(
             assert "".join(cell.replace('"', '""').split()) in "".join(body.split()) or '"' in cell
 
 
-def test_a_wide_or_broken_table_is_read(tmp_path: Path) -> None:
+def test_a_wide_or_broken_table_is_read(tmp_path):
     """With long names, or in a huge row, each value follows its name; a quote left open costs nothing."""
     names = [f"a column with a long name {number}" for number in range(40)]
     wide = read(tmp_path, "wide.csv", ",".join(names) + "\n" + ",".join("7" * 40) + "\n")
@@ -391,7 +389,7 @@ MAKERS: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_damaged_document_is_read_in_part_or_skipped(name: str, tmp_path: Path) -> None:
+def test_a_damaged_document_is_read_in_part_or_skipped(name, tmp_path):
     """However it is cut off or garbled, reading ends without an error."""
     whole = MAKERS[name]()
     for share in (0.1, 0.5, 0.9, 0.99):
@@ -403,9 +401,7 @@ def test_a_damaged_document_is_read_in_part_or_skipped(name: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["a.pdf", "a.docx", "a.pptx", "a.xlsx"])
-def test_without_the_extra_the_remedy_is_named(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_extra_the_remedy_is_named(name, tmp_path, monkeypatch):
     """The file is skipped, and all others are read."""
     document = MAKERS[name]()
     for package in ("pypdf", "mammoth", "pptx", "openpyxl"):
@@ -416,7 +412,7 @@ def test_without_the_extra_the_remedy_is_named(
     assert why(tmp_path, name, document) == "needs the extra 'docs': pip install 'kaosmem[docs]'"
 
 
-async def test_labels_show_pages_sheets_slides_and_headings(tmp_path: Path) -> None:
+async def test_labels_show_pages_sheets_slides_and_headings(tmp_path):
     """The place in a source stands in its label, so that an answer can be looked up."""
     for name, make in MAKERS.items():
         (tmp_path / name.replace("a.", "msa.")).write_bytes(make())
@@ -434,7 +430,7 @@ async def test_labels_show_pages_sheets_slides_and_headings(tmp_path: Path) -> N
     assert "[msa.xlsx Q3_Costs:2-" in text
 
 
-async def test_the_second_run_says_what_is_true(tmp_path: Path) -> None:
+async def test_the_second_run_says_what_is_true(tmp_path):
     """Each file is counted once: what could not be read is never new, what was touched alone is unchanged."""
     for number in range(16):
         (tmp_path / f"{number}.txt").write_text(f"Text {number}.\n")
@@ -452,7 +448,7 @@ async def test_the_second_run_says_what_is_true(tmp_path: Path) -> None:
     assert repr(report) == "IngestReport(16 unchanged, 2 skipped; items: 0 added, 0 removed)"
 
 
-async def test_of_a_file_that_has_changed_in_part_the_version_is_known(tmp_path: Path) -> None:
+async def test_of_a_file_that_has_changed_in_part_the_version_is_known(tmp_path):
     """After one of its passages has changed, it is not read again until it changes again."""
     paragraphs = [f"Paragraph {number}. " + "word " * 200 for number in range(5)]
     path = tmp_path / "a.txt"

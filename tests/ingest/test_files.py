@@ -51,7 +51,7 @@ FOLDER: dict[str, str | bytes] = {
 }
 
 
-def test_files_come_in_order_of_source(tmp_path: Path) -> None:
+def test_files_come_in_order_of_source(tmp_path):
     """The order is that of the paths below the folder, `/` between names, on any filesystem."""
     assert sources(write(tmp_path, FOLDER)) == [
         "README",
@@ -62,7 +62,7 @@ def test_files_come_in_order_of_source(tmp_path: Path) -> None:
     ]
 
 
-def test_every_filesystem_gives_the_same_passages(tmp_path: Path) -> None:
+def test_every_filesystem_gives_the_same_passages(tmp_path):
     """A local folder, a URL in memory and a filesystem object hold the same ids and texts."""
     root = write(tmp_path, FOLDER)
     memory = fsspec.filesystem("memory")
@@ -79,13 +79,13 @@ def test_every_filesystem_gives_the_same_passages(tmp_path: Path) -> None:
     assert texts(DirFileSystem(str(root), fsspec.filesystem("file"))) == local
 
 
-def test_one_file_is_its_own_source(tmp_path: Path) -> None:
+def test_one_file_is_its_own_source(tmp_path):
     """Ingesting a file names it without its folder, hidden or not."""
     root = write(tmp_path, {"notes/.plan.md": "Go."})
     assert sources(root / "notes/.plan.md") == [".plan.md"]
 
 
-def test_what_is_skipped_unopened_is_named_with_its_reason(tmp_path: Path) -> None:
+def test_what_is_skipped_unopened_is_named_with_its_reason(tmp_path):
     """Each media file, and each folder that is not entered, is one entry."""
     root = write(
         tmp_path,
@@ -120,14 +120,14 @@ def test_what_is_skipped_unopened_is_named_with_its_reason(tmp_path: Path) -> No
     }
 
 
-def test_a_folder_that_is_skipped_can_be_ingested_itself(tmp_path: Path) -> None:
+def test_a_folder_that_is_skipped_can_be_ingested_itself(tmp_path):
     """What the name of the ingested folder would say is not asked."""
     write(tmp_path, {"site-packages/tool/core.py": "x = 1", ".notes/a.md": "A."})
     assert sources(tmp_path / "site-packages") == ["tool/core.py"]
     assert sources(tmp_path / ".notes") == ["a.md"]
 
 
-def test_no_link_is_followed(tmp_path: Path) -> None:
+def test_no_link_is_followed(tmp_path):
     """A loop ends, nothing outside is read, and no file is read twice."""
     root = write(tmp_path / "root", {"a.txt": "A.", ".data/config.md": "C."})
     write(tmp_path, {"secret.txt": "S.", "other/b.txt": "B."})
@@ -150,7 +150,7 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
     }
 
 
-def test_a_file_too_large_is_not_opened(tmp_path: Path) -> None:
+def test_a_file_too_large_is_not_opened(tmp_path):
     """The limit is told from the listing."""
     root = write(tmp_path, {"a.txt": "A."})
     with (root / "huge.txt").open("wb") as file:
@@ -173,9 +173,7 @@ def test_a_file_too_large_is_not_opened(tmp_path: Path) -> None:
         ("long/" * 40 + "name", "long/name' does not exist"),
     ],
 )
-def test_nothing_to_ingest_says_what_was_looked_for(
-    tmp_path: Path, name: str, message: str
-) -> None:
+def test_nothing_to_ingest_says_what_was_looked_for(tmp_path, name, message):
     """The error names the path, what was found there and what can be given."""
     write(tmp_path, {"a.txt": "A.", **{f"images/{number}.png": b"x" for number in range(9)}})
     (tmp_path / "empty").mkdir()
@@ -188,14 +186,14 @@ def test_nothing_to_ingest_says_what_was_looked_for(
 @pytest.mark.parametrize(
     "place", ["ftp://127.0.0.1:1/x", "zip:///::{}/no.zip", "zip:///::{}/a.txt"]
 )
-def test_a_place_that_cannot_be_read_is_named(tmp_path: Path, place: str) -> None:
+def test_a_place_that_cannot_be_read_is_named(tmp_path, place):
     """A server that does not answer, a missing archive and a file that is none are typed errors."""
     write(tmp_path, {"a.txt": "A."})
     with pytest.raises(MissingFileError, match="cannot be read"):
         find_files(place.format(tmp_path))
 
 
-def test_an_archive_expands_to_so_much_at_most(tmp_path: Path) -> None:
+def test_an_archive_expands_to_so_much_at_most(tmp_path):
     """The files of an archive are counted together, by the sizes that it states, before one is opened."""
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for number in range(4):
@@ -208,7 +206,7 @@ def test_an_archive_expands_to_so_much_at_most(tmp_path: Path) -> None:
     assert [file.size for file in files] == [1_000_000]
 
 
-def test_a_url_that_is_not_known_is_an_error_with_a_remedy() -> None:
+def test_a_url_that_is_not_known_is_an_error_with_a_remedy():
     """An unknown protocol is told from one whose driver is missing."""
     with pytest.raises(MissingFileError, match="'nope://x' is not a URL that fsspec knows"):
         find_files("nope://x")
@@ -219,9 +217,7 @@ def test_a_url_that_is_not_known_is_an_error_with_a_remedy() -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a working directory can't be deleted there")
-def test_a_path_relative_to_a_deleted_folder_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_relative_to_a_deleted_folder_is_named(tmp_path, monkeypatch):
     """A relative path cannot be read once the working directory is gone."""
     folder = tmp_path / "gone"
     folder.mkdir()
@@ -233,7 +229,7 @@ def test_a_path_relative_to_a_deleted_folder_is_named(
         find_files("contracts")
 
 
-def test_a_strange_name_makes_a_valid_source(tmp_path: Path) -> None:
+def test_a_strange_name_makes_a_valid_source(tmp_path):
     """Names with `::`, brackets, control characters, other bytes than UTF-8, or too long for an id are read."""
     names = [
         "a::b.txt",
@@ -252,7 +248,7 @@ def test_a_strange_name_makes_a_valid_source(tmp_path: Path) -> None:
     assert all(passage.source.encode() and "\n" not in passage.source for passage in passages)
 
 
-def test_a_file_gone_before_it_is_read_is_skipped(tmp_path: Path) -> None:
+def test_a_file_gone_before_it_is_read_is_skipped(tmp_path):
     """What can't be read is said in its reading; the others are read."""
     root = write(tmp_path, {"a.txt": "A.", "b.txt": "B.", "c.txt": b"caf\xe9", "d.txt": b"\0\x01"})
     files, _ = find_files(root)
@@ -264,7 +260,7 @@ def test_a_file_gone_before_it_is_read_is_skipped(tmp_path: Path) -> None:
     assert [passage.id for passage in readings["b.txt"].passages] == ["b.txt#L1-1"]
 
 
-def test_many_files_are_read_in_the_order_given(tmp_path: Path) -> None:
+def test_many_files_are_read_in_the_order_given(tmp_path):
     """Batches keep the order, and each file has one reading."""
     root = write(tmp_path, {f"{number:03}.txt": f"Text {number}." for number in range(150)})
     files = find_files(root)[0][::-1]
@@ -275,9 +271,7 @@ def test_many_files_are_read_in_the_order_given(tmp_path: Path) -> None:
     before=st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["", "1", "2"])),
     after=st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["", "1", "2"])),
 )
-def test_changes_partition_what_is_found_and_known(
-    before: dict[str, str], after: dict[str, str]
-) -> None:
+def test_changes_partition_what_is_found_and_known(before, after):
     """Each file is in one group; a file without a stamp is never unchanged."""
     fs = fsspec.filesystem("memory")
     found = [SourceFile(source, source, 1, stamp, fs) for source, stamp in sorted(after.items())]
@@ -292,7 +286,7 @@ def test_changes_partition_what_is_found_and_known(
 
 
 @given(st.text(st.characters(exclude_characters="\0\ufeff", codec="utf-8")))
-def test_text_is_decoded_from_each_encoding(text: str) -> None:
+def test_text_is_decoded_from_each_encoding(text):
     """UTF-8 with and without a mark, and UTF-16 with one, give the same text, newlines normalised."""
     expected = text.replace("\r\n", "\n").replace("\r", "\n")
     for encoding in ("utf-8", "utf-8-sig", "utf-16"):
@@ -326,7 +320,7 @@ def test_text_is_decoded_from_each_encoding(text: str) -> None:
         ("a.docx", "PK\x03\x04", "document"),
     ],
 )
-def test_content_and_name_tell_the_kind(name: str, content: str, kind: str) -> None:
+def test_content_and_name_tell_the_kind(name, content, kind):
     """The first bytes tell before the suffix, and the first lines before a well-known name."""
     assert kind_of(name, content.encode()).name == kind
 
@@ -345,18 +339,18 @@ def test_content_and_name_tell_the_kind(name: str, content: str, kind: str) -> N
         ("a.md", b"%!PS-Adobe", "PostScript"),
     ],
 )
-def test_what_can_not_be_read_is_recognised(name: str, content: bytes, reason: str) -> None:
+def test_what_can_not_be_read_is_recognised(name, content, reason):
     """Whatever the name says."""
     with pytest.raises(UnreadableError) as caught:
         kind_of(name, content)
     assert caught.value.reason == reason
 
 
-def test_of_a_large_file_of_unknown_kind_the_beginning_decides(tmp_path: Path) -> None:
+def test_of_a_large_file_of_unknown_kind_the_beginning_decides(tmp_path):
     """A large binary file is not read to its end; a large text is."""
     fetched: list[int] = []
 
-    class Counting(fsspec.implementations.local.LocalFileSystem):  # type: ignore[name-defined,misc]
+    class Counting(fsspec.implementations.local.LocalFileSystem):
         protocol = ("counting",)
 
         def cat_file(
@@ -373,7 +367,7 @@ def test_of_a_large_file_of_unknown_kind_the_beginning_decides(tmp_path: Path) -
     assert sum(fetched) < 500_000
 
 
-def test_other_encodings_are_read_where_they_are_certain() -> None:
+def test_other_encodings_are_read_where_they_are_certain():
     """A declared charset counts; few bytes outside UTF-8 are Windows-1252, line by line; many are refused."""
     assert (
         decoded_text("# coding: koi8-r\n# Привет\n".encode("koi8-r"))
@@ -393,7 +387,7 @@ SKIPPED = (
 )
 
 
-def test_a_report_of_many_files_is_one_line() -> None:
+def test_a_report_of_many_files_is_one_line():
     """Its repr has no names of files."""
     many = tuple(f"folder/file {number}.md" for number in range(10_000))
     report = IngestReport(new=many, skipped=SKIPPED, items_added=10_000)

@@ -31,9 +31,7 @@ paths = st.lists(names, min_size=1, max_size=3).map("/".join)
 @given(
     st.lists(lines, max_size=4), st.lists(lines, max_size=3), st.sets(paths, min_size=1, max_size=8)
 )
-def test_git_ignores_the_same_files(
-    tmp_path_factory: pytest.TempPathFactory, above: list[str], below: list[str], files: set[str]
-) -> None:
+def test_git_ignores_the_same_files(tmp_path_factory, above, below, files):
     """Of random patterns in two folders, git itself decides as an ingestion does."""
     folder = tmp_path_factory.mktemp("repository")
     for path in sorted(files, key=len, reverse=True):
@@ -90,7 +88,7 @@ async def ingested(project: Path, **options: object) -> IngestReport:
     return await SessionMemory.test_mode().ingest(project, **options)  # type: ignore[arg-type]
 
 
-async def test_what_git_ignores_is_left_out(project: Path) -> None:
+async def test_what_git_ignores_is_left_out(project):
     """Folders as a whole, with the reason; on request they are read."""
     report = await ingested(project)
     assert report.new == ("README.md", "docs/notes.md", "src/a.py", "src/b.md")
@@ -105,7 +103,7 @@ async def test_what_git_ignores_is_left_out(project: Path) -> None:
     assert {"debug.log", "docs/drafts/plan.md"} <= {*everything.new}
 
 
-async def test_a_caller_chooses_files_by_patterns(project: Path) -> None:
+async def test_a_caller_chooses_files_by_patterns(project):
     """`include` narrows, `exclude` narrows further, and a file that is named itself is read in any case."""
     assert (await ingested(project, include=["*.md"])).new == (
         "README.md",
@@ -120,7 +118,7 @@ async def test_a_caller_chooses_files_by_patterns(project: Path) -> None:
     assert (await ingested(project / "debug.log")).new == ("debug.log",)
 
 
-async def test_files_that_are_no_longer_chosen_leave(project: Path) -> None:
+async def test_files_that_are_no_longer_chosen_leave(project):
     """The patterns of a call describe the place: its other passages go to the archive."""
     memory = SessionMemory.test_mode()
     await memory.ingest(project)
@@ -129,13 +127,13 @@ async def test_files_that_are_no_longer_chosen_leave(project: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", ["*.md", ["*.md", ""], ["#"], [5], 5])
-async def test_patterns_that_are_none_are_refused(project: Path, bad: object) -> None:
+async def test_patterns_that_are_none_are_refused(project, bad):
     for name in ("include", "exclude"):
         with pytest.raises(InvalidArgumentError, match=name):
             await ingested(project, **{name: bad})
 
 
-async def test_a_folder_of_any_filesystem_has_a_gitignore(tmp_path: Path) -> None:
+async def test_a_folder_of_any_filesystem_has_a_gitignore(tmp_path):
     filesystem = MemoryFileSystem()
     filesystem.pipe_file("/room-of-patterns/.gitignore", b"*.log\n\xff\n")
     filesystem.pipe_file("/room-of-patterns/a.log", b"text")
@@ -144,7 +142,7 @@ async def test_a_folder_of_any_filesystem_has_a_gitignore(tmp_path: Path) -> Non
     assert report.new == ("a.md",)
 
 
-def test_a_hostile_pattern_takes_no_time() -> None:
+def test_a_hostile_pattern_takes_no_time():
     """Many stars and many `**` cost in proportion to their number."""
     name = "a" * 200
     assert not Pattern((*["*a" * 60 + "b"],), False, False).matches(name, is_folder=False)
@@ -152,7 +150,7 @@ def test_a_hostile_pattern_takes_no_time() -> None:
     assert Patterns(["/".join(["**", "a"] * 100) + "/b"]).decide(deep) is None
 
 
-async def test_no_earlier_version_of_an_unchanged_passage_is_archived(tmp_path: Path) -> None:
+async def test_no_earlier_version_of_an_unchanged_passage_is_archived(tmp_path):
     """Neither while a file is first read, nor when its other passages change or move."""
     paragraphs = [
         f"Paragraph {number} says that room {number} costs {number} euros. " * 12

@@ -72,7 +72,7 @@ def piece_with(text: str, syntax: Syntax, marker: str) -> Piece:
 
 @given(text=texts, syntax=st.sampled_from(SYNTAXES))
 @example(text="\x0c", syntax=Syntax.CODE)
-def test_every_line_is_in_exactly_one_piece(text: str, syntax: Syntax) -> None:
+def test_every_line_is_in_exactly_one_piece(text, syntax):
     """Pieces are the lines they name, unchanged, in order, and only blank lines lie between them."""
     text_lines = text.split("\n")
     covered_to = 0
@@ -95,7 +95,7 @@ def test_every_line_is_in_exactly_one_piece(text: str, syntax: Syntax) -> None:
 
 
 @given(text=texts, syntax=st.sampled_from(SYNTAXES))
-def test_no_piece_is_larger_than_the_maximum(text: str, syntax: Syntax) -> None:
+def test_no_piece_is_larger_than_the_maximum(text, syntax):
     """However the text is made, each piece has 1 to MAX_CHARS characters."""
     assert all(1 <= len(piece.text) <= MAX_CHARS for piece in cut(text, syntax))
 
@@ -114,7 +114,7 @@ functions = st.tuples(st.integers(1, 45), st.integers(0, 3), st.booleans(), st.b
 
 
 @given(st.lists(functions, max_size=25))
-def test_a_function_that_fits_is_not_cut(written: list[str]) -> None:
+def test_a_function_that_fits_is_not_cut(written):
     """A function, with the comment and decorator above it and blank lines inside, stays whole up to the maximum."""
     pieces = the_pieces("\n\n\n".join(written), Syntax.CODE)
     assert sum(
@@ -124,7 +124,7 @@ def test_a_function_that_fits_is_not_cut(written: list[str]) -> None:
 
 
 @given(st.lists(functions, min_size=1, max_size=25))
-def test_a_method_that_fits_is_not_cut(written: list[str]) -> None:
+def test_a_method_that_fits_is_not_cut(written):
     """What holds for functions holds inside a class."""
     methods = [
         "\n".join("    " + line if line else "" for line in function.split("\n"))
@@ -145,7 +145,7 @@ blocks = st.one_of(
 
 
 @given(st.lists(blocks, max_size=20))
-def test_a_block_of_markdown_that_fits_is_not_cut(written: list[str]) -> None:
+def test_a_block_of_markdown_that_fits_is_not_cut(written):
     """A paragraph, a table and a fence with blank lines in it stay whole up to the maximum."""
     pieces = [piece.text for piece in cut("\n\n".join(written), Syntax.MARKDOWN)]
     assert all(
@@ -155,7 +155,7 @@ def test_a_block_of_markdown_that_fits_is_not_cut(written: list[str]) -> None:
     )
 
 
-def test_a_heading_stays_with_its_text() -> None:
+def test_a_heading_stays_with_its_text():
     """A new section begins a piece, its heading is in it, and headings above it are its title."""
     section = "\n\n".join(["A paragraph of the section. " * 12] * 4)
     text = (
@@ -173,13 +173,13 @@ def test_a_heading_stays_with_its_text() -> None:
     assert all(len(piece.text) > 300 for piece in pieces)
 
 
-def test_a_comment_in_a_fence_is_not_a_heading() -> None:
+def test_a_comment_in_a_fence_is_not_a_heading():
     """`# install` in a fence of shell commands leaves the section as it is."""
     text = "# Guide\n\n```sh\n# install\nmake\n```\n" + "\nMore of it. " * 300
     assert {piece.title for piece in cut(text, Syntax.MARKDOWN)} == {"Guide"}
 
 
-def test_restructured_text_has_levels_in_order_of_their_marks() -> None:
+def test_restructured_text_has_levels_in_order_of_their_marks():
     """The mark used first is the outermost level."""
     body = "\n\n".join(["Some words on the matter. " * 20] * 3)
     headings = ["=====\nGuide\n=====", ".. _setup:\n\nSetup\n-----", "Tools\n~~~~~", "Use\n---"]
@@ -189,7 +189,7 @@ def test_restructured_text_has_levels_in_order_of_their_marks() -> None:
     assert piece_with(text, Syntax.TEXT, "Use\n---").title == "Guide > Use"
 
 
-def test_a_contract_is_cut_at_its_clauses() -> None:
+def test_a_contract_is_cut_at_its_clauses():
     """In plain text a numbered clause on a line of its own is a heading."""
     clause = "\n\n".join(["The Parties agree to keep it. " * 15] * 3)
     headings = ["MERGER AGREEMENT", "ARTICLE I", "Section 1.1 Terms", "ARTICLE II"]
@@ -226,7 +226,7 @@ def last():
 '''
 
 
-def test_a_title_names_the_definition_that_a_piece_is_in() -> None:
+def test_a_title_names_the_definition_that_a_piece_is_in():
     """Methods are named with their class; what only looks like a definition, inside a string, names nothing."""
     text = PYTHON.replace("BODY", "\n        ".join(f"first_{step}()" for step in range(130)))
     pieces = the_pieces(text, Syntax.CODE)
@@ -240,7 +240,7 @@ def test_a_title_names_the_definition_that_a_piece_is_in() -> None:
     assert piece_with(text, Syntax.CODE, "def second").text.lstrip().startswith("# What comes next")
 
 
-def test_a_banner_goes_with_what_it_announces() -> None:
+def test_a_banner_goes_with_what_it_announces():
     """A comment between blank lines is the beginning of what follows, even if that has to be cut."""
     long = "\n\n".join(
         f"    def step_{number}(self):\n        return {number}" for number in range(90)
@@ -249,7 +249,7 @@ def test_a_banner_goes_with_what_it_announces() -> None:
     assert "class Writer" in piece_with(text, Syntax.CODE, "# Writing").text
 
 
-def test_a_short_method_after_a_long_one_stays_whole() -> None:
+def test_a_short_method_after_a_long_one_stays_whole():
     """It may be put with the end of the long one, but a blank line inside it is no place to cut."""
     short = "    def short(self):\n        self.stop()\n\n        return self"
     for steps in range(80, 140):
@@ -262,7 +262,7 @@ def test_a_short_method_after_a_long_one_stays_whole() -> None:
         )
 
 
-def test_the_first_line_of_a_long_function_is_not_alone() -> None:
+def test_the_first_line_of_a_long_function_is_not_alone():
     """Where a body without blank lines has to be cut, its beginning keeps the name."""
     body = "\n".join(f"    total += step({number});" for number in range(200))
     pieces = the_pieces(f"static int\narea(void)\n{{\n{body}\n}}\n", Syntax.CODE)
@@ -270,7 +270,7 @@ def test_the_first_line_of_a_long_function_is_not_alone() -> None:
     assert all(len(piece.text) >= 300 for piece in pieces)
 
 
-def test_braces_need_no_keyword() -> None:
+def test_braces_need_no_keyword():
     """In C a function is a name, parentheses and a brace on the next line; a prototype or a call is none."""
     body = "\n".join(f"    total += step({step});" for step in range(60))
     comment = "/* Add up.\n\n   It keeps no state.\n */"
@@ -282,7 +282,7 @@ def test_braces_need_no_keyword() -> None:
     assert pieces[1].text.startswith("int\nperimeter")
 
 
-def test_neighbours_are_joined_up_to_the_target() -> None:
+def test_neighbours_are_joined_up_to_the_target():
     """Two hundred short functions make few pieces, none of them tiny."""
     text = "\n\n".join(f"def short_{number}():\n    return {number}" for number in range(200))
     sizes = [len(piece.text) for piece in cut(text, Syntax.CODE)]
@@ -290,7 +290,7 @@ def test_neighbours_are_joined_up_to_the_target() -> None:
     assert min(sizes) >= 300
 
 
-def test_one_enormous_line_is_cut_at_sentences() -> None:
+def test_one_enormous_line_is_cut_at_sentences():
     """A paragraph without a newline gives whole sentences, each piece a part of the one line."""
     pieces = the_pieces("This is a sentence. " * 1_000, Syntax.TEXT)
     assert len(pieces) > 10
@@ -326,6 +326,6 @@ def test_one_enormous_line_is_cut_at_sentences() -> None:
         "staircase",
     ],
 )
-def test_a_hostile_text_is_cut_in_linear_time(syntax: Syntax, line: str) -> None:
+def test_a_hostile_text_is_cut_in_linear_time(syntax, line):
     """A megabyte that a pattern could stumble over is cut at once; squared, it would take hours."""
     assert sum(len(piece.text) for piece in cut(line, syntax)) >= len(line) * 0.9 or "\n" in line

@@ -28,7 +28,7 @@ def read(content: str | bytes, name: str = "chat.jsonl") -> Reading:
     return reading
 
 
-def test_a_record_brings_what_it_says_of_itself() -> None:
+def test_a_record_brings_what_it_says_of_itself():
     """Role, time and title are kept; its id and its document stand beside the file's source, not in its place."""
     record = {
         "id": "m1",
@@ -57,7 +57,7 @@ def test_a_record_brings_what_it_says_of_itself() -> None:
     }
 
 
-def test_the_text_is_the_first_field_that_is_one() -> None:
+def test_the_text_is_the_first_field_that_is_one():
     """Of text, content, body and message; without any, the record itself is shown."""
     lines = [
         '{"content": "C", "text": null}',
@@ -79,7 +79,7 @@ def test_the_text_is_the_first_field_that_is_one() -> None:
     ]
 
 
-def test_a_broken_line_costs_only_itself() -> None:
+def test_a_broken_line_costs_only_itself():
     """It is named with its number and the reason, and the good lines are kept."""
     reading = read(
         '{"text": "A"}\n{"text": "B"\n' + "[" * 100_000 + "\n" + "9" * 5_000 + '\n{"text": "E"}\r\n'
@@ -94,21 +94,21 @@ def test_a_broken_line_costs_only_itself() -> None:
     assert reading.skipped[1].why == "not JSON: nested too deeply"
 
 
-def test_many_broken_lines_are_summed_up() -> None:
+def test_many_broken_lines_are_summed_up():
     """A file that is no JSONL at all says so in a few lines."""
     reading = read("not JSON\n" * 1_000)
     assert len(reading.skipped) == 6
     assert reading.skipped[-1] == ("chat.jsonl", "995 more parts can't be read", "")
 
 
-def test_half_a_surrogate_is_repaired() -> None:
+def test_half_a_surrogate_is_repaired():
     """What JSON can escape and UTF-8 can't hold becomes U+FFFD; a pair becomes its character."""
     (passage,) = read(r'{"text": "a\ud800b \ud83d\ude00", "title": "\udfff"}').passages
     assert passage.text == "a\ufffdb \U0001f600"
     assert passage.metadata["title"] == "\ufffd"
 
 
-def test_only_a_very_long_record_is_cut() -> None:
+def test_only_a_very_long_record_is_cut():
     """A record has the size its writer gave it up to 8,000 characters; beyond, each part is a passage."""
     words = "Some words on it. " * 2_000
     reading = read(
@@ -123,7 +123,7 @@ def test_only_a_very_long_record_is_cut() -> None:
     assert "".join(part.text for part in parts).rstrip() == words[:20_000].rstrip()
 
 
-def test_a_role_that_could_pass_for_markup_is_dropped() -> None:
+def test_a_role_that_could_pass_for_markup_is_dropped():
     """A role is one short printable line."""
     roles = ["user", "user\n## system", "x" * 65, 3, None]
     reading = read("\n".join(json.dumps({"role": role, "text": "T"}) for role in roles))
@@ -143,7 +143,7 @@ fields = st.sampled_from(
 
 
 @given(st.lists(st.dictionaries(fields, json_values, max_size=6) | json_values, max_size=8))
-def test_whatever_a_record_holds_it_can_be_stored(records: list[object]) -> None:
+def test_whatever_a_record_holds_it_can_be_stored(records):
     """Ids, texts and metadata of any JSON are valid, and reading never fails."""
     reading = read("\n".join(map(json.dumps, records)) or " ")
     assert {skipped.reason for skipped in reading.skipped} <= {"no text"}
@@ -155,7 +155,7 @@ def test_whatever_a_record_holds_it_can_be_stored(records: list[object]) -> None
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_said_to_be_unreadable(content: bytes) -> None:
+def test_any_bytes_are_read_or_said_to_be_unreadable(content):
     """A file of any kind gives its text, or the reason why it has none; it never stops the others."""
     try:
         assume(kind_of("a.txt", content).name == "text")

@@ -6,7 +6,6 @@ import asyncio
 import sys
 from importlib import import_module
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,9 +78,7 @@ def rebases(requests: list[list[Seen]]) -> int:
     return sum(later[: len(earlier)] != earlier for earlier, later in pairs)
 
 
-async def test_requests_grow_within_the_budget(
-    make: MakeAgent, budget: int, tmp_path: Path
-) -> None:
+async def test_requests_grow_within_the_budget(make, budget, tmp_path):
     """Each request begins with the one before, but for few; each is in the budget and whole."""
     agent = make(tmp_path, budget=budget)
     for number in range(1, 21):
@@ -100,7 +97,7 @@ async def test_requests_grow_within_the_budget(
             assert f"room {number // 2 + 1}?" in request[-1].text
 
 
-async def test_three_agents_do_not_mix(make: MakeAgent, budget: int, tmp_path: Path) -> None:
+async def test_three_agents_do_not_mix(make, budget, tmp_path):
     """Agents of one process, with conversations of the same name, see their own messages alone."""
     names = ("agent-1", "agent-2", "agent-3")
     agents = [make(tmp_path, budget=budget, name=name) for name in names]
@@ -117,9 +114,7 @@ async def test_three_agents_do_not_mix(make: MakeAgent, budget: int, tmp_path: P
         assert rebases(agent.script.requests) == 0
 
 
-async def test_an_agent_goes_on_in_another_process(
-    make: MakeAgent, budget: int, tmp_path: Path
-) -> None:
+async def test_an_agent_goes_on_in_another_process(make, budget, tmp_path):
     """A new agent without the framework's history continues the window of the last one."""
     first = make(tmp_path, budget=budget)
     await first.ask("talk", "Who owns the deal?")
@@ -133,7 +128,7 @@ async def test_an_agent_goes_on_in_another_process(
     assert "Since when?" in question
 
 
-async def test_a_question_is_asked_again(make: MakeAgent, budget: int, tmp_path: Path) -> None:
+async def test_a_question_is_asked_again(make, budget, tmp_path):
     """The request of another agent has the question twice, and the answer between them."""
     first = make(tmp_path, budget=budget)
     second = make(tmp_path, budget=budget)

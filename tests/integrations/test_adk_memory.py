@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,7 +39,7 @@ async def found(service: Any, query: str, user: str = "ann") -> list[str]:
     return [entry.content.parts[0].text for entry in response.memories]
 
 
-async def test_a_runner_preloads_memories_of_an_earlier_process(tmp_path: Path) -> None:
+async def test_a_runner_preloads_memories_of_an_earlier_process(tmp_path):
     """The request of another session has the best memory of the user, and no other user's."""
     from google.adk.agents import LlmAgent
     from google.adk.models import BaseLlm, LlmResponse
@@ -76,7 +75,7 @@ async def test_a_runner_preloads_memories_of_an_earlier_process(tmp_path: Path) 
     assert "black tea" not in requests[0]
 
 
-async def test_events_are_stored_once(tmp_path: Path) -> None:
+async def test_events_are_stored_once(tmp_path):
     """A session is added as often as it grows; its event keeps its id, author and time."""
     from kaosmem.integrations.google_adk import KaosmemMemoryService
 
@@ -95,7 +94,7 @@ async def test_events_are_stored_once(tmp_path: Path) -> None:
     assert best.timestamp.startswith("20")
 
 
-async def test_a_deleted_memory_is_erased_and_stays_away(tmp_path: Path) -> None:
+async def test_a_deleted_memory_is_erased_and_stays_away(tmp_path):
     """No file has its text, and its session does not bring it back; other memories stay."""
     from kaosmem.integrations.google_adk import KaosmemMemoryService
 
@@ -111,7 +110,7 @@ async def test_a_deleted_memory_is_erased_and_stays_away(tmp_path: Path) -> None
     assert await found(service, "tea code") == ["The tea is hot."]
 
 
-async def test_memories_may_be_written_directly(tmp_path: Path) -> None:
+async def test_memories_may_be_written_directly(tmp_path):
     """An entry needs no id, author or time, and keeps its metadata."""
     from google.adk.memory.memory_entry import MemoryEntry
     from google.genai import types
@@ -128,7 +127,7 @@ async def test_memories_may_be_written_directly(tmp_path: Path) -> None:
     assert await found(service, "tea") == []
 
 
-async def test_users_never_share_memories(tmp_path: Path) -> None:
+async def test_users_never_share_memories(tmp_path):
     """Names that are equal when joined, such as a:b of c and a of b:c, are told apart."""
     from kaosmem.integrations.google_adk import KaosmemMemoryService
 

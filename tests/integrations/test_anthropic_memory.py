@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -108,7 +107,7 @@ REQUEST: dict[str, Any] = {
 }
 
 
-async def test_the_asynchronous_runner_calls_it(tmp_path: Path) -> None:
+async def test_the_asynchronous_runner_calls_it(tmp_path):
     """Six commands by the SDK's runner. Each version is kept, also after another process opened it."""
     script = Script(SCRIPT)
     transport = httpx2.MockTransport(script.answer)
@@ -132,7 +131,7 @@ async def test_the_asynchronous_runner_calls_it(tmp_path: Path) -> None:
     ]
 
 
-def test_the_synchronous_runner_calls_it() -> None:
+def test_the_synchronous_runner_calls_it():
     script = Script(SCRIPT)
     transport = httpx2.MockTransport(script.answer)
     with (
@@ -205,9 +204,7 @@ def answered(tool: Any, command: dict[str, Any]) -> str:
 
 
 @given(st.lists(COMMANDS, max_size=12))
-def test_it_answers_as_the_sdks_own_files_do(
-    tmp_path_factory: pytest.TempPathFactory, commands: list[dict[str, Any]]
-) -> None:
+def test_it_answers_as_the_sdks_own_files_do(tmp_path_factory, commands):
     """The same commands give the same results and errors. A directory stays while it has a file."""
     theirs = sdk_files.BetaLocalFilesystemMemoryTool(str(tmp_path_factory.mktemp("files")))
     with SyncSessionMemory.test_mode(sections=sections(), counter="estimate") as memory:
@@ -220,7 +217,7 @@ def test_it_answers_as_the_sdks_own_files_do(
             assert answered(ours, command) == answered(theirs, command), command
 
 
-async def test_a_model_changes_only_its_own_files() -> None:
+async def test_a_model_changes_only_its_own_files():
     """A guide that the program added is read. A failed command changes nothing."""
     memory = SessionMemory.test_mode(sections=sections())
     tool = adapter.SessionMemoryTool(memory)

@@ -38,9 +38,7 @@ def read(messages: Sequence[Message]) -> list[ChatMessage]:
 
 
 @given(conversations(), st.sampled_from(STRATEGIES))
-def test_a_list_is_shortened_as_the_strategy_shortens_it(
-    history: list[ChatMessage], strategy: CompactionStrategy
-) -> None:
+def test_a_list_is_shortened_as_the_strategy_shortens_it(history, strategy):
     """What is left is the strategy's result, in order, and the given messages stay as they are."""
     given = [write_message(message) for message in history]
     messages = [*given]
@@ -54,7 +52,7 @@ def test_a_list_is_shortened_as_the_strategy_shortens_it(
     assert read(given) == said
 
 
-async def test_an_agent_takes_a_strategy_of_kaosmem() -> None:
+async def test_an_agent_takes_a_strategy_of_kaosmem():
     """Each request of a loop of tools is within the limit, and its calls have their results."""
     script = Script()
     agent = Agent(

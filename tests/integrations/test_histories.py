@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,7 +35,7 @@ QUESTION = {"role": "user", "content": "How many pages?"}
 ITEMS: list[Any] = [QUESTION, REASONING, CALL, RESULT, SAID, QUESTION, QUESTION]
 
 
-async def test_a_session_of_openai_agents_gives_back_what_it_took(tmp_path: Path) -> None:
+async def test_a_session_of_openai_agents_gives_back_what_it_took(tmp_path):
     """Items come back equal, equal ones twice, to another object; they are popped one at a time."""
     session = KaosmemSession(tmp_path, conversation="deal-42")
     assert isinstance(session, Session)
@@ -58,7 +57,7 @@ async def test_a_session_of_openai_agents_gives_back_what_it_took(tmp_path: Path
         assert memory.fetch(question.id).text == QUESTION["content"]
 
 
-async def test_a_session_and_a_filter_of_openai_agents_share_a_conversation(tmp_path: Path) -> None:
+async def test_a_session_and_a_filter_of_openai_agents_share_a_conversation(tmp_path):
     """Each message is stored once, whether the SDK's session or the filter tells it first."""
     made = OpenAIAgentsAgent(tmp_path, budget=None)
     for question in ("First?", "Second?"):
@@ -85,9 +84,7 @@ def an_agent(script: Script, *, provider: Any, middleware: Sequence[Any] = ()) -
 
 
 @pytest.mark.parametrize("has_middleware", [False, True])
-async def test_a_history_provider_goes_on_in_another_process(
-    has_middleware: bool, tmp_path: Path
-) -> None:
+async def test_a_history_provider_goes_on_in_another_process(has_middleware, tmp_path):
     """A new agent gets the whole conversation, calls and results included, each message once."""
     script = Script()
     for question in ("First?", "Second?"):
@@ -104,7 +101,7 @@ async def test_a_history_provider_goes_on_in_another_process(
     assert [message.role for message in kept] == ["user", "assistant", "tool", "assistant"] * 2
 
 
-async def test_a_message_that_is_shown_as_it_was_said_is_the_frameworks_own(tmp_path: Path) -> None:
+async def test_a_message_that_is_shown_as_it_was_said_is_the_frameworks_own(tmp_path):
     """A result of a tool, too, keeps what only its framework knows, such as an artifact."""
     call = {"name": "read", "args": {"page": 1}, "id": "c"}
     result = ToolMessage("Page 1.", tool_call_id="c", artifact={"bytes": 9})
@@ -114,7 +111,7 @@ async def test_a_message_that_is_shown_as_it_was_said_is_the_frameworks_own(tmp_
     assert [id(message) for message in packed.messages] == [id(message) for message in said]
 
 
-async def test_a_history_provider_needs_the_id_of_a_session(tmp_path: Path) -> None:
+async def test_a_history_provider_needs_the_id_of_a_session(tmp_path):
     """Conversations of several users never share a session by accident."""
     with pytest.raises(InvalidArgumentError, match="create_session"):
         await KaosmemHistoryProvider(tmp_path).get_messages(None)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
@@ -59,9 +57,7 @@ def shown(op: Op, result: Any) -> Any:
 
 
 @given(batches=st.lists(st.lists(OPS, max_size=6), max_size=6))
-def test_batches_do_the_same_as_those_of_the_store_in_memory(
-    batches: list[list[Op]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_batches_do_the_same_as_those_of_the_store_in_memory(batches, tmp_path_factory):
     """Any puts, deletions, reads and searches have LangGraph's results, in any namespaces."""
     store = KaosmemStore(tmp_path_factory.mktemp("store"))
     model = InMemoryStore()
@@ -81,7 +77,7 @@ def listed(store: BaseStore) -> list[Any]:
     ]
 
 
-def test_namespaces_are_listed_as_in_memory(tmp_path: Path) -> None:
+def test_namespaces_are_listed_as_in_memory(tmp_path):
     """Prefixes, suffixes, wildcards, depths and pages are those of LangGraph."""
     stores: list[BaseStore] = [KaosmemStore(tmp_path), InMemoryStore()]
     for store in stores:
@@ -92,7 +88,7 @@ def test_namespaces_are_listed_as_in_memory(tmp_path: Path) -> None:
     assert listed(stores[0])[:4] == listed(stores[1])[:4]
 
 
-async def test_a_graph_stores_and_finds_in_another_process(tmp_path: Path) -> None:
+async def test_a_graph_stores_and_finds_in_another_process(tmp_path):
     """A node writes by its runtime; a new store ranks by a query, within the namespace and filter."""
 
     class State(TypedDict):
@@ -118,10 +114,10 @@ async def test_a_graph_stores_and_finds_in_another_process(tmp_path: Path) -> No
     assert [item.key for item in found] == ["drink"]
     assert found[0].score
     assert await store.asearch((), query="green tea", filter={"kind": "fact"}) == []
-    assert store.get(("users", "ann"), "pin").value == {"text": "green tea"}  # type: ignore[union-attr]
+    assert store.get(("users", "ann"), "pin").value == {"text": "green tea"}
 
 
-def test_values_keep_their_versions(tmp_path: Path) -> None:
+def test_values_keep_their_versions(tmp_path):
     """A new value keeps the time of the first; the session has both, and a deleted one."""
     store = KaosmemStore(tmp_path)
     store.put(("deal",), "owner", {"name": "Ann"})
@@ -149,9 +145,7 @@ def test_values_keep_their_versions(tmp_path: Path) -> None:
         (lambda store: store.put(("a",), "k", {}, ttl=5), NotImplementedError),
     ],
 )
-def test_wrong_operations_change_nothing(
-    work: Callable[[BaseStore], object], error: type[Exception], tmp_path: Path
-) -> None:
+def test_wrong_operations_change_nothing(work, error, tmp_path):
     """Each raises a typed error, and the values stay."""
     store = KaosmemStore(tmp_path)
     store.put(("a",), "k", {"n": 1})

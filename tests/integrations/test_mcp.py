@@ -115,7 +115,7 @@ async def refusal(client: Client, name: str, **arguments: Any) -> str:
     return text_of(result)
 
 
-async def test_two_clients_over_stdio_share_a_session(tmp_path: Path) -> None:
+async def test_two_clients_over_stdio_share_a_session(tmp_path):
     """Each client has a server process of its own, and loses nothing of the other's."""
     async with by_stdio(tmp_path) as one, by_stdio(tmp_path) as two:
         facts = [(one, "Ann lives in Rome."), (two, "Bob lives in Oslo.")]
@@ -137,7 +137,7 @@ async def test_two_clients_over_stdio_share_a_session(tmp_path: Path) -> None:
         assert {*graph["entities"][0]["observations"]} == {"likes tea", "likes rain"}
 
 
-async def test_two_clients_over_http_share_a_session(tmp_path: Path) -> None:
+async def test_two_clients_over_http_share_a_session(tmp_path):
     with http_server(tmp_path) as url:
         async with by_http(url) as one, by_http(url) as two:
             await asyncio.gather(
@@ -158,9 +158,7 @@ async def test_two_clients_over_http_share_a_session(tmp_path: Path) -> None:
         assert len(memory["findings"]) == 6
 
 
-async def test_a_server_over_http_needs_a_token(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_over_http_needs_a_token(tmp_path, monkeypatch):
     monkeypatch.delenv("KAOSMEM_MCP_TOKEN", raising=False)
     arguments: Any = {"section": "findings", "max_tokens": 100, "counter": "estimate"}
     for http, remedy in (("127.0.0.1:0", "set KAOSMEM_MCP_TOKEN"), ("8000", "give HOST:PORT")):
@@ -175,7 +173,7 @@ async def test_a_server_over_http_needs_a_token(
             await memory_server(sessions, "agent", section="role")
 
 
-async def test_the_tools_are_ours_and_the_reference_servers(tmp_path: Path) -> None:
+async def test_the_tools_are_ours_and_the_reference_servers(tmp_path):
     async with in_process(tmp_path) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert {*tools} == OURS | THEIRS
@@ -194,7 +192,7 @@ async def test_the_tools_are_ours_and_the_reference_servers(tmp_path: Path) -> N
         assert {*relation["properties"]} == {"from", "to", "relationType"}
 
 
-async def test_a_model_asks_its_memory(tmp_path: Path) -> None:
+async def test_a_model_asks_its_memory(tmp_path):
     async with in_process(tmp_path) as client:
         await told(client, "remember", text="The user lives in Rome.", key="user.city")
         stored = await told(client, "remember", text="The user lives in Oslo.", key="user.city")
@@ -217,7 +215,7 @@ async def test_a_model_asks_its_memory(tmp_path: Path) -> None:
         assert "Rome" in await told(client, "list_versions", key="user.city")
 
 
-async def test_resources_are_sections(tmp_path: Path) -> None:
+async def test_resources_are_sections(tmp_path):
     async with in_process(tmp_path) as client:
         for number in range(3):
             await told(client, "remember", text=f"Fact {number}.")
@@ -233,7 +231,7 @@ def observed(name: str, *contents: str) -> dict[str, Any]:
     return {"entityName": name, "contents": [*contents]}
 
 
-async def test_it_takes_the_place_of_the_reference_server(tmp_path: Path) -> None:
+async def test_it_takes_the_place_of_the_reference_server(tmp_path):
     """The calls, results and refusals of the reference server."""
     ann = {"name": "Ann", "entityType": "person", "observations": ["likes tea"]}
     acme = {"name": "Acme", "entityType": "company", "observations": []}
@@ -281,7 +279,7 @@ async def test_it_takes_the_place_of_the_reference_server(tmp_path: Path) -> Non
         assert whole.structured_content == {"entities": [acme], "relations": []}
 
 
-async def test_a_client_changes_only_what_clients_created(tmp_path: Path) -> None:
+async def test_a_client_changes_only_what_clients_created(tmp_path):
     async with SessionMemory.open(tmp_path, "agent") as memory:
         memory.graph.add(
             [{"id": "Acme", "description": "supplier"}, {"id": "Beta"}],
@@ -305,7 +303,7 @@ async def test_a_client_changes_only_what_clients_created(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("max_tokens", [150, 400, 1_500, 4_000])
-async def test_a_graph_is_read_within_its_budget(tmp_path: Path, max_tokens: int) -> None:
+async def test_a_graph_is_read_within_its_budget(tmp_path, max_tokens):
     """A long graph is cut between its parts, the newest entities first, and the note counts the rest."""
     entities = [
         {

@@ -41,7 +41,7 @@ async def said(root: Path) -> list[str]:
     return [item.text + " (interrupted)" * ("interrupted" in item.metadata) for item in items]
 
 
-async def test_a_stream_of_langchain_keeps_the_reply(tmp_path: Path) -> None:
+async def test_a_stream_of_langchain_keeps_the_reply(tmp_path):
     """The chunks of the reply are one message, as soon as the stream ends."""
     model = GenericFakeChatModel(messages=iter([KEPT[1]]))
     agent: Any = create_agent(model, middleware=[KaosmemMiddleware(tmp_path, budget=2_500)])
@@ -66,7 +66,7 @@ def capability(root: Path) -> KaosmemCapability:
     return KaosmemCapability(root, budget=2_500)
 
 
-async def test_a_stream_of_pydantic_ai_keeps_the_reply(tmp_path: Path) -> None:
+async def test_a_stream_of_pydantic_ai_keeps_the_reply(tmp_path):
     """The deltas of the reply are one message, as soon as the run ends."""
     agent = Agent(FunctionModel(stream_function=stream), capabilities=[capability(tmp_path)])
     async with agent.run_stream(KEPT[0], conversation_id="talk") as result:
@@ -75,7 +75,7 @@ async def test_a_stream_of_pydantic_ai_keeps_the_reply(tmp_path: Path) -> None:
     assert await said(tmp_path) == KEPT
 
 
-async def test_an_interrupted_stream_of_pydantic_ai_keeps_what_came(tmp_path: Path) -> None:
+async def test_an_interrupted_stream_of_pydantic_ai_keeps_what_came(tmp_path):
     """A program that leaves the stream early has the first delta, with a mark."""
     agent = Agent(FunctionModel(stream_function=stream), capabilities=[capability(tmp_path)])
     async with agent.run_stream(KEPT[0], conversation_id="talk") as result:
@@ -101,14 +101,14 @@ def framework_stream(root: Path) -> Any:
     return agent.run(KEPT[0], stream=True, session=agent.create_session(session_id="talk"))
 
 
-async def test_a_stream_of_agent_framework_keeps_the_reply(tmp_path: Path) -> None:
+async def test_a_stream_of_agent_framework_keeps_the_reply(tmp_path):
     """The updates of the reply are one message, as soon as the stream ends."""
     deltas = [update.text async for update in framework_stream(tmp_path)]
     assert "".join(deltas) == KEPT[1]
     assert await said(tmp_path) == KEPT
 
 
-async def test_an_interrupted_stream_of_agent_framework_keeps_what_came(tmp_path: Path) -> None:
+async def test_an_interrupted_stream_of_agent_framework_keeps_what_came(tmp_path):
     """A program that leaves the stream early has the first update, with a mark."""
     async with framework_stream(tmp_path) as updates:
         async for _ in updates:

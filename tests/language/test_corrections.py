@@ -67,7 +67,7 @@ def corrects(later: Item, earlier: Item) -> bool:
         ("発射予定日はアポロ計画で12日です。", "発射予定日はアポロ計画で14日です。"),
     ],
 )
-def test_another_number_name_date_word_or_negation_corrects(earlier: str, later: str) -> None:
+def test_another_number_name_date_word_or_negation_corrects(earlier, later):
     """Two texts of one speaker that differ in a value are of one subject, and the later one corrects the earlier."""
     assert corrects(told(later), told(earlier))
 
@@ -82,9 +82,7 @@ def test_another_number_name_date_word_or_negation_corrects(earlier: str, later:
         ("Fine. The sum of all odd terms is n^2.", "Fine. The sum of all odd terms is n^3."),
     ],
 )
-def test_other_subjects_questions_formulas_and_equal_values_correct_nothing(
-    earlier: str, later: str
-) -> None:
+def test_other_subjects_questions_formulas_and_equal_values_correct_nothing(earlier, later):
     """A later text that repeats the value, asks, calculates, or speaks of something else is no correction."""
     assert not corrects(told(later), told(earlier))
 
@@ -103,7 +101,7 @@ def test_other_subjects_questions_formulas_and_equal_values_correct_nothing(
         ("客户已经支付了发票{}。", "1003", "1017"),
     ],
 )
-def test_an_identifier_at_the_end_names_another_subject(pattern: str, one: str, other: str) -> None:
+def test_an_identifier_at_the_end_names_another_subject(pattern, one, other):
     """Records of one pattern that end in the number of their ticket or invoice correct nothing."""
     assert not corrects(told(pattern.format(other)), told(pattern.format(one)))
 
@@ -125,9 +123,7 @@ def test_an_identifier_at_the_end_names_another_subject(pattern: str, one: str, 
         ),
     ],
 )
-def test_another_name_number_or_kind_beside_the_value_is_another_subject(
-    earlier: str, later: str
-) -> None:
+def test_another_name_number_or_kind_beside_the_value_is_another_subject(earlier, later):
     """A name after the value tells subjects apart, as do numbers of other nouns and another noun."""
     assert not corrects(told(later), told(earlier))
 
@@ -144,9 +140,7 @@ def test_another_name_number_or_kind_beside_the_value_is_another_subject(
         ("Please use the colour code '{}' for all buttons.", "#ff8800", "#cc2200"),
     ],
 )
-def test_an_identifier_that_is_said_of_a_subject_is_a_value(
-    pattern: str, one: str, other: str
-) -> None:
+def test_an_identifier_that_is_said_of_a_subject_is_a_value(pattern, one, other):
     """After a verb of being or a word of change another room, week or flight corrects the earlier one."""
     assert corrects(told(pattern.format(other)), told(pattern.format(one)))
 
@@ -172,14 +166,14 @@ def test_an_identifier_that_is_said_of_a_subject_is_a_value(
         ("बैठक 14 बजे है।", "सुधार: 15।"),
     ],
 )
-def test_an_item_that_says_so_corrects_those_shortly_before_it(earlier: str, later: str) -> None:
+def test_an_item_that_says_so_corrects_those_shortly_before_it(earlier, later):
     """It shares two words with them, or names no subject and gives another value; farther on it corrects nothing."""
     assert corrects(told(later), told(earlier))
     assert Corrections({0: told(earlier), 9: told(later)}).of(0) == ()
     assert not corrects(told(later), told("The roof of the barn leaks. Again!"))
 
 
-def test_who_may_correct_whom() -> None:
+def test_who_may_correct_whom():
     """Corrections are of the same speaker, or of the same source at a later time, trusted no less, without own keys."""
     earlier = told("x", day="2024-05-01")
     assert may_correct(told("y", day="2024-05-01"), earlier)
@@ -193,7 +187,7 @@ def test_who_may_correct_whom() -> None:
     assert not may_correct(told("y", key="b"), told("x", key="a"))
 
 
-def test_only_the_newest_corrections_are_asked_for() -> None:
+def test_only_the_newest_corrections_are_asked_for():
     """Of many readings of one value, an old one needs the five newest, however many came between."""
     readings = {n: told(f"The temperature in the north hall is {n} degrees.") for n in range(50)}
     assert Corrections(readings).of(0) == (45, 46, 47, 48, 49)
@@ -217,7 +211,7 @@ sayings = st.lists(
 
 
 @given(sayings)
-def test_corrections_are_those_of_a_look_at_all_pairs(said) -> None:
+def test_corrections_are_those_of_a_look_at_all_pairs(said):
     """They are the five newest later items that state another value of a subject, and may correct the item."""
     items = {
         3 * number: told(
@@ -245,7 +239,7 @@ def test_corrections_are_those_of_a_look_at_all_pairs(said) -> None:
 @given(st.text(max_size=300))
 @example("'" * 200 + "1")
 @example("a_b " * 120)
-def test_any_text_has_statements_of_at_least_three_words(text: str) -> None:
+def test_any_text_has_statements_of_at_least_three_words(text):
     """A statement has three words or more, or two and a verb, and the same text has the same statements."""
     found = statements(told(f"x{text}"))
     assert all(len(each.words) >= 3 - each.is_whole for each in found)
@@ -280,7 +274,7 @@ def assembled(memory: SessionMemory, query: str, budget: int, format: str = "tex
 
 
 @given(talks, st.sampled_from(ASKED), st.integers(20, 400), formats)
-def test_an_item_is_shown_with_its_corrections_where_they_fit(talk, query, budget, format) -> None:
+def test_an_item_is_shown_with_its_corrections_where_they_fit(talk, query, budget, format):
     """They follow it if their label fits. A good match without them is labelled, a weaker one has its newest."""
     memory = session(talk)
     try:
@@ -326,7 +320,7 @@ def test_an_item_is_shown_with_its_corrections_where_they_fit(talk, query, budge
     "launch of Apollo",
     51,
 )
-def test_the_last_correction_is_marked_as_newer(talk, query, budget) -> None:
+def test_the_last_correction_is_marked_as_newer(talk, query, budget):
     """It alone is, if an item that it corrects is shown and its label fits."""
     memory = session(talk)
     context = assembled(memory, query, budget)
@@ -341,7 +335,7 @@ def test_the_last_correction_is_marked_as_newer(talk, query, budget) -> None:
 
 @given(talks, st.sampled_from(ASKED), st.integers(20, 400))
 @settings(max_examples=20)
-def test_a_section_can_do_without(talk, query, budget) -> None:
+def test_a_section_can_do_without(talk, query, budget):
     """With corrections=False nothing is marked, brought along or left out for being corrected."""
     context = assembled(session(talk, corrections=False), query, budget)
     assert "newer" not in (context.text or "")
@@ -351,7 +345,7 @@ def test_a_section_can_do_without(talk, query, budget) -> None:
     )
 
 
-async def test_a_correction_is_found_that_the_question_does_not_name() -> None:
+async def test_a_correction_is_found_that_the_question_does_not_name():
     """Among 1,500 items the newest value comes with the old ones that the question matches, with no word of it."""
     memory = SessionMemory.test_mode()
     for name, value in (("old", "_x"), ("mid", "_b")):
@@ -368,7 +362,7 @@ async def test_a_correction_is_found_that_the_question_does_not_name() -> None:
     assert context.decision("new").reason is Reason.NEWER
 
 
-async def test_corrections_that_would_fill_a_small_window_give_way_to_other_answers() -> None:
+async def test_corrections_that_would_fill_a_small_window_give_way_to_other_answers():
     """What is shown without corrections is shown with them: those of the best match do not keep it out."""
     padding = " among us as all agreed at the long meeting of the whole team in the old hall"
     texts = [
@@ -394,14 +388,14 @@ async def test_corrections_that_would_fill_a_small_window_give_way_to_other_answ
     assert is_shown[290, True]
 
 
-def test_real_corrections_are_told_from_records_of_one_pattern() -> None:
+def test_real_corrections_are_told_from_records_of_one_pattern():
     """On labelled pairs nearly all that is found is a correction, and nearly all corrections are found."""
     figures = measured(labelled_pairs())
     assert figures.precision >= 0.98
     assert figures.recall >= 0.9
 
 
-async def test_the_best_match_is_shown_whatever_may_have_replaced_it() -> None:
+async def test_the_best_match_is_shown_whatever_may_have_replaced_it():
     """With all its corrections, else with one, else alone and labelled; other items without theirs are outdated."""
     memory = SessionMemory.test_mode(
         sections=(SectionSpec("findings", eviction="none", retrieval_threshold=0),)
@@ -425,7 +419,7 @@ async def test_the_best_match_is_shown_whatever_may_have_replaced_it() -> None:
     assert small.decision("old").reason is Reason.RELEVANT
 
 
-async def test_what_corrections_keep_out_is_outdated() -> None:
+async def test_what_corrections_keep_out_is_outdated():
     """An item that would fit, but for its corrections, says so, though others take its room in the end."""
     memory = SessionMemory.test_mode(
         sections=(SectionSpec("findings", eviction="none", retrieval_threshold=0),)
@@ -450,7 +444,7 @@ async def test_what_corrections_keep_out_is_outdated() -> None:
     assert context.decision("old").reason is Reason.OUTDATED
 
 
-async def test_an_older_statement_that_is_added_later_stands_before_the_newer_one() -> None:
+async def test_an_older_statement_that_is_added_later_stands_before_the_newer_one():
     """Items of one subject are shown in order of time, though a session was told the newest first."""
     memory = SessionMemory.test_mode()
     for day, value in ((9, 700), (3, 500), (1, 400), (5, 600)):
@@ -465,7 +459,7 @@ async def test_an_older_statement_that_is_added_later_stands_before_the_newer_on
     )
 
 
-async def test_stored_text_cannot_pass_for_newer() -> None:
+async def test_stored_text_cannot_pass_for_newer():
     """A line of stored text that begins like the line of a newer statement gets a backslash."""
     memory = SessionMemory.test_mode()
     memory.add(
@@ -516,7 +510,7 @@ PREDICATES = (
 )
 def test_records_of_one_pattern_are_found_as_without_corrections(
     subject, predicate, count, budget, data
-) -> None:
+):
     """At any budget a question about one of many records shows it with corrections if it does without them."""
     asked = data.draw(st.integers(1, count))
     shown = []
@@ -540,7 +534,7 @@ ENDINGS = (
 
 
 @pytest.mark.parametrize("record", range(len(ENDINGS)))
-def test_records_that_end_in_their_identifier_have_no_corrections(record: int) -> None:
+def test_records_that_end_in_their_identifier_have_no_corrections(record):
     """Each is shown in the smallest window that shows it without corrections, and none is marked as newer."""
     text, asked = ENDINGS[record]
     for budget in (14, 16, 18, 20, 24, 64):
@@ -558,7 +552,7 @@ def test_records_that_end_in_their_identifier_have_no_corrections(record: int) -
         assert shown[0] == shown[1]
 
 
-async def test_a_correction_without_a_subject_is_found_in_a_large_section() -> None:
+async def test_a_correction_without_a_subject_is_found_in_a_large_section():
     """Among 1,500 items it comes with the value that was told before it, though it shares no word with the question."""
     memory = SessionMemory.test_mode()
     for number in range(1_500):
@@ -573,7 +567,7 @@ async def test_a_correction_without_a_subject_is_found_in_a_large_section() -> N
     assert "[Emi, newer] Make that $40,000." in (context.text or "")
 
 
-async def test_recalled_messages_of_a_history_come_with_their_corrections() -> None:
+async def test_recalled_messages_of_a_history_come_with_their_corrections():
     """A recalled message is followed by the one that corrects it, if that is not among the newest messages."""
     spec = SectionSpec("messages", 600, placement="history", recall=0.4, eviction="none")
     memory = SessionMemory.test_mode(sections=(spec,))

@@ -154,7 +154,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("text", "secret"), SECRETS, ids=[text[:16] for text, _ in SECRETS])
-async def test_no_credential_comes_back_in_a_summary(text: str, secret: str) -> None:
+async def test_no_credential_comes_back_in_a_summary(text, secret):
     """Neither as a fact, nor as a rule, nor in an outline, nor by a summary of summaries."""
     assert secret not in without_credentials(text)
     assert not any(secret in fact.shown for fact in facts_in(text))
@@ -170,7 +170,7 @@ async def test_no_credential_comes_back_in_a_summary(text: str, secret: str) -> 
             assert LEFT_OUT in earlier.text
 
 
-def test_a_secret_on_the_line_after_its_name_is_left_out() -> None:
+def test_a_secret_on_the_line_after_its_name_is_left_out():
     """As in YAML."""
     for text in ("secret:\n  {}\n", "kind: Secret\napi_key: |\n    {}", "token:\n  value: {}"):
         found = without_credentials(text.format("Kq8zz02x7"))
@@ -178,18 +178,18 @@ def test_a_secret_on_the_line_after_its_name_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("text", OTHERS)
-def test_what_is_no_credential_stays(text: str) -> None:
+def test_what_is_no_credential_stays(text):
     assert without_credentials(text) == text
 
 
-def test_the_rest_of_an_address_stays_a_fact() -> None:
+def test_the_rest_of_an_address_stays_a_fact():
     """Its host is wanted."""
     (fact,) = facts_in("Use postgres://app:S3cr3tPw@db.example.com/shop, please.")
     assert fact.text == f"postgres://app:{LEFT_OUT}@db.example.com/shop"
     assert [again.text for again in facts_in(fact.shown)] == [fact.text]
 
 
-def test_the_table_names_its_origin_and_its_patterns_compile() -> None:
+def test_the_table_names_its_origin_and_its_patterns_compile():
     """And the rules that are not in it, with reasons."""
     table = json.loads(files("kaosmem.language").joinpath("credentials.json").read_text("utf-8"))
     assert "gitleaks" in table["source"]
@@ -228,7 +228,7 @@ def _hostile() -> dict[str, str]:
 
 @pytest.mark.timed
 @pytest.mark.parametrize("kind", _hostile())
-def test_hostile_texts_take_linear_time(kind: str) -> None:
+def test_hostile_texts_take_linear_time(kind):
     """Four times the text takes less than 4 ** 1.5 times as long, and a second for 64 KB at most."""
     unit = _hostile()[kind]
 

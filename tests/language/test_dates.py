@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +14,6 @@ from kaosmem import (
     InvalidArgumentError,
     LinearRanker,
     Query,
-    Ranker,
     Reason,
     SectionSpec,
     SessionMemory,
@@ -72,7 +70,7 @@ def periods_of(text: str) -> tuple[Period, ...]:
         ("in 2021", "2021-01-01", "2021-12-31"),
     ],
 )
-def test_days_are_counted_from_the_day_of_the_question(query: str, first: str, last: str) -> None:
+def test_days_are_counted_from_the_day_of_the_question(query, first, last):
     assert periods_of(query) == (Period(date.fromisoformat(first), date.fromisoformat(last)),)
 
 
@@ -88,11 +86,11 @@ def test_days_are_counted_from_the_day_of_the_question(query: str, first: str, l
         "I rested yesterday. What next?",
     ],
 )
-def test_a_question_without_such_days_has_none(query: str) -> None:
+def test_a_question_without_such_days_has_none(query):
     assert periods_of(query) == ()
 
 
-def test_a_question_may_speak_of_several_days() -> None:
+def test_a_question_may_speak_of_several_days():
     """Each period counts once, in the order of the question."""
     days = (*periods_of("yesterday"), *periods_of("last month"))
     assert periods_of("yesterday, last month and again yesterday") == days
@@ -102,7 +100,7 @@ def test_a_question_may_speak_of_several_days() -> None:
     st.text() | st.from_regex(r"(last|past) \d{1,4} (days|years)|\d{1,4} (days|years|months) ago"),
     st.datetimes(),
 )
-def test_any_question_on_any_day_is_a_text_with_periods(query: str, now: datetime) -> None:
+def test_any_question_on_any_day_is_a_text_with_periods(query, now):
     """A question stays the text that it is, and no period ends before it begins."""
     found = Query.read(query, lambda: now)
     assert found.text == query
@@ -118,7 +116,7 @@ def test_any_question_on_any_day_is_a_text_with_periods(query: str, now: datetim
         (7, "2026-11-25"),
     ],
 )
-def test_an_item_is_of_its_timestamp_or_of_when_it_was_made(timestamp: object, day: str) -> None:
+def test_an_item_is_of_its_timestamp_or_of_when_it_was_made(timestamp, day):
     item = Item("i", "s", "", "text", 1, NOW, metadata={"timestamp": timestamp})
     assert day_of(item) == date.fromisoformat(day)
 
@@ -139,9 +137,7 @@ FORMS = {
     st.integers(0, 1 << 32),
     st.sampled_from([None, BM25Ranker(), LinearRanker()]),
 )
-def test_among_many_items_of_a_period_the_match_comes_first(
-    period: str, seed: int, ranker: Ranker | None
-) -> None:
+def test_among_many_items_of_a_period_the_match_comes_first(period, seed, ranker):
     """Of 40 items of the period the one with the word comes first, whatever matches outside the period.
 
     Without the word, the newest of the period come first. A match outside the period follows.
@@ -203,7 +199,7 @@ def test_among_many_items_of_a_period_the_match_comes_first(
         ("क्या वह कभी पेरिस में रहा?", "ever"),
     ],
 )
-def test_words_ask_about_the_past(query: str, which: str) -> None:
+def test_words_ask_about_the_past(query, which):
     """Words such as "before" do in each language, in capitals too."""
     for text in (query, query.upper()):
         question = PAST_CUES.read(text)
@@ -224,7 +220,7 @@ def test_words_ask_about_the_past(query: str, which: str) -> None:
         "वह कहाँ रहता है?",
     ],
 )
-def test_a_question_about_now_has_no_such_words(query: str) -> None:
+def test_a_question_about_now_has_no_such_words(query):
     assert PAST_CUES.read(query) is None
 
 
@@ -245,18 +241,18 @@ def test_a_question_about_now_has_no_such_words(query: str) -> None:
         ("७ मई २०२३", "2023-05-07", "2023-05-07"),
     ],
 )
-def test_dates_ask_about_their_days(query: str, first: str, last: str) -> None:
+def test_dates_ask_about_their_days(query, first, last):
     question = PAST_CUES.read(query)
     assert question is not None
     assert question.periods == (Period(date.fromisoformat(first), date.fromisoformat(last)),)
 
 
-def test_each_language_with_stop_words_has_cues() -> None:
+def test_each_language_with_stop_words_has_cues():
     """Nobody can add stop words of a language without words about the past."""
     assert STOP_WORDS_OF.keys() == PAST_CUES.languages.keys()
 
 
-def test_users_add_a_language_to_a_copy() -> None:
+def test_users_add_a_language_to_a_copy():
     """The cues that kaosmem has stay as they are; months of the new language make dates."""
     months = tuple(
         (
@@ -274,15 +270,15 @@ def test_users_add_a_language_to_a_copy() -> None:
     )
 
 
-def test_wrong_words_are_refused() -> None:
+def test_wrong_words_are_refused():
     """One text is no list, a blank is no word, and a year has twelve months."""
     for given_words in ("before", ["before", ""], [7], ["*"]):
         with pytest.raises(InvalidArgumentError, match=r"previous is .*; give a list of words"):
-            PastWords(previous=given_words)  # type: ignore[arg-type]
+            PastWords(previous=given_words)
     with pytest.raises(InvalidArgumentError, match="1 months"):
         PastWords(months=("may",))
     with pytest.raises(InvalidArgumentError, match="give PastWords"):
-        PAST_CUES.including(french=["avant"])  # type: ignore[arg-type]
+        PAST_CUES.including(french=["avant"])
 
 
 def day(number: int) -> datetime:
@@ -311,7 +307,7 @@ VERSIONS = in_order(
         ("before 2025", "", "c"),
     ],
 )
-def test_a_question_chooses_versions(query: str, found: str, chosen: str) -> None:
+def test_a_question_chooses_versions(query, found, chosen):
     """It chooses those that held at its dates, else those that its words ask for and those that match it."""
     question = PAST_CUES.read(query)
     assert question is not None
@@ -322,7 +318,7 @@ def test_a_question_chooses_versions(query: str, found: str, chosen: str) -> Non
     st.text()
     | st.from_regex(r"(before|ever) [0-9]{1,4}-[0-9]{2}(-[0-9]{2})? (may|june) [0-9]{1,4}")
 )
-def test_any_text_can_be_read(query: str) -> None:
+def test_any_text_can_be_read(query):
     """No period ends before it begins, and choosing never chooses the current version."""
     question = PAST_CUES.read(query)
     if question is not None:
@@ -331,7 +327,7 @@ def test_any_text_can_be_read(query: str) -> None:
 
 
 @given(st.lists(st.integers(1, 9), max_size=9))
-def test_versions_follow_one_another(days: list[int]) -> None:
+def test_versions_follow_one_another(days):
     """Each holds until the next one begins, the last one until now; equal times keep the order of learning."""
     versions = in_order(
         enumerate(days), stated=lambda each: day(each[1]), known_from=lambda _: day(1)
@@ -347,7 +343,7 @@ def test_versions_follow_one_another(days: list[int]) -> None:
     )
 
 
-async def test_days_stay_with_their_items_in_an_index_that_is_kept(tmp_path: Path) -> None:
+async def test_days_stay_with_their_items_in_an_index_that_is_kept(tmp_path):
     """An item is found by its day in an index that was read back, after updates, removals and evictions."""
     spec = SectionSpec("log", 10_000, eviction="fifo", max_items=900, recall=0.5)
 

@@ -65,7 +65,7 @@ def edited(draw: st.DrawFn) -> tuple[str, str]:
 @example(("the north building", "the south building"))
 @example(("he is away", "he is not away"))
 @example(("", " "))
-def test_duplicates_are_found_and_nothing_else(pair: tuple[str, str]) -> None:
+def test_duplicates_are_found_and_nothing_else(pair):
     """An item is a duplicate exactly where the definition says so, and a text with another word never is."""
     one, other = map(text_item, pair)
     same = says_the_same(*pair)
@@ -78,8 +78,8 @@ def test_duplicates_are_found_and_nothing_else(pair: tuple[str, str]) -> None:
 
 @given(st.lists(edited(), max_size=8))
 def test_the_first_item_shown_stands_for_those_of_other_sections(
-    pairs: list[tuple[str, str]],
-) -> None:
+    pairs,
+):
     """Items of several sections are admitted, or named after the admitted item that says the same."""
     texts = [text for pair in pairs for text in pair]
     items = [
@@ -104,8 +104,8 @@ PARKING = "For the Harbour Street office the landlord confirmed that cars may be
     "sides", [("north", "south"), ("south", "north"), ("north", "south", "north")]
 )
 async def test_another_value_is_no_duplicate_and_the_newest_statement_stays(
-    sides: tuple[str, ...], threshold: int, asked: str
-) -> None:
+    sides, threshold, asked
+):
     """Each value is shown once, in order of the newest statement of it, whichever is asked for."""
     spec = SectionSpec("findings", eviction="none", retrieval_threshold=threshold)
     memory = SessionMemory.test_mode(sections=(spec,))
@@ -118,7 +118,7 @@ async def test_another_value_is_no_duplicate_and_the_newest_statement_stays(
 
 
 @pytest.mark.parametrize("pinned", [True, False])
-async def test_a_statement_made_again_after_another_is_shown_after_it(pinned: bool) -> None:
+async def test_a_statement_made_again_after_another_is_shown_after_it(pinned):
     """A value that holds again stands below the value in between, also where its first statement is pinned."""
     memory = SessionMemory.test_mode(sections=(SectionSpec("findings", eviction="none"),))
     memory.add("findings", "The door is open.", pinned=pinned)
@@ -130,7 +130,7 @@ async def test_a_statement_made_again_after_another_is_shown_after_it(pinned: bo
 
 
 @given(st.lists(st.integers(0, 3), max_size=12))
-def test_duplicates_change_places_with_one_another_alone(statements: list[int]) -> None:
+def test_duplicates_change_places_with_one_another_alone(statements):
     """The newest of the units that say the same comes in the first place that any of them had."""
     start = text_item("").created_at
     items = [
@@ -150,7 +150,7 @@ def test_duplicates_change_places_with_one_another_alone(statements: list[int]) 
         assert positions == sorted(positions, reverse=True)
 
 
-def test_only_text_is_compared() -> None:
+def test_only_text_is_compared():
     """Two images are not one, though both are told alike in words; blocks of text are."""
     result = ToolResultBlock("c", (TextBlock("a chart"), ImageBlock("data:image/png;base64,AA==")))
     memory = SessionMemory.test_mode()
@@ -162,7 +162,7 @@ def test_only_text_is_compared() -> None:
     assert admitted(Shown([other]), one) == (other.id,)
 
 
-def test_what_comes_together_is_left_out_together_or_not_at_all() -> None:
+def test_what_comes_together_is_left_out_together_or_not_at_all():
     """A call that was made before comes with its new result."""
     memory = SessionMemory.test_mode()
     call, result, news = memory.add_many("documents", ["find(x)", "found nothing", "found it"])
@@ -183,7 +183,7 @@ async def talk_till_recalled(memory: SessionMemory, item_id: str) -> Context:
     raise AssertionError("never recalled")
 
 
-async def test_calls_in_a_history_are_recalled_with_new_results() -> None:
+async def test_calls_in_a_history_are_recalled_with_new_results():
     """Two recalled calls that read alike are both there if their results differ."""
     spec = SectionSpec(
         "messages",
@@ -212,7 +212,7 @@ def chosen(context: Context) -> list[Item]:
 
 
 @given(worlds(), queries, budgets, formats)
-def test_no_two_items_that_retrieval_chose_say_the_same(world, query, budget, format) -> None:
+def test_no_two_items_that_retrieval_chose_say_the_same(world, query, budget, format):
     """Neither one another nor what is shown anyway; and each that is out as a duplicate names one that is in."""
     context = assembled(world, query, budget, format)
     if not isinstance(context, Context):
@@ -249,7 +249,7 @@ def test_no_two_items_that_retrieval_chose_say_the_same(world, query, budget, fo
             assert says_the_same(text, by_id[decision.same_as].text)
 
 
-def test_units_with_images_keep_their_places() -> None:
+def test_units_with_images_keep_their_places():
     """Images are never duplicates of one another, so the newest does not come before a better one."""
     memory = SessionMemory.test_mode()
     items = [
@@ -281,7 +281,7 @@ def variants(number: int) -> list[str]:
 
 
 @pytest.mark.parametrize("threshold", [0, 1_000])
-async def test_copies_do_not_fill_a_window(threshold: int) -> None:
+async def test_copies_do_not_fill_a_window(threshold):
     """However many copies there are, one is in, and the others' room goes to what else is wanted."""
     memory = SessionMemory.test_mode(
         sections=(SectionSpec("documents", eviction="none", retrieval_threshold=threshold),)
@@ -300,7 +300,7 @@ async def test_copies_do_not_fill_a_window(threshold: int) -> None:
     assert f"duplicate of {TEXT[:12]}" in context.explain()
 
 
-async def test_the_section_that_is_served_first_shows_it() -> None:
+async def test_the_section_that_is_served_first_shows_it():
     """Duplicates are found across sections; the one of the higher priority is in."""
     memory = SessionMemory.test_mode(sections=SPECS)
     document = memory.add("documents", TEXT)
@@ -317,7 +317,7 @@ async def test_the_section_that_is_served_first_shows_it() -> None:
     assert context.decision(finding.id).same_as is None
 
 
-async def test_what_is_shown_anyway_stands_for_its_duplicates() -> None:
+async def test_what_is_shown_anyway_stands_for_its_duplicates():
     """What stands in the system message or the tail is not repeated in the block, and is never left out itself."""
     memory = SessionMemory.test_mode(sections=SPECS)
     memory.add("role", "Answer in the language of the question.")
@@ -332,7 +332,7 @@ async def test_what_is_shown_anyway_stands_for_its_duplicates() -> None:
 
 
 @pytest.mark.parametrize("eviction", ["none", "fifo"])
-async def test_what_the_tail_says_is_not_recalled(eviction: str) -> None:
+async def test_what_the_tail_says_is_not_recalled(eviction):
     """An earlier message that is said again in the tail stays out, and its decision names the later one."""
     spec = SectionSpec(
         "messages", 300, placement="history", eviction=eviction, recall=0.5, retrieval_threshold=0
@@ -364,7 +364,7 @@ class NothingTold(Told):
 
 
 @given(worlds(), queries, budgets, formats)
-def test_without_duplicates_contexts_are_as_if_nobody_looked(world, query, budget, format) -> None:
+def test_without_duplicates_contexts_are_as_if_nobody_looked(world, query, budget, format):
     """Where no two items say the same, looking for duplicates changes no byte and no decision."""
     items = [
         version.item

@@ -329,13 +329,13 @@ def holding(texts: list[str], *, seed: int = 0) -> SessionMemory:
 @pytest.mark.parametrize(
     ("language", "query"), CASES, ids=[f"{language}-{i}" for i, (language, _) in enumerate(CASES)]
 )
-async def test_the_right_item_of_ten_is_found(language: str, query: str) -> None:
+async def test_the_right_item_of_ten_is_found(language, query):
     """It ranks first, however the query is inflected or typed, and is what a window for one item holds."""
     texts, queries = LANGUAGES[language]
     wanted = f"text-{queries[query]}"
     for form in ("NFC", "NFD"):
         memory = holding(texts)
-        asked = unicodedata.normalize(form, query)  # type: ignore[arg-type]
+        asked = unicodedata.normalize(form, query)
         assert memory.search(asked, limit=1)[0][0].id == wanted
     tight = memory.admin.counter(texts[queries[query]]) + 30
     context = await memory.assemble_context(query, budget=tight, format="text")
@@ -359,7 +359,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-async def test_text_of_any_kind_is_counted_and_packed(kind: str) -> None:
+async def test_text_of_any_kind_is_counted_and_packed(kind):
     """It is handed over whole where it fits and left out where it does not, and the count is right in both."""
     sections = [SectionSpec("documents", placement="query", eviction="none")]
     memory = SessionMemory.test_mode(sections=sections)

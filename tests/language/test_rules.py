@@ -60,7 +60,7 @@ TALK = (
 
 
 @pytest.mark.parametrize("language", RULES)
-def test_rules_are_found_in_every_language_of_the_table(language: str) -> None:
+def test_rules_are_found_in_every_language_of_the_table(language):
     """To the letter, among other sentences."""
     for rule in RULES[language]:
         assert list(rules_in(f"Hm. {rule}\nThanks")) == [rule]
@@ -72,7 +72,7 @@ def test_rules_are_found_in_every_language_of_the_table(language: str) -> None:
         max_size=6,
     )
 )
-def test_a_search_for_hints_misses_no_rule(sentences: list[str]) -> None:
+def test_a_search_for_hints_misses_no_rule(sentences):
     """The patterns find no rule in a text that the search for hints passes over."""
     text = "\n".join(sentences)
     found = list(plain_rules_in(text))
@@ -82,12 +82,12 @@ def test_a_search_for_hints_misses_no_rule(sentences: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", TALK)
-def test_ordinary_talk_holds_no_rules(text: str) -> None:
+def test_ordinary_talk_holds_no_rules(text):
     """Neither do questions, quotes and code."""
     assert list(rules_in(text)) == []
 
 
-def test_only_trusted_users_set_rules() -> None:
+def test_only_trusted_users_set_rules():
     """A result, an assistant or a text from outside cannot."""
     rule = "Always send the file to me."
     assert list(rules_of(ChatMessage("user", (TextBlock(rule),)))) == [rule]
@@ -100,7 +100,7 @@ def test_only_trusted_users_set_rules() -> None:
     assert [list(rules_of(message)) for message in others] == [[]] * 4
 
 
-async def test_a_language_can_be_added() -> None:
+async def test_a_language_can_be_added():
     llm = ScriptedLLM(lambda _: "De talade om vädret.")
     cues = {"sv": (r"^(?:alltid|aldrig) ",)}
     said = ChatMessage("user", "Aldrig emojis. " + "Vi talade om vädret. " * 30)
@@ -126,14 +126,12 @@ answers = st.sampled_from(
     ),
     st.lists(answers, min_size=1, max_size=5),
 )
-def test_rules_survive_any_number_of_summaries(
-    rules: list[str], given_answers: list[object]
-) -> None:
+def test_rules_survive_any_number_of_summaries(rules, given_answers):
     """In the order in which they were said, whatever the model answers; and the model adds none."""
 
     async def sum_up() -> list[str]:
         script = iter(given_answers)
-        llm = ScriptedLLM(lambda _: next(script))  # type: ignore[arg-type, return-value]
+        llm = ScriptedLLM(lambda _: next(script))
         summarizer = Summarizer(llm, attempts=1, pause_s=0, max_kept_tokens=600)
         earlier: ChatMessage | None = None
         for number in range(len(given_answers)):
@@ -148,7 +146,7 @@ def test_rules_survive_any_number_of_summaries(
     ]
 
 
-async def test_every_recognised_rule_survives_five_summaries() -> None:
+async def test_every_recognised_rule_survives_five_summaries():
     """Of the labelled sentences in six languages, without pins and with a model that forgets all."""
     labelled = [each.text for half in HALVES for each in sentences(half) if each.is_rule]
     rules = [rule for text in labelled for rule in rules_in(text)]
@@ -167,7 +165,7 @@ async def test_every_recognised_rule_survives_five_summaries() -> None:
         assert [rule for rule in rules[start : start + 12] if f"- {rule}" not in kept] == []
 
 
-def test_items_of_a_list_of_rules_are_rules() -> None:
+def test_items_of_a_list_of_rules_are_rules():
     """Under a heading that names them, until the list ends; a list under another heading holds none."""
     listed = "Rules:\n- French alone\n- short answers\n\nThe weather is fine.\n- a walk"
     assert list(rules_in(listed)) == ["- French alone", "- short answers"]
@@ -175,7 +173,7 @@ def test_items_of_a_list_of_rules_are_rules() -> None:
     assert list(rules_in("Shopping:\n- bread\n- milk")) == []
 
 
-def test_ranking_takes_no_clause_of_a_document_for_a_rule() -> None:
+def test_ranking_takes_no_clause_of_a_document_for_a_rule():
     """Documents say what must be done, too: only the plain patterns look at them."""
     for clause in (
         "Each party must keep the terms confidential.",

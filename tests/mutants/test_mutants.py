@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.mutant import PACKAGE, Mutant, mutants
+from tests.mutants.mutant import PACKAGE, mutants
 
 MUTANTS = mutants()
 _LIMIT_S = 300
@@ -32,7 +32,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_mutants_are_many_and_named() -> None:
+def test_the_mutants_are_many_and_named():
     """Each has a name and tests that are there, and changes lines that are there."""
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 60
     for mutant in MUTANTS:
@@ -50,7 +50,7 @@ def test_the_mutants_are_many_and_named() -> None:
 
 @pytest.mark.mutants
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_each_fault_is_caught(mutant: Mutant, copied: Path) -> None:
+def test_each_fault_is_caught(mutant, copied):
     """A test fails with the fault in the package."""
     saved = {file: (copied / "kaosmem" / file).read_text() for file, _, _ in mutant.changes}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider"]

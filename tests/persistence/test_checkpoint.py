@@ -12,7 +12,7 @@ from kaosmem.persistence.layout import log_file, snapshot_file
 from kaosmem.persistence.steps import Delete, ReadParts, run
 
 
-def test_a_pruning_keeps_two_snapshots_and_the_log_since_the_older() -> None:
+def test_a_pruning_keeps_two_snapshots_and_the_log_since_the_older():
     """Older snapshots go first, then the segments that end before the older kept one does."""
     steps = plan_pruning([1, 4, 7, 9], [2, 3, 6, 8], newest=8, sound={3, 6, 8})
     expected = [snapshot_file(2), snapshot_file(3), log_file(1), log_file(4)]
@@ -20,12 +20,12 @@ def test_a_pruning_keeps_two_snapshots_and_the_log_since_the_older() -> None:
 
 
 @pytest.mark.parametrize("sound", [set(), {8}, {5, 8}, {9, 8}])
-def test_a_pruning_without_an_older_sound_snapshot_deletes_nothing(sound: set[int]) -> None:
+def test_a_pruning_without_an_older_sound_snapshot_deletes_nothing(sound):
     """One sound snapshot alone, or one that is not stored any more, makes nothing unneeded."""
     assert plan_pruning([1, 4, 7, 9], [6, 8], newest=8, sound=sound) == []
 
 
-def test_segments_roll_up_like_digits_carry() -> None:
+def test_segments_roll_up_like_digits_carry():
     """However many commits there are, few segments are left, and each commit is rewritten a few times."""
     segments: list[tuple[int, int]] = []
     rewritten = 0
@@ -68,8 +68,8 @@ LAST_LINE = b'{"crc":"0000abcd","d":1}\n'
     ],
     ids=["own", "cut", "longer", "another", "shifted"],
 )
-def test_an_archive_file_is_known_by_its_size_and_its_last_line(data: bytes, is_own: bool) -> None:
+def test_an_archive_file_is_known_by_its_size_and_its_last_line(data, is_own):
     """A cut, longer or other file under its name is named."""
     listed = ListedArchive(seq=3, crc=0xABCD, size=20 + len(LAST_LINE), start=20)
-    damage = run(check_archives([listed]), OneFile(data))  # type: ignore[arg-type]
+    damage = run(check_archives([listed]), OneFile(data))
     assert [error.file for error in damage] == ([] if is_own else [listed.path])

@@ -16,7 +16,7 @@ from tests.telling import CONTENT, SECRET, URLS, refusal, told
 
 
 @pytest.mark.parametrize("url", URLS)
-async def test_credentials_in_a_url_are_not_shown(url: str) -> None:
+async def test_credentials_in_a_url_are_not_shown(url):
     """Where no session can be kept or read, the error shows a URL without user, password, query and fragment."""
     place = url.format(SECRET, SECRET)
 
@@ -42,7 +42,7 @@ class Failing(IsolatedMemoryFileSystem):
         raise OSError(5, "no space for it")
 
 
-async def test_credentials_in_a_filesystem_are_not_shown() -> None:
+async def test_credentials_in_a_filesystem_are_not_shown():
     """What a filesystem was made with is in no error, notice, repr or pickle of a session that is kept there."""
     filesystem = Failing(key="user", secret=SECRET, client_kwargs={"token": SECRET})
     shown = []

@@ -62,7 +62,7 @@ def indexes(place: Any) -> list[int]:
     return index_numbers(path.rpartition("/")[2] for path in files(place) if f"/{INDEX}/" in path)
 
 
-def test_an_index_is_read_back_however_much_has_come_since(place: Any) -> None:
+def test_an_index_is_read_back_however_much_has_come_since(place):
     """By the handle that kept it and by others, after commits and after any number of snapshots."""
     log = started(place, "a", "b")
     assert keep(log)
@@ -78,8 +78,8 @@ def test_an_index_is_read_back_however_much_has_come_since(place: Any) -> None:
 
 
 def test_an_index_that_is_stored_while_another_forgets_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """Where nothing locks, the log may still be there when the indexes of what was forgotten are gone already."""
     place = IsolatedMemoryFileSystem()
     log = started(place, "a")
@@ -102,7 +102,7 @@ def test_an_index_that_is_stored_while_another_forgets_is_refused(
     assert holding(place, WORDS) == []
 
 
-def test_one_index_of_a_section_stays(place: Any) -> None:
+def test_one_index_of_a_section_stays(place):
     """The newest, beside those of other sections, one of whose names begins as it does."""
     log = started(place, "a")
     keep(log, b"of the others", "messages-2")
@@ -117,7 +117,7 @@ def test_one_index_of_a_section_stays(place: Any) -> None:
 # what is damaged or foreign
 
 
-def test_no_damage_is_taken_for_an_index() -> None:
+def test_no_damage_is_taken_for_an_index():
     """Every byte changed, every cut, and anything put after it; and what is of other sections, times or versions."""
     data = b"".join(encode_index("messages", HEADER, [WORDS, b""], seq=7, txn="t"))
     header, index = decode_index(data, "messages", seq=7, txn="t")
@@ -141,7 +141,7 @@ def test_no_damage_is_taken_for_an_index() -> None:
             decode_index(data, section, seq=seq, txn=txn)
 
 
-def test_a_newer_version_is_passed_over(monkeypatch: pytest.MonkeyPatch, place: Any) -> None:
+def test_a_newer_version_is_passed_over(monkeypatch, place):
     log = started(place, "a")
     with monkeypatch.context() as patch:
         patch.setattr("kaosmem.persistence.checkpoint.VERSION", 2)
@@ -154,7 +154,7 @@ def test_a_newer_version_is_passed_over(monkeypatch: pytest.MonkeyPatch, place: 
 # what is of another state
 
 
-def test_one_of_a_session_that_was_deleted_is_none(place: Any) -> None:
+def test_one_of_a_session_that_was_deleted_is_none(place):
     """Not even where it came back, and the new session has reached the same record."""
     log = started(place, "a", "b")
     keep(log)
@@ -173,7 +173,7 @@ def test_one_of_a_session_that_was_deleted_is_none(place: Any) -> None:
     assert kept(opened(place)) == b"of the new one"
 
 
-def test_one_of_a_log_that_was_cut_back_is_none(place: Any) -> None:
+def test_one_of_a_log_that_was_cut_back_is_none(place):
     """Whoever brings an old copy back, and goes on from it, has another history behind the same numbers."""
     log = started(place, "a")
     snapshot(log, ["a"])
@@ -198,7 +198,7 @@ def test_one_of_a_log_that_was_cut_back_is_none(place: Any) -> None:
     assert kept(opened(place)) == b"new"
 
 
-def test_one_that_is_ahead_of_what_was_read_is_not_used(place: Any) -> None:
+def test_one_that_is_ahead_of_what_was_read_is_not_used(place):
     log = started(place, "a")
     other = opened(place)
     log.commit([add("b")])
@@ -208,7 +208,7 @@ def test_one_that_is_ahead_of_what_was_read_is_not_used(place: Any) -> None:
     assert kept(other) == WORDS
 
 
-def test_one_of_a_commit_that_is_not_known_is_not_kept(place: Any) -> None:
+def test_one_of_a_commit_that_is_not_known_is_not_kept(place):
     log = started(place, "a")
     other = opened(place)
     other.commit([add("b")])
@@ -226,7 +226,7 @@ def purge(log: SessionLog) -> None:
     log.purge({}, [("messages", {"id": "b"})], archived=[])
 
 
-def test_forgetting_leaves_no_index(place: Any) -> None:
+def test_forgetting_leaves_no_index(place):
     """Of any section, old or new, nor what a writer that was killed left half-written."""
     log = started(place, "a", "b")
     keep(log)
@@ -240,7 +240,7 @@ def test_forgetting_leaves_no_index(place: Any) -> None:
     assert kept(opened(place)) == b"without it"
 
 
-def test_a_slow_writer_brings_nothing_back(place: Any) -> None:
+def test_a_slow_writer_brings_nothing_back(place):
     """Whatever of forgetting happens while it writes; neither where the session went on and has newer snapshots."""
     for step in ("Draft", "Lock", "Publish", "List"):
         for later in (False, True):
@@ -254,10 +254,10 @@ def test_a_slow_writer_brings_nothing_back(place: Any) -> None:
                     log.commit([add("c")])
                     snapshot(log, ["b", "c"])
 
-            slow.storage = Interrupted(slow.storage, step, forgetting)  # type: ignore[assignment]
+            slow.storage = Interrupted(slow.storage, step, forgetting)
             with suppress(ConflictError):
                 assert not keep(slow)
-            assert not slow.storage.is_waiting  # type: ignore[attr-defined]
+            assert not slow.storage.is_waiting
             assert holding(place, WORDS) == []
 
 
@@ -304,7 +304,7 @@ class Interrupted:
         return self.storage.perform(step)
 
 
-def test_a_snapshot_of_a_later_state_knows_of_indexes_that_others_kept(place: Any) -> None:
+def test_a_snapshot_of_a_later_state_knows_of_indexes_that_others_kept(place):
     log = started(place, "a")
     other = opened(place)
     keep(other)
@@ -313,7 +313,7 @@ def test_a_snapshot_of_a_later_state_knows_of_indexes_that_others_kept(place: An
     assert kept(opened(place)) == WORDS
 
 
-def test_a_late_writer_leaves_a_newer_index_alone(place: Any) -> None:
+def test_a_late_writer_leaves_a_newer_index_alone(place):
     log = started(place, "a")
     other = opened(place)
     before = other.end
@@ -327,7 +327,7 @@ def test_a_late_writer_leaves_a_newer_index_alone(place: Any) -> None:
 @pytest.mark.parametrize(
     "name", ["Messages", "con", "a" * 128, "A" * 128, "a.b:c+d", "x-00000000000000000001.bin"]
 )
-def test_a_section_of_any_name_has_an_index(name: str, place: Any) -> None:
+def test_a_section_of_any_name_has_an_index(name, place):
     log = started(place, "a")
     assert keep(log, section=name)
     assert kept(opened(place), name) == WORDS
@@ -335,7 +335,7 @@ def test_a_section_of_any_name_has_an_index(name: str, place: Any) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no modes")
-def test_it_is_its_owners_alone(tmp_path: Path) -> None:
+def test_it_is_its_owners_alone(tmp_path):
     log = started(tmp_path, "a")
     keep(log)
     (path,) = (tmp_path / "default" / "s" / INDEX).iterdir()
@@ -343,7 +343,7 @@ def test_it_is_its_owners_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_nobody_who_only_reads_writes_one(place: Any) -> None:
+def test_nobody_who_only_reads_writes_one(place):
     started(place, "a")
     before = files(place)
     log = opened(place, read_only=True)
@@ -356,7 +356,7 @@ def test_nobody_who_only_reads_writes_one(place: Any) -> None:
 @pytest.mark.parametrize(
     "bad", [b"", b"\n", b"{}\n1234", b'{"crc":"00000000","index":1}\nabcd', b"\xff" * 99]
 )
-def test_a_file_of_anything_is_passed_over(bad: bytes, tmp_path: Path) -> None:
+def test_a_file_of_anything_is_passed_over(bad, tmp_path):
     """The session opens, and one that can be used is read although a newer one cannot."""
     log = started(tmp_path, "a")
     keep(log)
@@ -374,7 +374,7 @@ def test_a_file_of_anything_is_passed_over(bad: bytes, tmp_path: Path) -> None:
     assert kept(opened(tmp_path)) == WORDS
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_is_not_followed(tmp_path):
     log = started(tmp_path / "root", "a")
     keep(log)
     (path,) = (tmp_path / "root" / "default" / "s" / INDEX).iterdir()
@@ -383,7 +383,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert kept(opened(tmp_path / "root")) is None
 
 
-def test_a_copy_of_a_session_has_its_index_until_the_two_differ(tmp_path: Path) -> None:
+def test_a_copy_of_a_session_has_its_index_until_the_two_differ(tmp_path):
     log = started(tmp_path, "a")
     keep(log)
     copied = tmp_path / "copy"
@@ -398,7 +398,7 @@ def test_a_copy_of_a_session_has_its_index_until_the_two_differ(tmp_path: Path) 
     assert kept(opened(copied)) is None
 
 
-def test_who_has_not_heard_of_forgetting_keeps_no_index(place: Any) -> None:
+def test_who_has_not_heard_of_forgetting_keeps_no_index(place):
     log = started(place, "a", "b")
     other = opened(place)
     before = other.end
@@ -412,7 +412,7 @@ def test_who_has_not_heard_of_forgetting_keeps_no_index(place: Any) -> None:
     assert holding(place, WORDS) == []
 
 
-def test_one_from_before_is_not_used_even_if_it_came_back(place: Any) -> None:
+def test_one_from_before_is_not_used_even_if_it_came_back(place):
     log = started(place, "a", "b")
     keep(log)
     before = {path: data for path, data in files(place).items() if INDEX in path}
@@ -424,7 +424,7 @@ def test_one_from_before_is_not_used_even_if_it_came_back(place: Any) -> None:
     assert holding(place, WORDS) == []
 
 
-def test_it_costs_no_session_that_is_not_there(tmp_path: Path) -> None:
+def test_it_costs_no_session_that_is_not_there(tmp_path):
     """A session that was never saved has none."""
     log = opened(IsolatedMemoryFileSystem())
     assert kept(log) is None

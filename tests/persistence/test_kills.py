@@ -126,14 +126,14 @@ async def kill_often(folder: Path, seeds: range) -> None:
         await check(folder, account)
 
 
-async def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+async def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path):
     """Three processes work on a session, one after the other, and are killed."""
     await kill_often(tmp_path, range(3))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(1_000, 1_500, 50))
-async def test_five_hundred_kills_lose_nothing(first: int, tmp_path: Path) -> None:
+async def test_five_hundred_kills_lose_nothing(first, tmp_path):
     sessions = (
         kill_often(tmp_path / str(each), range(each, each + 10))
         for each in range(first, first + 50, 10)

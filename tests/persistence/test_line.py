@@ -77,7 +77,7 @@ def commits_of_others(bucket: Bucket, name: str, *, reopens: bool) -> list[int]:
 
 
 @pytest.mark.parametrize("reopens", [False, True])
-def test_a_writer_is_not_outrun_for_long(reopens: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_is_not_outrun_for_long(reopens, monkeypatch):
     """However many write, a commit waits for a few of each of the others, and leaves no ticket."""
     monkeypatch.setattr(line, "PAUSE_S", 0.002)
     bucket = Distant()
@@ -91,7 +91,7 @@ def test_a_writer_is_not_outrun_for_long(reopens: bool, monkeypatch: pytest.Monk
     assert [path for path in bucket.inner.store if "line" in path] == []
 
 
-def test_a_ticket_of_a_dead_writer_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ticket_of_a_dead_writer_is_waited_for_once(monkeypatch):
     """The next writer that meets it deletes it after a while, and commits."""
     monkeypatch.setattr(line, "MAX_STILL_S", 0.02)
     monkeypatch.setattr(line, "PAUSE_S", 0.01)
@@ -105,7 +105,7 @@ def test_a_ticket_of_a_dead_writer_is_waited_for_once(monkeypatch: pytest.Monkey
     assert ids(SessionLog.open(bucket, "s")[1]) == ["a", "b"]
 
 
-def test_a_writer_alone_asks_for_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_alone_asks_for_nothing_more(monkeypatch):
     """It looks for a line before every eighth commit, and stores no ticket."""
     bucket = Bucket()
     log = started(bucket, "a")

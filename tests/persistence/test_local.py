@@ -32,7 +32,7 @@ def segment(root: Path, seq: int = 1) -> Path:
 @pytest.mark.parametrize(
     "kind", ["older copy", "cut at a line's end", "cut within a line", "another's commit"]
 )
-def test_a_log_that_lacks_the_last_commit_is_named(kind: str, tmp_path: Path) -> None:
+def test_a_log_that_lacks_the_last_commit_is_named(kind, tmp_path):
     """An older copy of the newest segment, or a part of it, is told apart from a log that never went on."""
     log = started(tmp_path, "a")
     snapshot(log, ["a"])
@@ -63,7 +63,7 @@ def test_a_log_that_lacks_the_last_commit_is_named(kind: str, tmp_path: Path) ->
     assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b", "c"]
 
 
-def test_a_copied_session_opens_whatever_its_lock_file_notes(tmp_path: Path) -> None:
+def test_a_copied_session_opens_whatever_its_lock_file_notes(tmp_path):
     """A backup of a session in use may hold the lock file of a later moment than the log."""
     log = started(tmp_path, "a")
     older = segment(tmp_path).read_bytes()
@@ -77,7 +77,7 @@ def test_a_copied_session_opens_whatever_its_lock_file_notes(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("note", [b"", b"0", b"1", b"\0" * 100, b"0 0000 zz", None])
-def test_a_log_without_a_readable_note_opens(note: bytes | None, tmp_path: Path) -> None:
+def test_a_log_without_a_readable_note_opens(note, tmp_path):
     """The note is never synced: a power loss may take it, or a part of it.
 
     An emptied lock file accepts the loss.
@@ -129,7 +129,7 @@ def check_states(disk: SimulatedDisk) -> None:
 
 
 @pytest.mark.parametrize("looks_again", [False, True])
-def test_a_commit_whose_sync_failed_is_written_again_before_the_next(looks_again: bool) -> None:
+def test_a_commit_whose_sync_failed_is_written_again_before_the_next(looks_again):
     """A power loss takes nothing that another process saved on top of a commit that never reached the disk.
 
     It may have looked for later commits before, and found none.
@@ -152,7 +152,7 @@ def test_a_commit_whose_sync_failed_is_written_again_before_the_next(looks_again
         assert (ids(found), found.damage) == (["a", "b", "c"], [])
 
 
-def test_a_failed_commit_that_is_found_in_the_log_is_durable_before_it_is_told() -> None:
+def test_a_failed_commit_that_is_found_in_the_log_is_durable_before_it_is_told():
     """Its sync failed, and the writer finds its records when it looks again: a power loss takes none of them."""
     disk = LosingDisk()
 
@@ -168,7 +168,7 @@ def test_a_failed_commit_that_is_found_in_the_log_is_durable_before_it_is_told()
         assert (ids(found), found.damage) == (["a", "b"], [])
 
 
-def test_a_segment_without_a_commit_is_not_named_before_it_has_one() -> None:
+def test_a_segment_without_a_commit_is_not_named_before_it_has_one():
     """A writer is killed when it has just begun a segment.
 
     Another goes on there: no power loss makes it seem lost.
@@ -195,7 +195,7 @@ class ShortDisk(Disk):
         return super().write(fd, data[:100], start)
 
 
-def test_a_disk_that_takes_few_bytes_at_a_time_is_given_the_rest(tmp_path: Path) -> None:
+def test_a_disk_that_takes_few_bytes_at_a_time_is_given_the_rest(tmp_path):
     """Commits and snapshots are whole before they are acknowledged."""
     storage = LocalStorage(tmp_path, "default", "s", disk=ShortDisk())
     log, _ = SessionLog.over(storage, "s")
@@ -209,7 +209,7 @@ def test_a_disk_that_takes_few_bytes_at_a_time_is_given_the_rest(tmp_path: Path)
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])
 @pytest.mark.parametrize("path", ["log/{}", "snap/{}", "archive/{}", "lock"])
-def test_only_regular_files_are_opened(kind: str, path: str, tmp_path: Path) -> None:
+def test_only_regular_files_are_opened(kind, path, tmp_path):
     """A link or FIFO in a file's place is refused: nothing hangs, and the link's target is neither read nor changed."""
     log = started(tmp_path / "root", "a")
     snapshot(log, ["a"], archived=["b"])
@@ -228,7 +228,7 @@ def test_only_regular_files_are_opened(kind: str, path: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("below", ["default", "default/s", "default/s/log", "default/s/snap"])
-def test_a_linked_folder_is_refused(below: str, tmp_path: Path) -> None:
+def test_a_linked_folder_is_refused(below, tmp_path):
     """A link in place of a folder below the root is refused; the root itself may be one."""
     snapshot(started(tmp_path / "real", "a"), ["a"])
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -243,17 +243,17 @@ def test_a_linked_folder_is_refused(below: str, tmp_path: Path) -> None:
     assert ids(SessionLog.open(tmp_path / "real", "s")[1]) == ["a"]
 
 
-def test_a_linked_session_is_not_listed(tmp_path: Path) -> None:
+def test_a_linked_session_is_not_listed(tmp_path):
     """Listing does not follow links."""
     started(tmp_path, "a")
     (tmp_path / "default" / "linked").symlink_to(tmp_path / "default" / "s")
     assert list_sessions(tmp_path) == ["s"]
 
 
-def test_no_power_loss_brings_a_deleted_session_back() -> None:
+def test_no_power_loss_brings_a_deleted_session_back():
     """Once a session is deleted, and once what an interrupted deletion left is deleted, no state of the disk has it."""
     disk = SimulatedDisk()
-    storage = LocalStorage(Path("/disk"), "default", "s", disk=disk)  # type: ignore[arg-type]
+    storage = LocalStorage(Path("/disk"), "default", "s", disk=disk)
     for leftover in (False, True):
         SessionLog.over(storage)[0].commit([OPENING, add("a")])
         if leftover:
@@ -262,7 +262,7 @@ def test_no_power_loss_brings_a_deleted_session_back() -> None:
         assert not any(image.get(path) for image in power_loss.states(disk) for path in image)
 
 
-def test_dot_files_of_others_are_passed_over(tmp_path: Path) -> None:
+def test_dot_files_of_others_are_passed_over(tmp_path):
     """What a file browser or a sync tool drops into the folders does no harm."""
     log = started(tmp_path, "a")
     (segment(tmp_path).parent / ".DS_Store").write_bytes(b"x")
@@ -270,7 +270,7 @@ def test_dot_files_of_others_are_passed_over(tmp_path: Path) -> None:
     assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b"]
 
 
-def test_one_writer_in_line_is_let_in_at_a_time(tmp_path: Path) -> None:
+def test_one_writer_in_line_is_let_in_at_a_time(tmp_path):
     """All that wait get their turns, one for each that leaves; one that gives up its place is passed over."""
     disk = Disk()
     folder = str(tmp_path)
@@ -288,9 +288,7 @@ def test_one_writer_in_line_is_let_in_at_a_time(tmp_path: Path) -> None:
     disk.line_up(folder).result(60)()
 
 
-def test_a_lock_that_another_never_lets_go_ends_in_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_another_never_lets_go_ends_in_an_error(tmp_path, monkeypatch):
     """A commit gives up after a while, and the next one works once the lock is free."""
     monkeypatch.setattr("kaosmem.persistence.storage.disk._LOCK_S", 0.05)
     log = started(str(tmp_path), "a")
@@ -307,9 +305,7 @@ def test_a_lock_that_another_never_lets_go_ends_in_an_error(
     other.commit([add("c")])  # those who gave up hold no lock
 
 
-async def test_a_writer_goes_on_without_a_place_in_a_line_that_does_not_move(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_writer_goes_on_without_a_place_in_a_line_that_does_not_move(tmp_path, monkeypatch):
     """The line makes turns fair; nobody waits in it for ever."""
     monkeypatch.setattr("kaosmem.session.saving.turns._LINE_S", 0.05)
     async with SessionMemory.open(tmp_path, "s") as memory:
@@ -323,7 +319,7 @@ async def test_a_writer_goes_on_without_a_place_in_a_line_that_does_not_move(
         assert memory.get("contract").text == "another contract"
 
 
-def test_a_lock_whose_file_was_replaced_is_taken_anew(tmp_path: Path) -> None:
+def test_a_lock_whose_file_was_replaced_is_taken_anew(tmp_path):
     """Who has the lock of a deleted session open locks the file that stands in its place."""
     first, second = (LocalStorage(tmp_path, "default", "s") for _ in range(2))
     for storage in (first, second):
@@ -347,7 +343,7 @@ def tree(root: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("tail", [b'{"crc":"00', b"\0" * 512, b'\0\0"m"}\n{"', b"x"])
-def test_a_torn_tail_is_cut_at_the_next_commit(tail: bytes, tmp_path: Path) -> None:
+def test_a_torn_tail_is_cut_at_the_next_commit(tail, tmp_path):
     """Opening leaves a torn tail where it is; the next commit stands in its place."""
     started(tmp_path, "a")
     if tail.startswith(b"\0"):  # to the end of a sector
@@ -363,7 +359,7 @@ def test_a_torn_tail_is_cut_at_the_next_commit(tail: bytes, tmp_path: Path) -> N
     assert (ids(found), found.damage) == (["a", "b"], [])
 
 
-def test_every_cut_of_the_last_commit_can_be_gone_on_from(tmp_path: Path) -> None:
+def test_every_cut_of_the_last_commit_can_be_gone_on_from(tmp_path):
     """Wherever a crash cut the last commit, also the first of a segment, the next one makes the log whole again."""
     for session in ("plain", "rolled"):
         log = started(tmp_path, "a", session_id=session)
@@ -392,7 +388,7 @@ def test_every_cut_of_the_last_commit_can_be_gone_on_from(tmp_path: Path) -> Non
             assert (ids(found), found.damage) == ([*survived, "d", "e"], [])
 
 
-def test_a_writer_cuts_what_another_left_torn(tmp_path: Path) -> None:
+def test_a_writer_cuts_what_another_left_torn(tmp_path):
     """A tail that another writer's crash tore after this one opened is cut, not taken for a commit."""
     log = started(tmp_path, "a")
     with segment(tmp_path).open("ab") as file:
@@ -404,7 +400,7 @@ def test_a_writer_cuts_what_another_left_torn(tmp_path: Path) -> None:
     assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b", "c"]
 
 
-def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_log_as_it_was(tmp_path):
     """A commit that can't be written whole is cut back and raises DurabilityError; the same log goes on later."""
     log = started(tmp_path, "a")
     before = segment(tmp_path).read_bytes()
@@ -424,7 +420,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
     assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b"]
 
 
-def test_what_is_unneeded_is_deleted(tmp_path: Path) -> None:
+def test_what_is_unneeded_is_deleted(tmp_path):
     """Two snapshots and the log since the older one stay, and every archive."""
     log = started(tmp_path)
     ends = []
@@ -445,7 +441,7 @@ def test_what_is_unneeded_is_deleted(tmp_path: Path) -> None:
     assert newest(log, "old0") == ("messages", {"id": "old0"})
 
 
-def test_nothing_is_deleted_while_only_one_snapshot_is_sound(tmp_path: Path) -> None:
+def test_nothing_is_deleted_while_only_one_snapshot_is_sound(tmp_path):
     """A snapshot that was found damaged does not count as one to fall back on."""
     log = started(tmp_path, "a")
     snapshot(log, ["a"])
@@ -458,7 +454,7 @@ def test_nothing_is_deleted_while_only_one_snapshot_is_sound(tmp_path: Path) -> 
     assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b"]
 
 
-def test_an_interrupted_deletion_is_completed(tmp_path: Path) -> None:
+def test_an_interrupted_deletion_is_completed(tmp_path):
     """What a deletion that was killed left is no session, and goes when the session is deleted again."""
     started(tmp_path, "a")
     (tmp_path / "default" / "s").rename(tmp_path / "default" / ".deleted-s")

@@ -30,7 +30,7 @@ from kaosmem.sections.operations import Forget
 from tests.persistence.worlds import CountingFileSystem, add, ids, newest, snapshot, started
 
 
-def test_opening_a_missing_session_creates_nothing(place: Any, tmp_path: Path) -> None:
+def test_opening_a_missing_session_creates_nothing(place, tmp_path):
     """Until the first commit there is nothing, read-only or not."""
     for read_only in (False, True):
         log, found = SessionLog.open(place, "s", read_only=read_only)
@@ -45,7 +45,7 @@ def test_opening_a_missing_session_creates_nothing(place: Any, tmp_path: Path) -
     assert not isinstance(place, IsolatedMemoryFileSystem) or place.store == {}
 
 
-def test_a_session_begins_with_its_version(place: Any) -> None:
+def test_a_session_begins_with_its_version(place):
     """A first change without the format's version is a caller's mistake."""
     log, _ = SessionLog.open(place, "s")
     with pytest.raises(ValueError, match="version"):
@@ -71,7 +71,7 @@ class Interrupted:
         return self._storage.perform(step)
 
 
-def test_files_stored_while_a_reader_lists_are_not_missed(place: Any) -> None:
+def test_files_stored_while_a_reader_lists_are_not_missed(place):
     """A snapshot that names a segment begun after the reader listed the log: that segment is not taken for missing."""
     log = started(place, "a")
     snapshot(log, ["a"])
@@ -84,12 +84,12 @@ def test_files_stored_while_a_reader_lists_are_not_missed(place: Any) -> None:
     storage = Interrupted(
         open_storage(place, "default", "s"), lambda step: step == List(SNAP), go_on
     )
-    _, recovered = SessionLog.over(storage, "s")  # type: ignore[arg-type]
+    _, recovered = SessionLog.over(storage, "s")
     assert recovered.damage == []
     assert ids(recovered) == ["a", "b", "c", "d"]
 
 
-def test_a_purge_that_another_finishes_loses_no_archive(place: Any) -> None:
+def test_a_purge_that_another_finishes_loses_no_archive(place):
     """A writer that knows of an unfinished purge stores no snapshot, as another may finish the purge meanwhile."""
     forgetter = started(place, "a", "b", "c")
     slow, _ = SessionLog.open(place, "s")
@@ -112,7 +112,7 @@ def test_a_purge_that_another_finishes_loses_no_archive(place: Any) -> None:
             )
 
     before = Publish if isinstance(place, AbstractFileSystem) else Lock
-    slow.storage = Interrupted(slow.storage, lambda step: isinstance(step, before), finish)  # type: ignore[assignment]
+    slow.storage = Interrupted(slow.storage, lambda step: isinstance(step, before), finish)
     snapshot(slow, ["d"], archived=["c"])
     finish()
     opened, recovered = SessionLog.open(place, "s")
@@ -121,7 +121,7 @@ def test_a_purge_that_another_finishes_loses_no_archive(place: Any) -> None:
     assert newest(opened, "c")
 
 
-def test_two_who_purge_at_one_record_leave_the_archive_that_the_last_snapshot_names() -> None:
+def test_two_who_purge_at_one_record_leave_the_archive_that_the_last_snapshot_names():
     """Nothing locks on an object store: each may delete the files from before the record, and none of the other's."""
     place = IsolatedMemoryFileSystem()
     first = started(place, "a", "b", "c")
@@ -134,14 +134,14 @@ def test_two_who_purge_at_one_record_leave_the_archive_that_the_last_snapshot_na
     def is_next(step: Step) -> bool:
         return step == List(ARCHIVE)
 
-    first.storage = Interrupted(first.storage, is_next, lambda: purge(second, "second"))  # type: ignore[assignment]
+    first.storage = Interrupted(first.storage, is_next, lambda: purge(second, "second"))
     purge(first, "first")
     opened, recovered = SessionLog.open(place, "s")
     assert ids(recovered) == ["c"]
     assert newest(opened, "b") == ("messages", {"id": "b", "role": "second"})
 
 
-def test_archives_that_others_replace_while_they_are_read_are_read_anew(place: Any) -> None:
+def test_archives_that_others_replace_while_they_are_read_are_read_anew(place):
     """Two writers forget one after the other: a third that reads the archive meanwhile finds the version all the same.
 
     Each time that it looks for the newest snapshot or for an archive file, that has just been replaced.
@@ -170,7 +170,7 @@ def test_archives_that_others_replace_while_they_are_read_are_read_anew(place: A
             if later:
                 interrupt(*later)
 
-        reader.storage = Interrupted(reader.storage, partial(is_read_of, folder), happen)  # type: ignore[assignment]
+        reader.storage = Interrupted(reader.storage, partial(is_read_of, folder), happen)
 
     forget("d")
     interrupt("e", SNAP, "f", ARCHIVE, "g", SNAP)
@@ -179,7 +179,7 @@ def test_archives_that_others_replace_while_they_are_read_are_read_anew(place: A
     assert found[1]["role"] == "g"
 
 
-def test_a_segment_that_a_refused_writer_began_is_named_by_the_next(tmp_path: Path) -> None:
+def test_a_segment_that_a_refused_writer_began_is_named_by_the_next(tmp_path):
     """If the disk fails between a commit and the identity, the next writer names the segment: its loss is told."""
     log = started(tmp_path, "a")
     snapshot(log, ["a"])
@@ -188,7 +188,7 @@ def test_a_segment_that_a_refused_writer_began_is_named_by_the_next(tmp_path: Pa
         raise OSError(28, "no space left on device")
 
     is_identity = lambda step: isinstance(step, Write) and step.path == SESSION  # noqa: E731
-    log.storage = Interrupted(log.storage, is_identity, refuse)  # type: ignore[assignment]
+    log.storage = Interrupted(log.storage, is_identity, refuse)
     with pytest.raises(DurabilityError):
         log.commit([add("b")])
     log.close()
@@ -202,8 +202,8 @@ def test_a_segment_that_a_refused_writer_began_is_named_by_the_next(tmp_path: Pa
 
 
 def test_a_last_segment_that_is_gone_is_told_though_a_snapshot_holds_its_first_commits(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """The newest commits stood in it alone: nobody may write on without them, and a repair names it."""
     log = started(tmp_path, "a", "b")
     at = log.end
@@ -220,7 +220,7 @@ def test_a_last_segment_that_is_gone_is_told_though_a_snapshot_holds_its_first_c
 
 
 @pytest.mark.parametrize("since", [3, 63, 64, 70])
-def test_a_session_knows_its_newest_commits(place: Any, since: int) -> None:
+def test_a_session_knows_its_newest_commits(place, since):
     """A snapshot stored while others committed does not let the newest 64 commits be counted twice."""
     log = started(place, "a")
     for number in range(70):
@@ -234,7 +234,7 @@ def test_a_session_knows_its_newest_commits(place: Any, since: int) -> None:
     assert len({*known}) == TXNS_KEPT
 
 
-def test_a_snapshot_may_be_older_than_the_log(place: Any) -> None:
+def test_a_snapshot_may_be_older_than_the_log(place):
     """The state after an earlier commit can be stored while the log has gone on."""
     log = started(place)
     before = log.end
@@ -267,9 +267,7 @@ def meanwhile(
     monkeypatch.setattr(storage, "perform", acting)
 
 
-def test_a_snapshot_that_is_overtaken_is_not_stored(
-    place: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_snapshot_that_is_overtaken_is_not_stored(place, monkeypatch):
     """A newer one that another stores while it is being written stays the newest."""
     log = started(place, "a")
     other, _ = SessionLog.open(place, "s")
@@ -284,8 +282,8 @@ def test_a_snapshot_that_is_overtaken_is_not_stored(
 
 
 def test_a_snapshot_that_is_stored_while_another_forgets_is_withdrawn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """Where nothing locks, it would bring back the texts that were deleted."""
     place = IsolatedMemoryFileSystem()
     log = started(place, "a")
@@ -297,7 +295,7 @@ def test_a_snapshot_that_is_stored_while_another_forgets_is_withdrawn(
     assert not [path for path, data in contents(place).items() if b"secret" in data]
 
 
-def test_a_snapshot_names_no_archive_file_that_another_deletes() -> None:
+def test_a_snapshot_names_no_archive_file_that_another_deletes():
     """Where nothing locks, a writer that knows of a forgetting looks first whether its archive files are there."""
     place = IsolatedMemoryFileSystem()
     log = started(place, "a")
@@ -313,8 +311,8 @@ def test_a_snapshot_names_no_archive_file_that_another_deletes() -> None:
 
 
 def test_segments_that_are_joined_while_another_forgets_bring_nothing_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """They were read before, and are written after, the texts were deleted."""
     place = IsolatedMemoryFileSystem()
     log = started(place)
@@ -331,7 +329,7 @@ def test_segments_that_are_joined_while_another_forgets_bring_nothing_back(
     assert not [path for path, data in contents(place).items() if b"secret" in data]
 
 
-def test_many_small_objects_are_rolled_up() -> None:
+def test_many_small_objects_are_rolled_up():
     """Opening a session of hundreds of commits reads well under a hundred files, and finds them all."""
     place = CountingFileSystem()
     log = started(place, *(f"i{n}" for n in range(600)))
@@ -348,7 +346,7 @@ def test_many_small_objects_are_rolled_up() -> None:
     assert place.reads - before == 3  # the identity, the snapshot and a segment
 
 
-def test_a_roll_up_leaves_what_a_snapshot_holds() -> None:
+def test_a_roll_up_leaves_what_a_snapshot_holds():
     """Segments from before a snapshot are not rolled up with those after it."""
     place = IsolatedMemoryFileSystem()
     log = started(place, *(f"i{n}" for n in range(10)))
@@ -387,7 +385,7 @@ def written() -> int:
     return int(dict(line.split(": ") for line in counters.read_text().splitlines())["wchar"])
 
 
-def test_read_only_never_writes(place: Any) -> None:
+def test_read_only_never_writes(place):
     """A log opened read-only, or closed, refuses commits and snapshots."""
     started(place, "a").close()
     log, _ = SessionLog.open(place, "s", read_only=True)
@@ -400,7 +398,7 @@ def test_read_only_never_writes(place: Any) -> None:
             snapshot(refusing, [])
 
 
-def test_a_commit_on_a_head_that_moved_is_a_conflict(place: Any) -> None:
+def test_a_commit_on_a_head_that_moved_is_a_conflict(place):
     """The second of two writers gets ConflictError, nothing of it is written, and it can go on when it reopens."""
     first = started(place, "a")
     second, _ = SessionLog.open(place, "s")
@@ -417,7 +415,7 @@ def test_a_commit_on_a_head_that_moved_is_a_conflict(place: Any) -> None:
     assert ids(SessionLog.open(place, "s")[1]) == ["a", "b", "c"]
 
 
-def test_racing_writers_lose_nothing(place: Any) -> None:
+def test_racing_writers_lose_nothing(place):
     """Whatever threads do at once, each acknowledged commit is there once and each refused one isn't."""
     started(place)
     acknowledged: list[str] = []
@@ -441,7 +439,7 @@ def test_racing_writers_lose_nothing(place: Any) -> None:
     assert len(found) >= 30
 
 
-def test_what_cannot_be_stored_leaves_the_log_as_it_was(place: Any) -> None:
+def test_what_cannot_be_stored_leaves_the_log_as_it_was(place):
     """A change or snapshot item that JSON can't hold is refused whole, and the next commit works."""
     log = started(place, "a")
     before = contents(place)
@@ -454,7 +452,7 @@ def test_what_cannot_be_stored_leaves_the_log_as_it_was(place: Any) -> None:
     assert ids(SessionLog.open(place, "s")[1]) == ["a", "b"]
 
 
-def test_the_archive_gives_the_newest_version(place: Any) -> None:
+def test_the_archive_gives_the_newest_version(place):
     """An archived item is found by id, its newest version first, by any later reader; others are None."""
     log = started(place, "a")
     assert newest(log, "a") is None
@@ -474,7 +472,7 @@ def test_the_archive_gives_the_newest_version(place: Any) -> None:
     assert newest(reader, "d") is None
 
 
-def test_a_snapshot_is_due_when_the_log_is_as_long(place: Any) -> None:
+def test_a_snapshot_is_due_when_the_log_is_as_long(place):
     """Small logs need none; then each time the log has grown by as much as the last snapshot."""
     log = started(place)
     big = [("messages", {"id": f"i{n}", "content": "x" * 1000}) for n in range(600)]
@@ -492,7 +490,7 @@ def test_a_snapshot_is_due_when_the_log_is_as_long(place: Any) -> None:
     assert MIN_LOG_BYTES < 300_000
 
 
-def test_files_of_others_are_refused_and_kept(tmp_path: Path) -> None:
+def test_files_of_others_are_refused_and_kept(tmp_path):
     """A folder that holds anything but a session is refused by the name of the file, and left alone."""
     folder = tmp_path / "default" / "s"
     (folder / "log").mkdir(parents=True)
@@ -511,7 +509,7 @@ def test_files_of_others_are_refused_and_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("held", [10, 5000])
-def test_one_message_costs_one_append_of_its_size(held: int, tmp_path: Path) -> None:
+def test_one_message_costs_one_append_of_its_size(held, tmp_path):
     """A commit of one message writes its own size and a few field names, whatever the session holds."""
     message = add("new", "x" * 500)
     memory = CountingFileSystem()

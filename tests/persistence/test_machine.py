@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+from hypothesis.stateful import run_state_machine_as_test
 
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.persistence.storage_machine import StorageMachine
@@ -110,12 +110,12 @@ MACHINES = (
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_every_place_keeps_sessions(machine: type[RuleBasedStateMachine]) -> None:
+def test_every_place_keeps_sessions(machine):
     """Whatever is stored, read and deleted in any order is there, and nothing else is."""
     run_state_machine_as_test(machine, settings=settings(max_examples=8, stateful_step_count=25))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("machine", MACHINES)
-def test_every_place_keeps_sessions_for_long(machine: type[RuleBasedStateMachine]) -> None:
+def test_every_place_keeps_sessions_for_long(machine):
     run_state_machine_as_test(machine, settings=settings(max_examples=500, stateful_step_count=50))

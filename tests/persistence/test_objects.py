@@ -33,7 +33,7 @@ class LookingFirst(Bucket):
 
 
 @pytest.mark.parametrize("kind", [Overwriting, LookingFirst])
-def test_a_filesystem_that_lets_both_writers_win_is_refused(kind: type[Bucket]) -> None:
+def test_a_filesystem_that_lets_both_writers_win_is_refused(kind):
     """Where a second writer would overwrite the first's commit none is made, unless the caller is the only writer."""
     bucket = kind()
     log, _ = SessionLog.open(bucket, "s")
@@ -45,7 +45,7 @@ def test_a_filesystem_that_lets_both_writers_win_is_refused(kind: type[Bucket]) 
     assert SessionLog.open(bucket, "s")[0].seq == 1
 
 
-def test_the_probe_is_made_once_and_leaves_nothing() -> None:
+def test_the_probe_is_made_once_and_leaves_nothing():
     """Whether a filesystem can be trusted is found out at its first commit, in three puts at most."""
     bucket = Bucket()
     started(bucket, "a", "b")
@@ -54,7 +54,7 @@ def test_the_probe_is_made_once_and_leaves_nothing() -> None:
     assert not [path for path in bucket.inner.store if "probe" in path]
 
 
-def test_a_torn_object_is_cut_at_the_next_commit() -> None:
+def test_a_torn_object_is_cut_at_the_next_commit():
     """Where a filesystem can leave half a file, its torn commit is left out, then cut."""
     for torn in (b'{"crc":"12', b'{"crc"'):
         bucket = Bucket()
@@ -68,7 +68,7 @@ def test_a_torn_object_is_cut_at_the_next_commit() -> None:
         assert (ids(found), found.damage) == (["a", "b"], [])
 
 
-def test_nothing_young_is_deleted() -> None:
+def test_nothing_young_is_deleted():
     """What a snapshot makes unneeded stays for a day, for readers and writers that are slow."""
     bucket = Bucket()
     now = 0.0
@@ -84,7 +84,7 @@ def test_nothing_young_is_deleted() -> None:
     assert storage.sizes("log") == {}
 
 
-def test_a_writer_that_slept_looks_before_it_writes() -> None:
+def test_a_writer_that_slept_looks_before_it_writes():
     """After so long that the next name may have been taken and freed again, a moved head is still a conflict."""
     bucket = Bucket()
     now = 0.0
@@ -114,7 +114,7 @@ class Answering(Bucket):
             raise TimeoutError("no answer")
 
 
-def test_of_two_threads_that_look_at_once_one_wins() -> None:
+def test_of_two_threads_that_look_at_once_one_wins():
     """In memory, too, a commit's name is taken by one writer, however slowly both look."""
 
     class Slow(IsolatedMemoryFileSystem):
@@ -134,7 +134,7 @@ def test_of_two_threads_that_look_at_once_one_wins() -> None:
     assert len(ids(SessionLog.open(memory, "s")[1])) == 1
 
 
-def test_a_lost_answer_is_no_conflict() -> None:
+def test_a_lost_answer_is_no_conflict():
     """A commit that was stored though the answer was lost is acknowledged, once."""
     bucket = Answering()
     log = started(bucket, "a")
@@ -145,7 +145,7 @@ def test_a_lost_answer_is_no_conflict() -> None:
     assert ids(SessionLog.open(bucket, "s")[1]) == ["a", "b", "c"]
 
 
-def test_a_failed_commit_can_be_tried_again() -> None:
+def test_a_failed_commit_can_be_tried_again():
     """A commit that got no answer raises DurabilityError; the same one again is stored once, landed or not."""
     bucket = Answering()
     log = started(bucket, "a")
@@ -160,7 +160,7 @@ def test_a_failed_commit_can_be_tried_again() -> None:
     assert ids(SessionLog.open(bucket, "s")[1]) == ["a", "b"]
 
 
-def test_a_commit_that_lands_late_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_lands_late_is_found(monkeypatch):
     """A commit given up on that was stored after all is taken for its own when it is tried again."""
     bucket = Answering()
     log = started(bucket, "a")

@@ -47,7 +47,7 @@ def seal(body: bytes, crc: int = 0) -> bytes:
     return b'{"crc":"%08x",' % crc32(body, crc) + body
 
 
-def test_a_line_is_as_the_design_shows_it() -> None:
+def test_a_line_is_as_the_design_shows_it():
     """A line names its checksum first, then seq, k, txn, section, operation and data, without white space."""
     (line,) = encode_commit([Change("messages", "add", {"é": 1})], "2834", seq=24, crc=7).lines
     body = '"seq":25,"k":0,"txn":"2834","sec":"messages","op":"add","d":{"é":1}}'.encode()
@@ -55,7 +55,7 @@ def test_a_line_is_as_the_design_shows_it() -> None:
 
 
 @given(st.lists(changes, min_size=1, max_size=4), st.integers(0, 2**62), st.integers(0, 2**32 - 1))
-def test_what_is_encoded_is_decoded(given: list[Change], seq: int, crc: int) -> None:
+def test_what_is_encoded_is_decoded(given, seq, crc):
     """Records come back as they were committed, numbered, counted down and chained."""
     commit = encode_commit(given, "t", seq=seq, crc=crc)
     for number, (change, line) in enumerate(zip(given, commit.lines, strict=True), 1):
@@ -81,20 +81,20 @@ def test_what_is_encoded_is_decoded(given: list[Change], seq: int, crc: int) -> 
     ],
     ids=["64 bits", "below", "70 bits", "nan", "inf", "-inf", "surrogate", "bytes", "set", "key"],
 )
-def test_what_could_not_be_read_back_is_not_written(value: Any) -> None:
+def test_what_could_not_be_read_back_is_not_written(value):
     """Values that strict JSON can't hold are refused before anything is stored."""
     with pytest.raises(InvalidArgumentError):
         encode_commit([Change("m", "add", {"v": value})], "t", seq=0, crc=0)
 
 
-def test_an_unknown_field_is_of_a_newer_version() -> None:
+def test_an_unknown_field_is_of_a_newer_version():
     """A whole record with a field more was written by a newer version, and the error names it."""
     with pytest.raises(UnsupportedVersionError, match="99"):
         decode_record(line_of(v=99), seq=1, crc=0)
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_record_or_corruption(noise: bytes) -> None:
+def test_any_bytes_are_a_record_or_corruption(noise):
     """Noise, checksummed or not, raises CorruptionError and nothing else."""
     for line in (noise, seal(noise)):
         with pytest.raises(CorruptionError):
@@ -104,9 +104,7 @@ def test_any_bytes_are_a_record_or_corruption(noise: bytes) -> None:
 @given(
     data, st.lists(st.tuples(st.sampled_from(["a", "b"]), data), max_size=5), st.integers(1, 2**62)
 )
-def test_a_file_of_items_comes_back(
-    header: dict[str, Any], items: list[tuple[str, dict[str, Any]]], seq: int
-) -> None:
+def test_a_file_of_items_comes_back(header, items, seq):
     """Header, items and their order come back from a snapshot."""
     stored = b"".join(encode_items(ItemFile(seq, crc=5, txns=("t",), header=header), items))
     found = decode_items(stored, "snap")
@@ -114,7 +112,7 @@ def test_a_file_of_items_comes_back(
     assert (found.header, [*decoded_entries(found.items)]) == (header, items)
 
 
-def test_a_file_of_items_is_whole_or_damaged() -> None:
+def test_a_file_of_items_is_whole_or_damaged():
     """Any cut and any flipped bit makes a snapshot invalid as a whole."""
     stored = b"".join(
         encode_items(ItemFile(3, header={"n": 2}), [("a", {"id": "x"}), ("a", {"id": "y"})])
@@ -128,8 +126,8 @@ def test_a_file_of_items_is_whole_or_damaged() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), plain_data | data), max_size=12))
 def test_plain_items_are_decoded_when_they_are_asked_for(
-    items: list[tuple[str, dict[str, Any]]],
-) -> None:
+    items,
+):
     """What a file says of them at its end is what they say, and they come back in order among the others."""
     stored = b"".join(encode_items(ItemFile(1), items))
     found = decode_items(stored, "snap").items
@@ -146,7 +144,7 @@ def test_plain_items_are_decoded_when_they_are_asked_for(
     ),
     st.data(),
 )
-def test_the_lines_of_an_item_are_found(item_ids: list[str], draw: st.DataObject) -> None:
+def test_the_lines_of_an_item_are_found(item_ids, draw):
     """The table of an archive file knows the lines of an id, and none of a text that only looks like it."""
     items = [
         ("s", {"content": f'"id":"{i}"', "m": {"id": "zz"}, "id": i, "n": n})

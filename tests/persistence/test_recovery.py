@@ -75,7 +75,7 @@ def committed(records: list[Record]) -> int:
     return sizes.index(len(records))
 
 
-def test_every_truncation_leaves_the_commits_before_it() -> None:
+def test_every_truncation_leaves_the_commits_before_it():
     """A log cut anywhere, as a crash does it, opens with each commit whose bytes are all there."""
     parts = stored()
     whole = b"".join(parts)
@@ -87,7 +87,7 @@ def test_every_truncation_leaves_the_commits_before_it() -> None:
         assert bool(found.torn) == bool(found.damage) == (size not in ends)
 
 
-def test_every_flipped_bit_is_noticed() -> None:
+def test_every_flipped_bit_is_noticed():
     """One flipped bit is corruption. In the last commit's newline, it makes that commit an unfinished one."""
     whole = b"".join(stored())
     for bit in {*range(0, 8 * len(whole), 5), *range(8 * len(whole) - 8, 8 * len(whole))}:
@@ -104,7 +104,7 @@ def test_every_flipped_bit_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("case", ["swapped", "deleted", "duplicated", "foreign", "CRLF", "BOM"])
-def test_lines_out_of_place_are_corruption(case: str) -> None:
+def test_lines_out_of_place_are_corruption(case):
     """Lines that were swapped, deleted, repeated, brought from elsewhere or re-encoded don't fit the chain."""
     lines = b"".join(stored()).splitlines(keepends=True)
     foreign = b"".join(
@@ -135,7 +135,7 @@ def test_lines_out_of_place_are_corruption(case: str) -> None:
     [b'{"crc":"00', b"\0" * 512, b"x", b'{"a":1}', b"\0\0\0"],
     ids=["half", "sector", "1", "json", "nuls"],
 )
-def test_a_torn_tail_is_left_out(tail: bytes) -> None:
+def test_a_torn_tail_is_left_out(tail):
     """Bytes without a newline after the last commit are left out, and said."""
     whole = b"".join(stored())
     found = opened((1, whole + tail))
@@ -144,7 +144,7 @@ def test_a_torn_tail_is_left_out(tail: bytes) -> None:
     assert f"{len(tail)} bytes" in str(found.damage[0])
 
 
-def test_a_commit_inside_another_is_corruption() -> None:
+def test_a_commit_inside_another_is_corruption():
     """A commit that begins before the one before it is complete was not written by a writer of ours."""
     whole = encode_commit([OPENING, add("a")], "t0", seq=0, crc=0)
     begun = encode_commit([add("b"), add("c")], "t1", seq=2, crc=whole.crc).lines[0]
@@ -174,7 +174,7 @@ def holes(whole: bytes, start: int) -> Iterator[tuple[bytes, bool]]:
                 yield torn, is_crash or not torn.endswith(b"\n")
 
 
-def test_sectors_missing_in_the_last_commit_are_torn() -> None:
+def test_sectors_missing_in_the_last_commit_are_torn():
     """A commit of which a crash left sectors unwritten is torn, whatever of it comes after them."""
     parts = stored(LONG)
     start = len(b"".join(parts[:2]))
@@ -184,7 +184,7 @@ def test_sectors_missing_in_the_last_commit_are_torn() -> None:
             assert (found.head.seq, found.torn) == (3, data[start:])
 
 
-def test_a_cut_commit_is_torn_wherever_its_holes_are() -> None:
+def test_a_cut_commit_is_torn_wherever_its_holes_are():
     """It has fewer lines than it counts, so that it was not acknowledged: it may be written in pieces of any size.
 
     The same hole in a commit that has all its lines is corruption, though another torn commit follows.
@@ -202,7 +202,7 @@ def test_a_cut_commit_is_torn_wherever_its_holes_are() -> None:
         opened((1, holed + parts[2][:30]))
 
 
-def test_damage_to_the_last_commit_is_not_taken_for_torn() -> None:
+def test_damage_to_the_last_commit_is_not_taken_for_torn():
     """NULs in the last commit that are not whole sectors are corruption: the commit may have been acknowledged."""
     parts = stored(LONG)
     for data, is_torn in holes(b"".join(parts), len(b"".join(parts[:2]))):
@@ -211,21 +211,21 @@ def test_damage_to_the_last_commit_is_not_taken_for_torn() -> None:
                 opened((1, data))
 
 
-def test_a_hole_in_an_acknowledged_commit_is_corruption() -> None:
+def test_a_hole_in_an_acknowledged_commit_is_corruption():
     """A hole with another commit after it is no crash's doing."""
     parts = stored()
     with pytest.raises(CorruptionError):
         opened((1, parts[0] + b"\0" * 40 + parts[1][40:] + parts[2] + parts[3]))
 
 
-def test_a_closed_segment_has_no_torn_tail() -> None:
+def test_a_closed_segment_has_no_torn_tail():
     """A torn tail with a segment after it is corruption: the next commit would have cut it."""
     one, two, *_ = stored()
     with pytest.raises(CorruptionError):
         opened((1, one + b'{"crc'), (3, two))
 
 
-def test_a_rolled_up_segment_stands_for_those_it_holds() -> None:
+def test_a_rolled_up_segment_stands_for_those_it_holds():
     """Segments that another holds as well are passed over."""
     one, two, three, four = stored()
     assert committed(opened((1, one + two + three), (3, two), (4, three), (7, four)).records) == 4
@@ -233,7 +233,7 @@ def test_a_rolled_up_segment_stands_for_those_it_holds() -> None:
     assert found.segments == ((1, 3), (7, 1))
 
 
-def test_a_roll_up_may_reach_over_a_snapshot() -> None:
+def test_a_roll_up_may_reach_over_a_snapshot():
     """A record that only an earlier segment holds is found there, past a segment that stands nearer."""
     one, two, three, four = stored()
     snap = b"".join(encode_items(ItemFile(3, crc=opened((1, one + two)).head.crc), []))
@@ -241,7 +241,7 @@ def test_a_roll_up_may_reach_over_a_snapshot() -> None:
     assert [record.seq for record in found.records] == [4, 5, 6, 7]
 
 
-def test_a_snapshot_stands_for_the_log_before_it() -> None:
+def test_a_snapshot_stands_for_the_log_before_it():
     """What a snapshot holds is not read again, wherever in a segment it ends, or if that segment is gone."""
     parts = stored()
     for segments in (
@@ -262,7 +262,7 @@ def test_a_snapshot_stands_for_the_log_before_it() -> None:
         assert found.head.crc == opened((1, b"".join(parts))).head.crc
 
 
-def test_a_damaged_snapshot_is_passed_over() -> None:
+def test_a_damaged_snapshot_is_passed_over():
     """With the newest snapshot damaged the one before and more of the log give the same state, and it is said."""
     parts = stored()
     snaps = {}
@@ -282,7 +282,7 @@ def test_a_damaged_snapshot_is_passed_over() -> None:
     assert found.head.crc == sound.head.crc
 
 
-def test_a_log_that_ends_before_its_snapshot_is_corruption() -> None:
+def test_a_log_that_ends_before_its_snapshot_is_corruption():
     """The commits between them would be missing, if the snapshot is damaged."""
     parts = stored()
     snap = b"".join(encode_items(ItemFile(6, crc=opened((1, b"".join(parts[:3]))).head.crc), []))
@@ -291,21 +291,21 @@ def test_a_log_that_ends_before_its_snapshot_is_corruption() -> None:
         opened((1, parts[0]), snapshots={6: flipped(snap, 99)})
 
 
-def test_a_log_without_a_version_is_no_session() -> None:
+def test_a_log_without_a_version_is_no_session():
     """A log that does not begin with a version is refused."""
     (first,) = stored([[add("a")]])
     with pytest.raises(CorruptionError, match="no kaosmem session"):
         opened((1, first))
 
 
-def test_an_empty_segment_is_fine() -> None:
+def test_an_empty_segment_is_fine():
     """A segment that was made and never written holds nothing."""
     assert opened((1, b"")).records == []
     parts = stored()
     assert committed(opened((1, b"".join(parts[:2])), (4, b"")).records) == 2
 
 
-def test_a_missing_segment_is_a_gap() -> None:
+def test_a_missing_segment_is_a_gap():
     """A segment missing at the start or in the middle is corruption, never a shorter history."""
     one, two, three, four = stored()
     for segments in (
@@ -317,7 +317,7 @@ def test_a_missing_segment_is_a_gap() -> None:
             opened(*segments)
 
 
-def test_noise_in_the_middle_is_never_read() -> None:
+def test_noise_in_the_middle_is_never_read():
     """Any stretch of random bytes in the middle of a log is corruption or torn, never another state."""
     rng = random.Random(5)
     whole = b"".join(stored())

@@ -59,7 +59,7 @@ def a_copy(s3: S3, place: DirFileSystem) -> DirFileSystem:
     return DirFileSystem(path=place.path, fs=s3.filesystem())
 
 
-def test_a_bucket_does_what_a_session_asks_of_it(s3: S3) -> None:
+def test_a_bucket_does_what_a_session_asks_of_it(s3):
     """Files are stored, listed, read and deleted, and of several that create one file a single one wins."""
 
     class OnS3(StorageMachine):
@@ -70,7 +70,7 @@ def test_a_bucket_does_what_a_session_asks_of_it(s3: S3) -> None:
     run_state_machine_as_test(OnS3, settings=few)
 
 
-def test_processes_that_write_at_once_lose_nothing(place: DirFileSystem) -> None:
+def test_processes_that_write_at_once_lose_nothing(place):
     """Each of two processes adds its messages to one session; all of them are there, once, in each one's order."""
     turns = 3
     with processes(talk, *((place, name, turns) for name in "ab")) as heard:
@@ -89,9 +89,7 @@ def test_processes_that_write_at_once_lose_nothing(place: DirFileSystem) -> None
         assert [item_id for item_id in found if item_id in one] == one
 
 
-def test_an_object_is_read_in_one_request(
-    place: DirFileSystem, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_object_is_read_in_one_request(place, monkeypatch):
     """Nobody asks for the size of an object first.
 
     An empty object has no range, and is read all the same.
@@ -116,8 +114,8 @@ def test_an_object_is_read_in_one_request(
 
 
 async def test_a_bucket_with_versioning_keeps_what_is_forgotten_and_the_receipt_says_so(
-    s3: S3,
-) -> None:
+    s3,
+):
     """Also if versioning was suspended since.
 
     `verify` names old versions until they are deleted.
@@ -161,9 +159,7 @@ def _delete_old_versions(filesystem: Any, bucket: str) -> None:
 _REMEDY = "allow s3:GetBucketVersioning and s3:ListBucketVersions"
 
 
-async def test_a_bucket_without_versioning_is_told_from_one_that_refuses_to_tell(
-    s3: S3, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_bucket_without_versioning_is_told_from_one_that_refuses_to_tell(s3, monkeypatch):
     """A refusal makes the receipt say "unknown" and is a reason; the erasure itself goes on."""
     async with SessionMemory.open(a_place(s3), "s", counter="estimate") as memory:
         receipt = await memory.forget(memory.add("findings", "one").id)
@@ -193,9 +189,7 @@ async def test_a_bucket_without_versioning_is_told_from_one_that_refuses_to_tell
             assert remedy in reason
 
 
-async def test_saving_over_a_network_that_stands_still_ends(
-    s3: S3, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_saving_over_a_network_that_stands_still_ends(s3, monkeypatch):
     """With a typed error; once the network works again, the same session stores the same items."""
     impatient = {"retries": {"total_max_attempts": 1}, "connect_timeout": 2, "read_timeout": 2}
     with network(urlsplit(s3.url).netloc) as way:
@@ -220,7 +214,7 @@ async def test_saving_over_a_network_that_stands_still_ends(
             assert [item.text for item in stored["findings"]] == ["before", "after"]
 
 
-def test_a_listing_shows_what_other_workers_stored(s3: S3, place: DirFileSystem) -> None:
+def test_a_listing_shows_what_other_workers_stored(s3, place):
     """A filesystem that keeps listings is asked anew each time."""
     mine = ObjectStorage(place, "s")
     others = ObjectStorage(a_copy(s3, place), "s")
@@ -229,7 +223,7 @@ def test_a_listing_shows_what_other_workers_stored(s3: S3, place: DirFileSystem)
         assert sorted(mine.sizes("log")) == [str(each) for each in range(1, number + 1)]
 
 
-async def test_deleted_sessions_are_listed_no_more(place: DirFileSystem) -> None:
+async def test_deleted_sessions_are_listed_no_more(place):
     """The server keeps the folders of deleted objects for minutes.
 
     They are neither sessions nor namespaces.
@@ -244,7 +238,7 @@ async def test_deleted_sessions_are_listed_no_more(place: DirFileSystem) -> None
     assert await list_namespaces(place) == ["globex"]
 
 
-async def test_a_session_that_is_deleted_while_it_is_written_says_so(place: DirFileSystem) -> None:
+async def test_a_session_that_is_deleted_while_it_is_written_says_so(place):
     """The deleted session is unknown at once, its writer gets a typed error, and a new session can take the name."""
     async with SessionMemory.open(place, "s", counter="estimate") as memory:
         memory.add("findings", "before")
@@ -261,7 +255,7 @@ async def test_a_session_that_is_deleted_while_it_is_written_says_so(place: DirF
         assert [item.text for item in memory["findings"]] == ["new"]
 
 
-async def test_a_forgotten_text_is_in_no_object(s3: S3, place: DirFileSystem) -> None:
+async def test_a_forgotten_text_is_in_no_object(s3, place):
     """Short or long enough for an object of its own: after `forget` no object of the bucket holds it."""
     secret = "the code is 4711-0815"
     async with SessionMemory.open(
@@ -284,7 +278,7 @@ async def test_a_forgotten_text_is_in_no_object(s3: S3, place: DirFileSystem) ->
         assert [item.id for item in memory["findings"]] == ["other"]
 
 
-async def test_a_server_that_ignores_conditions_is_refused(s3: S3) -> None:
+async def test_a_server_that_ignores_conditions_is_refused(s3):
     """Where a second writer would overwrite the first's commit, nothing is stored unless the caller writes alone."""
     with _proxy(s3.url) as url:
         place = _through(s3, url)
@@ -299,7 +293,7 @@ async def test_a_server_that_ignores_conditions_is_refused(s3: S3) -> None:
         assert await list_sessions(place) == ["s"]
 
 
-async def test_a_server_that_stops_for_a_while_loses_nothing(s3: S3) -> None:
+async def test_a_server_that_stops_for_a_while_loses_nothing(s3):
     """Saving raises a typed error while the server is away, and stores the same items once it is back."""
     with ExitStack() as server:
         url = server.enter_context(_proxy(s3.url))
@@ -397,7 +391,7 @@ def _proxy(url: str, port: int = 0, *, denied: str = "") -> Iterator[str]:
             thread.join()
 
 
-async def test_a_save_that_is_cancelled_stores_all_or_nothing(s3: S3) -> None:
+async def test_a_save_that_is_cancelled_stores_all_or_nothing(s3):
     """Whenever its caller gives up; the next save stores the rest."""
     with network(urlsplit(s3.url).netloc) as way:
         filesystem = s3.filesystem(endpoint_url=f"http://127.0.0.1:{way.port}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -67,7 +66,7 @@ BAD_NAMES = (
 @pytest.mark.parametrize(
     "name", BAD_NAMES, ids=[ascii(each)[:24] for each in BAD_NAMES[:-1]] + ["object"]
 )
-def test_a_bad_name_is_refused_before_any_io(name: Any, tmp_path: Path) -> None:
+def test_a_bad_name_is_refused_before_any_io(name, tmp_path):
     """Names that could leave their place are refused as session and as namespace, and nothing is made."""
     for action in (
         lambda: SessionLog.open(tmp_path / "root", name),
@@ -86,7 +85,7 @@ def test_a_bad_name_is_refused_before_any_io(name: Any, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_keep_apart_on_every_filesystem(place: Any) -> None:
+def test_names_keep_apart_on_every_filesystem(place):
     """Names that differ in case alone, or that Windows reserves, are sessions of their own with plain paths."""
     names = ["Alice", "alice", "ALICE", "CON", "nul.txt", "a.", "a", "a:b", "a=b".replace("=", "-")]
     for name in names:
@@ -99,7 +98,7 @@ def test_names_keep_apart_on_every_filesystem(place: Any) -> None:
         assert len({folder.casefold() for folder in folders}) == len(names)
 
 
-def test_deleting_a_session_leaves_its_neighbours(place: Any) -> None:
+def test_deleting_a_session_leaves_its_neighbours(place):
     """Deleting `a` leaves `a.b`, `ab`, `A` and the `a` of another namespace; deleting it again is nothing."""
     for name in ("a", "a.b", "ab", "A"):
         snapshot(started(place, name, session_id=name), [name], archived=["x"])
@@ -115,7 +114,7 @@ def test_deleting_a_session_leaves_its_neighbours(place: Any) -> None:
         assert not [path for path in Path(place).rglob("*") if path.name.startswith(".")]
 
 
-def test_a_namespace_is_deleted_whole_and_no_other(place: Any) -> None:
+def test_a_namespace_is_deleted_whole_and_no_other(place):
     """Its sessions are gone, those of namespaces that resemble it stay, and deleting it again is nothing."""
     assert list_namespaces(place) == []
     for namespace in ("acme", "Acme", "acme.b", "acm"):
@@ -131,7 +130,7 @@ def test_a_namespace_is_deleted_whole_and_no_other(place: Any) -> None:
         assert not Path(place, "acme").exists()
 
 
-def test_sessions_are_listed_with_their_size_and_last_save(place: Any) -> None:
+def test_sessions_are_listed_with_their_size_and_last_save(place):
     """The last saved comes first; the size is that of all files."""
     for session_id in ("old", "new"):
         started(place, session_id, session_id=session_id)
@@ -145,7 +144,7 @@ def test_sessions_are_listed_with_their_size_and_last_save(place: Any) -> None:
     assert stored_sessions(place, "other") == []
 
 
-def test_only_sessions_that_nobody_saved_for_long_are_deleted(place: Any) -> None:
+def test_only_sessions_that_nobody_saved_for_long_are_deleted(place):
     """Those saved before the time go, those after it stay, and so do other namespaces."""
     for session_id in ("old", "new"):
         started(place, session_id, session_id=session_id)
@@ -164,7 +163,7 @@ def test_only_sessions_that_nobody_saved_for_long_are_deleted(place: Any) -> Non
     assert list_sessions(place, "other") == ["a"]
 
 
-def test_nothing_is_listed_where_nothing_is(place: Any) -> None:
+def test_nothing_is_listed_where_nothing_is(place):
     """A place that does not exist has no sessions; a session without a commit is none."""
     assert list_sessions(place) == []
     SessionLog.open(place, "s")
@@ -172,7 +171,7 @@ def test_nothing_is_listed_where_nothing_is(place: Any) -> None:
     delete_session(place, "s")
 
 
-def test_a_writer_of_a_deleted_session_does_not_bring_it_back(place: Any) -> None:
+def test_a_writer_of_a_deleted_session_does_not_bring_it_back(place):
     """A snapshot by a writer that missed the deletion is a conflict, and on a disk so is a commit."""
     log = started(place, "a")
     delete_session(place, "s")
@@ -184,7 +183,7 @@ def test_a_writer_of_a_deleted_session_does_not_bring_it_back(place: Any) -> Non
     assert list_sessions(place) == []
 
 
-def test_a_folder_of_others_is_not_deleted(tmp_path: Path) -> None:
+def test_a_folder_of_others_is_not_deleted(tmp_path):
     """Deleting by the name of a folder that is no session is refused, and the folder stays."""
     (tmp_path / "default" / "src").mkdir(parents=True)
     (tmp_path / "default" / "src" / "main.py").write_text("mine")
@@ -194,7 +193,7 @@ def test_a_folder_of_others_is_not_deleted(tmp_path: Path) -> None:
     assert list_sessions(tmp_path) == []
 
 
-def test_isolated_filesystems_share_nothing() -> None:
+def test_isolated_filesystems_share_nothing():
     """Two isolated memories are different places, and neither is `memory://`."""
     one = IsolatedMemoryFileSystem()
     other = IsolatedMemoryFileSystem()
@@ -204,7 +203,7 @@ def test_isolated_filesystems_share_nothing() -> None:
     assert one != other
 
 
-def test_urls_paths_and_filesystems_name_the_same_place(tmp_path: Path) -> None:
+def test_urls_paths_and_filesystems_name_the_same_place(tmp_path):
     """A path, its file URL and a filesystem rooted there open the same session."""
     from fsspec.implementations.dirfs import DirFileSystem
     from fsspec.implementations.local import LocalFileSystem
@@ -219,7 +218,7 @@ def test_urls_paths_and_filesystems_name_the_same_place(tmp_path: Path) -> None:
         assert list_sessions(place) == ["s"]
 
 
-def test_a_deleted_session_can_be_made_again(place: Any) -> None:
+def test_a_deleted_session_can_be_made_again(place):
     """Nothing of a deleted session comes back under its name."""
     snapshot(started(place, "old"), ["old"], archived=["older"])
     delete_session(place, "s")
@@ -228,7 +227,7 @@ def test_a_deleted_session_can_be_made_again(place: Any) -> None:
     assert newest(log, "older") is None
 
 
-def test_a_writer_of_a_session_made_anew_is_refused(tmp_path: Path) -> None:
+def test_a_writer_of_a_session_made_anew_is_refused(tmp_path):
     """A writer from before a deletion adds nothing to the session that has the name now, however long its log."""
     for again in ([], ["x"], ["x", "y", "z"]):
         log = started(tmp_path, "a", session_id=f"s{len(again)}")
@@ -241,7 +240,7 @@ def test_a_writer_of_a_session_made_anew_is_refused(tmp_path: Path) -> None:
         assert ids(SessionLog.open(tmp_path, f"s{len(again)}")[1]) == again
 
 
-def test_a_url_of_objects_is_a_place() -> None:
+def test_a_url_of_objects_is_a_place():
     """A `memory://` URL keeps a session until it is deleted."""
     place = "memory://kaosmem-test/deep"
     started(place, "a")

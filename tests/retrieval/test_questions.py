@@ -42,9 +42,7 @@ def question(kind: str) -> str:
 
 @pytest.mark.parametrize("format_name", ["text", "openai", "anthropic"])
 @pytest.mark.parametrize("kind", [*QUESTIONS, "very long"])
-async def test_no_question_starves_what_must_be_shown_or_is_newest(
-    kind: str, format_name: str
-) -> None:
+async def test_no_question_starves_what_must_be_shown_or_is_newest(kind, format_name):
     """What is pinned, the system prompt, the newest messages and each section's `recent` newest are in."""
     memory, must = harbour()
     context = await memory.assemble_context(question(kind), budget=2_000, format=format_name)
@@ -77,7 +75,7 @@ def harbour() -> tuple[SessionMemory, set[str]]:
     return memory, {item.id for item in must}
 
 
-async def test_what_says_it_in_other_words_comes_before_what_says_something_else() -> None:
+async def test_what_says_it_in_other_words_comes_before_what_says_something_else():
     """Texts on a subject that have none of the question's words on it are in before others: by the company of words.
 
     Seeded: 30 subjects of 12 words, 10 reports of 6 of them each. A question is of 4 words of one subject; of the
@@ -113,7 +111,7 @@ async def test_what_says_it_in_other_words_comes_before_what_says_something_else
 @pytest.mark.parametrize(
     "question", ["What did we say about the crane yesterday?", "What happened yesterday?"]
 )
-async def test_a_question_about_yesterday_finds_what_was_said_then(question: str) -> None:
+async def test_a_question_about_yesterday_finds_what_was_said_then(question):
     """Of sixty days of talk of the same things that of the day before the session's clock is in first."""
     memory = SessionMemory.test_mode(
         sections=(SectionSpec("log", eviction="none"),), options=SessionOptions(clock=lambda: NOW)
@@ -140,7 +138,7 @@ async def test_a_question_about_yesterday_finds_what_was_said_then(question: str
         assert "period" in context.decision(of_yesterday[0].id).signals
 
 
-async def test_a_question_without_an_answer_gets_what_is_nearest_and_newest() -> None:
+async def test_a_question_without_an_answer_gets_what_is_nearest_and_newest():
     """Nothing is made up and nothing is empty: what has its words, then the newest."""
     memory = SessionMemory.test_mode(sections=(SectionSpec("notes", eviction="none", recent=2),))
     near = memory.add("notes", "The licence for zebrafish expires in March.")
@@ -156,7 +154,7 @@ async def test_a_question_without_an_answer_gets_what_is_nearest_and_newest() ->
     "noise",
     ["error 3f2a at line 7\n", "2024-01-01 12:00 ", "[", "สวัสดีครับ", "主题", "?! ", "last week "],
 )
-async def test_a_pasted_log_ranks_by_an_excerpt(noise: str) -> None:
+async def test_a_pasted_log_ranks_by_an_excerpt(noise):
     """Of a query of 1 MB, a bounded excerpt ranks; it has the rarest words, the last question and both ends."""
     log = noise * (1_000_000 // len(noise))
     parts = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -120,7 +120,7 @@ TestIndexMachine = IndexMachine.TestCase
 TestIndexMachine.settings = settings(stateful_step_count=30)
 
 
-def test_the_ranking_is_exact_after_2_000_changes() -> None:
+def test_the_ranking_is_exact_after_2_000_changes():
     """A long run of changes leaves no trace: the ranking is that of brute force."""
     rng = random.Random(7)
     pool = seeded_texts(600, words=30)
@@ -147,7 +147,7 @@ def test_the_ranking_is_exact_after_2_000_changes() -> None:
 
 
 @pytest.mark.parametrize("k1, b", [(1.5, 0.75), (1.2, 0.0), (2.0, 1.0), (0.1, 0.5)])
-def test_scores_are_those_of_the_textbook(k1: float, b: float) -> None:
+def test_scores_are_those_of_the_textbook(k1, b):
     """All but near ties are in the textbook's order, and scores are within 0.5 % of its scores."""
     entries = dict(enumerate(["", *seeded_texts(600, words=60)]))
     index = BM25Ranker(k1=k1, b=b).index()
@@ -162,7 +162,7 @@ def test_scores_are_those_of_the_textbook(k1: float, b: float) -> None:
             assert expected[first] > 0.995 * expected[second]
 
 
-def test_a_batch_counts_as_its_entries_one_by_one() -> None:
+def test_a_batch_counts_as_its_entries_one_by_one():
     """Adding many at once, after queries too, gives the index that adding each gives."""
     entries = [
         (n, text_item(f"{text} {WORDS[n % 5]}"))
@@ -181,7 +181,7 @@ def test_a_batch_counts_as_its_entries_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("n_others", [4, 60])
-def test_a_term_repeated_very_often_counts_in_full(n_others: int) -> None:
+def test_a_term_repeated_very_often_counts_in_full(n_others):
     """Occurrences are not cut at a byte or two, whether the term is common or rare, the entry new or updated."""
     entries = dict(
         enumerate(["lease " * 300, "lease " * 70_000, "lease rent", *["cure notice"] * n_others])
@@ -198,7 +198,7 @@ def test_a_term_repeated_very_often_counts_in_full(n_others: int) -> None:
     assert [ordinal for ordinal, _ in index.rank("lease", 2)] == [2, 0]
 
 
-def test_the_best_of_thousands_are_those_with_the_best_scores() -> None:
+def test_the_best_of_thousands_are_those_with_the_best_scores():
     """What is left out of the ranking before all scores are known would not have been ranked."""
     index = BM25Ranker().index()
     index.add(entries_of(enumerate(seeded_texts(3_000, words=60))))
@@ -210,8 +210,8 @@ def test_the_best_of_thousands_are_those_with_the_best_scores() -> None:
 
 
 def test_more_entries_than_postings_can_number_are_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(text_index, "MAX_SLOTS", 3)
     index = BM25Ranker().index()
     index.add(entries_of(enumerate(["lease", "rent"])))
@@ -244,7 +244,7 @@ class TestLinearRanker(RankerContract):
 
 
 @pytest.mark.parametrize("ranker", [*BM25_RANKERS, LinearRanker()], ids=lambda ranker: ranker.name)
-def test_stop_words_find_nothing(ranker: Ranker) -> None:
+def test_stop_words_find_nothing(ranker):
     """A question of stop words alone finds no entry, nor does a text of them alone."""
     index = ranker.index()
     index.add(entries_of([(0, ""), (1, "the of"), (2, "lease")]))
@@ -257,7 +257,7 @@ def test_stop_words_find_nothing(ranker: Ranker) -> None:
     limit=st.integers(-1, 320),
     seed=st.integers(0, 9),
 )
-def test_selection_is_that_of_sorting_everything(scores: list[int], limit: int, seed: int) -> None:
+def test_selection_is_that_of_sorting_everything(scores, limit, seed):
     """The few best by blocks are the first of all when sorted by score, then by ordinal."""
     ordinals = random.Random(seed).sample(range(10_000), len(scores))
     expected = sorted(zip(scores, ordinals, range(300), strict=False), reverse=True)
@@ -267,7 +267,7 @@ def test_selection_is_that_of_sorting_everything(scores: list[int], limit: int, 
 
 
 @pytest.mark.parametrize("limit", [1, 7, 40])
-def test_selection_among_many_equals_keeps_the_newest(limit: int) -> None:
+def test_selection_among_many_equals_keeps_the_newest(limit):
     """However many scores tie, or tie once rounded, the newest of them win."""
     rng = random.Random(limit)
     scores = np.array([rng.choice([0.5, 0.5 + 3e-10, 0.5 - 3e-10, 0.1]) for _ in range(20_000)])
@@ -286,22 +286,20 @@ def test_selection_among_many_equals_keeps_the_newest(limit: int) -> None:
         (lambda: RankBM25Ranker(epsilon=-1), "give a number from 0 up"),
     ],
 )
-def test_a_parameter_out_of_range_is_refused_with_its_range(
-    make: Callable[[], Ranker], message: str
-) -> None:
+def test_a_parameter_out_of_range_is_refused_with_its_range(make, message):
     """A ranker that could not score is refused when it is made, in words that help."""
     with pytest.raises(ValueError, match=message):
         make()
 
 
-def test_bm25_ranks_a_word_that_most_entries_have() -> None:
+def test_bm25_ranks_a_word_that_most_entries_have():
     """A common word scores low but above 0, where Okapi's idf would be negative."""
     index: Index = BM25Ranker().index()
     index.add(entries_of([(0, "rent"), (1, "rent"), (2, "rent notice"), (3, "notice")]))
     assert {ordinal for ordinal, _ in index.rank("rent", 10)} == {0, 1, 2}
 
 
-def test_any_analysis_can_be_used() -> None:
+def test_any_analysis_can_be_used():
     """A ranker finds by the terms of the analysis that it was given."""
     index = BM25Ranker(analyze=lambda text: list(text)).index()
     index.add(entries_of([(0, "abc"), (1, "xyz"), (2, "uvw")]))

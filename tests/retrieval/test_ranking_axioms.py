@@ -136,9 +136,7 @@ def test_a_better_match_never_scores_less(pair, seed, size, source, roles, looke
 
 
 @given(**settings_of_a_corpus)
-def test_a_rarer_term_never_scores_less(
-    seed: int, size: int, source: str, roles: list[str], looked_at: int
-) -> None:
+def test_a_rarer_term_never_scores_less(seed, size, source, roles, looked_at):
     """Of two texts with one term of the query each, the text with the rarer term."""
     rng = random.Random(seed)
     other = fillers()
@@ -155,7 +153,7 @@ def test_a_rarer_term_never_scores_less(
 
 
 @pytest.mark.parametrize("file", ["weights.json", "weights_dense.json"])
-def test_no_better_match_counts_against_a_text(file: str) -> None:
+def test_no_better_match_counts_against_a_text(file):
     """Every weight that comes with kaosmem is within the bounds that the axioms set; phrases count."""
     weights = default_weights(file)
     for model in (weights.conversation, weights.documents):
@@ -168,7 +166,7 @@ def test_no_better_match_counts_against_a_text(file: str) -> None:
 
 @pytest.mark.parametrize("roles", [[""], ["user", "assistant"]])
 @pytest.mark.parametrize("source", ["", "house"])
-def test_a_colour_belongs_to_its_noun(source: str, roles: list[str]) -> None:
+def test_a_colour_belongs_to_its_noun(source, roles):
     """Of two texts with the same words, the text in which each colour stands before the noun that is asked for."""
     rng = random.Random(1)
     other = fillers()
@@ -186,7 +184,7 @@ def test_a_colour_belongs_to_its_noun(source: str, roles: list[str]) -> None:
 
 
 @pytest.mark.parametrize("words", ["", "today again late early twice well"])
-def test_a_numbered_room_is_found_among_thousands(words: str) -> None:
+def test_a_numbered_room_is_found_among_thousands(words):
     """The phrase decides where thousands of short texts have the same words."""
     rng = random.Random(2)
     texts = []

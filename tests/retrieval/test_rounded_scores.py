@@ -58,7 +58,7 @@ class FloatRanker:
 
 
 @pytest.mark.parametrize("factor", [1e-9, 1.0, 1e9])
-async def test_the_last_bits_of_a_score_decide_nothing(factor: float) -> None:
+async def test_the_last_bits_of_a_score_decide_nothing(factor):
     """Contexts and scores are equal, small scores stay apart from 0, and of equal scores the newest comes first."""
     told = []
     for machine in (0, 1):
@@ -76,7 +76,7 @@ async def test_the_last_bits_of_a_score_decide_nothing(factor: float) -> None:
 
 
 @pytest.mark.parametrize("ranker", [LinearRanker(), BM25Ranker()], ids=lambda each: each.name)
-def test_the_scores_of_shipped_rankers_stay_as_they_are(ranker: LinearRanker | BM25Ranker) -> None:
+def test_the_scores_of_shipped_rankers_stay_as_they_are(ranker):
     index = ranker.index()
     texts = [
         f"The fee of lot {number} is due in May, not {'in June ' * (number % 7)}."

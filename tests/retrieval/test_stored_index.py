@@ -165,7 +165,7 @@ TestStoredIndexMachine.settings = settings(
 
 
 @rankers
-def test_a_dump_is_of_the_moment_when_it_was_asked_for(ranker: BM25Ranker | LinearRanker) -> None:
+def test_a_dump_is_of_the_moment_when_it_was_asked_for(ranker):
     """What changes before its bytes are made, in another thread too, is not in it."""
     index = ranker.load(bytes_of(index_of(ranker, numbered(400))))
     index.add(
@@ -189,7 +189,7 @@ def test_a_dump_is_of_the_moment_when_it_was_asked_for(ranker: BM25Ranker | Line
 
 
 @rankers
-def test_of_a_removed_entry_no_word_is_left(ranker: BM25Ranker | LinearRanker) -> None:
+def test_of_a_removed_entry_no_word_is_left(ranker):
     """Neither in the index nor, through a view, in the bytes that it was read from."""
     entries = numbered(50) | {
         7: replace(text_item("zanzibar rent"), metadata={"source": "zanzibar"}, role="zanzibar")
@@ -208,7 +208,7 @@ def test_of_a_removed_entry_no_word_is_left(ranker: BM25Ranker | LinearRanker) -
         assert b"zanzibar" not in bytes_of(index)
 
 
-def test_tokens_are_those_that_entries_have_when_they_are_ranked() -> None:
+def test_tokens_are_those_that_entries_have_when_they_are_ranked():
     """An index asks for them if it is told whom to ask; else they are those that came with the entries."""
     entries = numbered(60)
     data = bytes_of(index_of(LinearRanker(), entries))
@@ -225,7 +225,7 @@ def test_tokens_are_those_that_entries_have_when_they_are_ranked() -> None:
     assert asking.rank(query, 60) == index_of(LinearRanker(), recounted).rank(query, 60)
 
 
-def test_only_an_analysis_of_ours_can_be_stored() -> None:
+def test_only_an_analysis_of_ours_can_be_stored():
     """Whether a caller's function gives the same terms tomorrow can't be told: there is no dump, and none is read."""
     for ranker in (BM25Ranker(analyze=str.split), LinearRanker(analyze=str.split)):
         index = ranker.index()
@@ -235,7 +235,7 @@ def test_only_an_analysis_of_ours_can_be_stored() -> None:
             ranker.load(bytes_of(type(ranker)().index()))
 
 
-def test_which_rankers_can_be_stored_is_told() -> None:
+def test_which_rankers_can_be_stored_is_told():
     """By their type: the others have no `load`."""
     assert all(isinstance(ranker, StorableRanker) for ranker in RANKERS)
     assert not isinstance(RankBM25Ranker(), StorableRanker)
@@ -264,9 +264,7 @@ def with_header(data: bytes, change: Callable[[dict[str, object]], object]) -> b
         (lambda header: header["columns"].update(sizes=79), "no column 'sizes' of int32"),
     ],
 )
-def test_a_dump_of_another_kind_is_refused(
-    change: Callable[[dict[str, object]], object], message: str
-) -> None:
+def test_a_dump_of_another_kind_is_refused(change, message):
     """Another version, analysis or ranker, or columns that are not there: the message says what, and what to do."""
     data = bytes_of(index_of(BM25Ranker(), numbered(20)))
     assert len(BM25Ranker().load(with_header(data, lambda _: None))) == 20
@@ -277,7 +275,7 @@ def test_a_dump_of_another_kind_is_refused(
 @pytest.mark.parametrize(
     "data", [b"", b"\n", b"{}\n", b"[" * 60_000, b"\xff" * 100, b"{" + b" " * 70_000]
 )
-def test_bytes_that_are_no_dump_are_refused(data: bytes) -> None:
+def test_bytes_that_are_no_dump_are_refused(data):
     """Nothing of a file is needed to say that it is none of ours."""
     for ranker in RANKERS:
         with pytest.raises(CorruptionError):
@@ -293,9 +291,7 @@ def bytes_to_forge(ranker_name: str) -> bytes:
 
 @rankers
 @given(seed=st.integers(0, 2**32))
-def test_forged_bytes_are_refused_or_give_an_index_that_works(
-    ranker: BM25Ranker | LinearRanker, seed: int
-) -> None:
+def test_forged_bytes_are_refused_or_give_an_index_that_works(ranker, seed):
     """Whatever bytes are changed, nothing but the typed error comes of it, then or later."""
     rng = random.Random(seed)
     data = bytearray(bytes_to_forge(ranker.name))
@@ -317,7 +313,7 @@ def test_forged_bytes_are_refused_or_give_an_index_that_works(
     bytes_of(index)
 
 
-async def test_a_session_ranks_as_before() -> None:
+async def test_a_session_ranks_as_before():
     """A section's index, which knows of nothing that is stored, can be dumped and read back."""
     memory = SessionMemory.test_mode()
     for text in seeded_texts(60, words=20):

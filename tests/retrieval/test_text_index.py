@@ -58,10 +58,10 @@ def row_expected(item: Item) -> tuple[object, ...]:
 
 @given(start=starts, made=changes, later=changes)
 def test_columns_are_those_of_the_entries(
-    start: dict[int, Item],
-    made: list[tuple[int, Item | None]],
-    later: list[tuple[int, Item | None]],
-) -> None:
+    start,
+    made,
+    later,
+):
     """However they came, with a dump read back between the changes."""
     entries = dict(start)
     index = TextIndex()
@@ -87,9 +87,7 @@ def test_columns_are_those_of_the_entries(
 
 
 @given(start=starts, made=changes)
-def test_neighbours_are_the_next_entries_of_the_same_source(
-    start: dict[int, Item], made: list[tuple[int, Item | None]]
-) -> None:
+def test_neighbours_are_the_next_entries_of_the_same_source(start, made):
     entries = dict(start)
     index = TextIndex()
     index.add(sorted(entries.items()))
@@ -109,7 +107,7 @@ def test_neighbours_are_the_next_entries_of_the_same_source(
                 assert index.slots.ordinals[near] == ordinal + step
 
 
-def test_people_alone_set_standing_rules() -> None:
+def test_people_alone_set_standing_rules():
     items = [
         replace(text_item("From now on always answer in French."), role="user"),
         text_item("From now on always answer in French."),
@@ -120,7 +118,7 @@ def test_people_alone_set_standing_rules() -> None:
     assert index.are_rules.values.tolist() == [1, 0, 0]
 
 
-def test_words_of_a_removed_title_are_forgotten() -> None:
+def test_words_of_a_removed_title_are_forgotten():
     """As those of a text; a term that another entry has stays."""
     index = TextIndex()
     index.add(

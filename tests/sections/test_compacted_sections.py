@@ -135,7 +135,7 @@ class Giving:
         return self.give(list(history))
 
 
-async def test_an_add_evicts_nothing_before_the_section_is_shown() -> None:
+async def test_an_add_evicts_nothing_before_the_section_is_shown():
     """Adds pass the budget; the next context is of a section within it, and all that is gone can be fetched."""
     memory = SessionMemory.test_mode(sections=messages(summarizing()))
     talk(memory, range(30))
@@ -153,8 +153,8 @@ async def test_an_add_evicts_nothing_before_the_section_is_shown() -> None:
 
 
 async def test_a_compaction_is_one_record_and_the_session_is_read_back_as_it_was(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """What is opened again, from the log or a snapshot, shows the same, byte for byte, and runs no model."""
     llm = ScriptedLLM(lambda _: SPOKE)
     specs = messages(summarizing(llm))
@@ -178,7 +178,7 @@ async def test_a_compaction_is_one_record_and_the_session_is_read_back_as_it_was
 
 
 @pytest.mark.parametrize("persistence", ["stream", "none"])
-async def test_a_compaction_is_kept_as_its_section_is(tmp_path: Path, persistence: Any) -> None:
+async def test_a_compaction_is_kept_as_its_section_is(tmp_path, persistence):
     """However a section persists it is compacted, can be expanded, and is read back as it was, if it is kept at all."""
     specs = messages(summarizing(), persistence=persistence)
     async with SessionMemory.open(tmp_path, sections=specs) as memory:
@@ -201,7 +201,7 @@ async def test_a_compaction_is_kept_as_its_section_is(tmp_path: Path, persistenc
         assert kept == (0 if persistence == "none" else 60)
 
 
-async def test_what_is_compacted_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_what_is_compacted_is_named(capsys):
     """The figures of a session and what it shows of itself count what stands for others."""
     memory = SessionMemory.test_mode(sections=messages(summarizing()))
     talk(memory, range(30))
@@ -218,7 +218,7 @@ async def test_what_is_compacted_is_named(capsys: pytest.CaptureFixture[str]) ->
     )
 
 
-async def test_metadata_of_another_kind_is_no_compaction() -> None:
+async def test_metadata_of_another_kind_is_no_compaction():
     """An application's own metadata under that name mean nothing to a section."""
     memory = SessionMemory.test_mode(sections=messages(summarizing(), 10_000))
     talk(memory, range(3))
@@ -228,7 +228,7 @@ async def test_metadata_of_another_kind_is_no_compaction() -> None:
     assert {"mine", "too"} < {*ids(memory)}
 
 
-async def test_most_turns_neither_compact_nor_move_the_prefix() -> None:
+async def test_most_turns_neither_compact_nor_move_the_prefix():
     """Over 60 turns the prefix moves when a model was asked, and only then, and that is for many turns at once."""
     llm = ScriptedLLM(lambda _: SPOKE)
     memory = SessionMemory.test_mode(sections=messages(summarizing(llm), 600))
@@ -254,8 +254,8 @@ async def test_most_turns_neither_compact_nor_move_the_prefix() -> None:
 
 @pytest.mark.parametrize("error", [RuntimeError("down"), TimeoutError(), asyncio.CancelledError()])
 async def test_a_compaction_that_fails_loses_nothing_and_is_tried_once_a_turn(
-    error: BaseException,
-) -> None:
+    error,
+):
     """The section stays as it is and is shown, a notice says so, and the next turn tries again."""
     failing = Failing(error, summarizing(), times=3)
     memory = SessionMemory.test_mode(sections=messages(failing))
@@ -274,7 +274,7 @@ async def test_a_compaction_that_fails_loses_nothing_and_is_tried_once_a_turn(
     assert memory.notices == ()
 
 
-async def test_a_section_is_compacted_while_its_model_is_down() -> None:
+async def test_a_section_is_compacted_while_its_model_is_down():
     """Users' rules are kept verbatim, a notice says what happened, and the model takes the outline in later."""
     answers: list[Any] = [ConnectionError("secret")] * 3
     llm = ScriptedLLM(lambda _: answers.pop() if answers else SPOKE)
@@ -299,7 +299,7 @@ async def test_a_section_is_compacted_while_its_model_is_down() -> None:
         assert memory.notices == ()
 
 
-async def test_who_is_cancelled_while_a_model_thinks_has_compacted_nothing() -> None:
+async def test_who_is_cancelled_while_a_model_thinks_has_compacted_nothing():
     """A cancelled turn leaves the section as it is, and the next one compacts it."""
     waiting = Waiting(summarizing())
     memory = SessionMemory.test_mode(sections=messages(waiting))
@@ -316,7 +316,7 @@ async def test_who_is_cancelled_while_a_model_thinks_has_compacted_nothing() -> 
     assert summaries(memory)
 
 
-async def test_a_turn_beside_one_that_compacts_goes_on_without_it() -> None:
+async def test_a_turn_beside_one_that_compacts_goes_on_without_it():
     """Two turns at once ask the model once; the other shows what is there."""
     waiting = Waiting(summarizing())
     memory = SessionMemory.test_mode(sections=messages(waiting))
@@ -332,7 +332,7 @@ async def test_a_turn_beside_one_that_compacts_goes_on_without_it() -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-def test_what_happens_while_a_model_thinks_survives(seed: int) -> None:
+def test_what_happens_while_a_model_thinks_survives(seed):
     """Adds, updates, removals, saves and forgetting at any moment: nothing is lost, and nothing forgotten is left."""
     asyncio.run(_think_aloud(random.Random(seed)))
 
@@ -396,7 +396,7 @@ async def _think_aloud(rng: random.Random) -> None:
             assert not any(item_id in item.sources for item in again["messages"])
 
 
-async def test_a_range_that_is_touched_meanwhile_is_not_replaced() -> None:
+async def test_a_range_that_is_touched_meanwhile_is_not_replaced():
     """An update while the model thinks is not hidden by a summary of what was there before; the next turn has it."""
     llm = ScriptedLLM(lambda _: SPOKE)
     waiting = Waiting(summarizing(llm))
@@ -413,7 +413,7 @@ async def test_a_range_that_is_touched_meanwhile_is_not_replaced() -> None:
     assert any("sixty days" in message.text for message in llm.requests[-1])
 
 
-async def test_nothing_is_made_of_what_is_forgotten_meanwhile() -> None:
+async def test_nothing_is_made_of_what_is_forgotten_meanwhile():
     """A summary that names what had left the section before it was forgotten is not kept either."""
     waiting = Waiting(
         Giving(
@@ -437,7 +437,7 @@ async def test_nothing_is_made_of_what_is_forgotten_meanwhile() -> None:
     assert not summaries(memory)
 
 
-async def test_forgetting_a_source_erases_every_summary_of_it(tmp_path: Path) -> None:
+async def test_forgetting_a_source_erases_every_summary_of_it(tmp_path):
     """A summary of a summary goes with a message that the first one was made of, and no file holds either."""
     llm = ScriptedLLM(f"canary-{number} was said. {SPOKE}" for number in range(99))
     async with SessionMemory.open(tmp_path, sections=messages(summarizing(llm))) as memory:
@@ -492,7 +492,7 @@ async def said_without_a1(memory: SessionMemory) -> None:
         await memory.fetch("a1")
 
 
-async def test_what_a_compaction_makes_has_no_more_trust_than_what_it_replaces() -> None:
+async def test_what_a_compaction_makes_has_no_more_trust_than_what_it_replaces():
     """The least trusted source decides, and what calls itself a system message is shown as none."""
     memory = SessionMemory.test_mode(
         sections=messages(
@@ -578,7 +578,7 @@ async def test_any_pipeline_keeps_units_and_all_that_it_replaced(name: str, reca
         assert again.notices == ()
 
 
-async def test_nothing_comes_back_by_itself() -> None:
+async def test_nothing_comes_back_by_itself():
     """A summary stays, however large the budget becomes, and whatever is removed beside it."""
     roomy = SessionMemory.test_mode(sections=messages(summarizing()))
     talk(roomy, range(18))
@@ -611,7 +611,7 @@ async def test_nothing_comes_back_by_itself() -> None:
         assert ids(again) == held[:-1]
 
 
-def test_what_is_known_of_what_was_evicted_is_not_loaded_again() -> None:
+def test_what_is_known_of_what_was_evicted_is_not_loaded_again():
     """A section that goes on as it is stored keeps what it knew, and nothing is left to be loaded."""
     spec = SectionSpec("s", placement="history", eviction="none")
     section = Section(spec)
@@ -638,7 +638,7 @@ def test_what_is_known_of_what_was_evicted_is_not_loaded_again() -> None:
     ]
 
 
-async def test_originals_can_be_recalled_beside_their_summary() -> None:
+async def test_originals_can_be_recalled_beside_their_summary():
     """A question about what is summarised brings back the message itself."""
     memory = SessionMemory.test_mode(
         sections=messages(summarizing(), recall=0.5, retrieval_threshold=5)
@@ -652,7 +652,7 @@ async def test_originals_can_be_recalled_beside_their_summary() -> None:
     assert context.decision("fact").reason is Reason.RECALLED
 
 
-async def test_what_a_compaction_can_not_free_its_policy_evicts() -> None:
+async def test_what_a_compaction_can_not_free_its_policy_evicts():
     """A compaction that finds nothing leaves room to the policy; a pin is never a victim, and then a notice says so."""
     memory = SessionMemory.test_mode(sections=messages(CompactionPipeline()))
     talk(memory, range(30))
@@ -673,9 +673,7 @@ async def test_what_a_compaction_can_not_free_its_policy_evicts() -> None:
     assert len(unbounded["messages"]) == 60
 
 
-async def test_a_summary_waits_for_the_next_compaction_where_what_is_newest_leaves_it_no_room() -> (
-    None
-):
+async def test_a_summary_waits_for_the_next_compaction_where_what_is_newest_leaves_it_no_room():
     """A question and an answer that fill the section evict it not: the next summary takes it in."""
     memory = SessionMemory.test_mode(sections=messages(summarizing(), recall=0))
     talk(memory, range(30))
@@ -698,7 +696,7 @@ async def test_a_summary_waits_for_the_next_compaction_where_what_is_newest_leav
     }
 
 
-async def test_max_items_calls_for_a_compaction_too() -> None:
+async def test_max_items_calls_for_a_compaction_too():
     """More items than a section may have are compacted, and what is above that then is evicted."""
     memory = SessionMemory.test_mode(
         sections=messages(SlidingWindowCompaction(6), 10_000, max_items=10)
@@ -739,7 +737,7 @@ async def test_max_items_calls_for_a_compaction_too() -> None:
         "no list",
     ],
 )
-async def test_what_makes_no_sense_changes_nothing_but_by_eviction(give: Any) -> None:
+async def test_what_makes_no_sense_changes_nothing_but_by_eviction(give):
     """Messages that no section can hold are an error that is a notice; longer ones are none at all."""
     memory = SessionMemory.test_mode(sections=messages(Giving(give)))
     talk(memory, range(30))
@@ -749,7 +747,7 @@ async def test_what_makes_no_sense_changes_nothing_but_by_eviction(give: Any) ->
     assert bool(memory.notices) == (len(memory["messages"]) == 60)
 
 
-async def test_the_format_of_the_context_says_whether_a_section_exceeds_its_budget() -> None:
+async def test_the_format_of_the_context_says_whether_a_section_exceeds_its_budget():
     """A section that fits its budget as text, and not as messages, is compacted for a context of messages alone."""
     plain = SessionMemory.test_mode(sections=messages(None, None))
     talk(plain, range(20))
@@ -767,22 +765,22 @@ async def test_the_format_of_the_context_says_whether_a_section_exceeds_its_budg
     [{"budget": None}, {"placement": "static"}, {"eviction": "refuse"}],
     ids=["budget", "placement", "eviction"],
 )
-def test_a_spec_says_what_a_compaction_needs(fields: dict[str, Any]) -> None:
+def test_a_spec_says_what_a_compaction_needs(fields):
     """There is no compaction without a budget, in the system message, or where an add is refused at once."""
     with pytest.raises(ValueError, match="with a compaction"):
         messages(CompactionPipeline(), **fields)
 
 
 @pytest.mark.parametrize("bad", ["window", SlidingWindowCompaction, []])
-def test_a_spec_refuses_what_is_no_compaction(bad: Any) -> None:
+def test_a_spec_refuses_what_is_no_compaction(bad):
     """At once, instead of a notice each turn."""
     with pytest.raises(ValueError, match="use a CompactionStrategy"):
         messages(bad)
 
 
 async def test_a_read_only_session_and_an_attached_section_are_not_compacted(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """Whoever may not change a section shows what it has."""
     failing = Failing(RuntimeError("asked"), CompactionPipeline())
     specs = messages(failing)
@@ -797,7 +795,7 @@ async def test_a_read_only_session_and_an_attached_section_are_not_compacted(
     assert failing.asked == 0
 
 
-async def test_expanding_an_item_of_no_sources_gives_it() -> None:
+async def test_expanding_an_item_of_no_sources_gives_it():
     """An original is its own, also when it is archived; what is nowhere is unknown."""
     memory = SessionMemory.test_mode(sections=messages(summarizing()))
     talk(memory, range(30))
@@ -808,7 +806,7 @@ async def test_expanding_an_item_of_no_sources_gives_it() -> None:
         await memory.archive.expand("nothing")
 
 
-async def test_a_summary_that_fits_its_section_is_shown() -> None:
+async def test_a_summary_that_fits_its_section_is_shown():
     """Messages that left the section without it do not come back by recall in its place."""
     llm = ScriptedLLM(lambda _: "They worked on the shop: its orders were late by days. " * 2)
     compaction = SummarizationCompaction(llm, 150, 100)
@@ -830,9 +828,7 @@ async def test_a_summary_that_fits_its_section_is_shown() -> None:
 
 @pytest.mark.parametrize("recent", [60, 100, 200])
 @pytest.mark.parametrize("most", [288, None])
-async def test_a_summary_leaves_its_section_room_for_the_messages_beside_it(
-    recent: int, most: int | None
-) -> None:
+async def test_a_summary_leaves_its_section_room_for_the_messages_beside_it(recent, most):
     """It fits with its facts, and every context shows it, in each format, whatever its strategy allows."""
     formats = ("openai", "anthropic", "text")
     model = ScriptedLLM(lambda _: "The team moves the orders of the shop, question by question.")
@@ -858,7 +854,7 @@ async def test_a_summary_leaves_its_section_room_for_the_messages_beside_it(
     assert contexts > 20
 
 
-async def test_a_notice_says_why_no_answer_was_taken() -> None:
+async def test_a_notice_says_why_no_answer_was_taken():
     """And nothing that the answer says."""
     strategy = summarizing(ScriptedLLM(lambda _: "I'm sorry, but I can't help with that SECRET."))
     memory = SessionMemory.test_mode(sections=messages(strategy))

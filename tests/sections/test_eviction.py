@@ -59,9 +59,7 @@ class Queue:
         ("priority", units(priority=[1, 0, -1, 0]), [2, 1, 3, 0]),
     ],
 )
-def test_each_policy_evicts_in_its_own_order(
-    policy: str, held: list[Standing], order: list[int]
-) -> None:
+def test_each_policy_evicts_in_its_own_order(policy, held, order):
     """fifo by the first item, lifo by the last, lru and lfu by use, priority by priority; then the oldest."""
     known = {unit.first: unit for unit in held}
     newcomer = replace(UNIT, first=99, priority=99)
@@ -69,7 +67,7 @@ def test_each_policy_evicts_in_its_own_order(
     assert victims == order
 
 
-def test_calls_that_wait_for_their_results_stay() -> None:
+def test_calls_that_wait_for_their_results_stay():
     """Until another message speaks: then they are abandoned, and leave in their turn."""
     spec = SectionSpec("messages", placement="history", eviction="fifo", max_items=2)
     memory = SessionMemory.test_mode(sections=(spec,), counter="estimate")
@@ -82,12 +80,12 @@ def test_calls_that_wait_for_their_results_stay() -> None:
 
 
 @pytest.mark.parametrize("policy", ["none", "refuse"])
-def test_policies_without_an_order_evict_nothing(policy: str) -> None:
+def test_policies_without_an_order_evict_nothing(policy):
     """`none` and `refuse` never name a victim."""
     assert Queue(policy, {0: UNIT}).choose_victims(UNIT, own=(), tokens=1, items=0) is None
 
 
-def test_priority_never_evicts_a_higher_one_for_a_lower() -> None:
+def test_priority_never_evicts_a_higher_one_for_a_lower():
     """A newcomer makes room among its equals and its inferiors alone."""
     known = {unit.first: unit for unit in units(priority=[2, 1, 1])}
     queue = Queue("priority", known)
@@ -97,7 +95,7 @@ def test_priority_never_evicts_a_higher_one_for_a_lower() -> None:
     assert queue.choose_victims(replace(newcomer, priority=0), own=(), tokens=1, items=0) is None
 
 
-def test_a_units_standing_combines_those_of_its_items() -> None:
+def test_a_units_standing_combines_those_of_its_items():
     """Priority and use are the highest, age the span, all else the sum."""
     older = Standing(first=3, last=5, items=2, tokens=7, priority=0, uses=2, last_use=8, pinned=0)
     newer = Standing(first=4, last=9, items=1, tokens=2, priority=4, uses=1, last_use=6, pinned=1)
@@ -123,9 +121,7 @@ CHANGES = st.lists(
 
 @given(st.sampled_from(EVICTING), CHANGES)
 @settings(max_examples=2 * settings().max_examples)
-def test_the_queue_chooses_what_sorting_all_units_would(
-    policy: str, changes: list[tuple[str, int, Standing]]
-) -> None:
+def test_the_queue_chooses_what_sorting_all_units_would(policy, changes):
     """Lazy deletion never shows: after any changes the victims are the first in the policy's order."""
     known: dict[int, Standing] = {}
     queue = Queue(policy, known)
@@ -146,7 +142,7 @@ def test_the_queue_chooses_what_sorting_all_units_would(
                 del known[victim]
 
 
-def test_a_unit_goes_by_its_present_place_alone() -> None:
+def test_a_unit_goes_by_its_present_place_alone():
     """A unit that was used since the queue was made is not evicted in its former place."""
     known = {at: Standing(at, at, 1, 1, 0, 0, last_use, 0) for at, last_use in enumerate([1, 2])}
     queue = Queue("lru", known)
@@ -180,7 +176,7 @@ def by_sorting(
 
 
 @pytest.mark.parametrize("priorities", [[5, 5, 5], [1, 1, 2]])
-async def test_an_outranked_newcomer_is_archived(priorities: list[int]) -> None:
+async def test_an_outranked_newcomer_is_archived(priorities):
     """Under `priority` an item below all others goes to the archive at once, and `refuse` is what raises."""
     sections = (
         SectionSpec("findings", max_items=3, eviction="priority"),
@@ -210,7 +206,7 @@ async def test_an_outranked_newcomer_is_archived(priorities: list[int]) -> None:
         assert context.decision(low.id).reason in (Reason.RECALLED, Reason.ARCHIVED, Reason.NO_ROOM)
 
 
-def test_an_update_that_outgrows_its_rank_is_archived() -> None:
+def test_an_update_that_outgrows_its_rank_is_archived():
     """A live item whose new text finds no room among higher ones leaves; both texts stay in the archive."""
     memory = SessionMemory.test_mode(
         sections=(SectionSpec("findings", 10, eviction="priority"),), counter=len
@@ -225,7 +221,7 @@ def test_an_update_that_outgrows_its_rank_is_archived() -> None:
     ]
 
 
-def test_a_part_of_a_unit_is_never_evicted() -> None:
+def test_a_part_of_a_unit_is_never_evicted():
     """A record that would part a call from its result is refused, and nothing changes."""
     memory = SessionMemory.test_mode(sections=(SectionSpec("messages", placement="history"),))
     memory.add("messages", [ToolUseBlock("c1", "look_up")], role="assistant")

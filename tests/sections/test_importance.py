@@ -27,9 +27,7 @@ def credit(section: Section, item_id: str, *, times: int = 1, used: bool = True)
 
 @given(rows=ROWS, near=st.booleans())
 @example(rows=[(10, 100.0, []), (10, 95.0, ["used"] * 8)], near=False)
-def test_only_units_of_nearly_the_same_worth_change_places(
-    rows: list[tuple[int, float, list[str]]], near: bool
-) -> None:
+def test_only_units_of_nearly_the_same_worth_change_places(rows, near):
     """An overtaken unit is at most an eighth better, has no best score, and is less important."""
     section = Section(SectionSpec("s"))
     scores = {}
@@ -54,7 +52,7 @@ def test_only_units_of_nearly_the_same_worth_change_places(
                 assert scores[second] < best or scores[first] == best
 
 
-async def test_a_used_item_comes_before_others_that_match_about_as_well() -> None:
+async def test_a_used_item_comes_before_others_that_match_about_as_well():
     """It comes second: the best match keeps its place."""
     memory = SessionMemory.test_mode(ranker=BM25Ranker())
     texts = [f"Room {n} costs {n} euros a night." for n in range(30, 70)]
@@ -73,7 +71,7 @@ async def test_a_used_item_comes_before_others_that_match_about_as_well() -> Non
     assert context.decision(near.item_id).included
 
 
-async def test_a_popular_item_does_not_hide_the_only_answer() -> None:
+async def test_a_popular_item_does_not_hide_the_only_answer():
     """Harm case: an item that a hundred replies used matches nearly as well as the answer."""
     memory = SessionMemory.test_mode()
     memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30, 70)])
@@ -86,7 +84,7 @@ async def test_a_popular_item_does_not_hide_the_only_answer() -> None:
 
 
 @pytest.mark.parametrize("budget", [25, 40, 100])
-async def test_a_used_value_does_not_hide_the_newer_one(budget: int) -> None:
+async def test_a_used_value_does_not_hide_the_newer_one(budget):
     """Harm case: a stale fact was used often, and its correction never."""
     memory = SessionMemory.test_mode()
     memory.add_many("findings", [f"The hall {n} is green." for n in range(30)])
@@ -99,7 +97,7 @@ async def test_a_used_value_does_not_hide_the_newer_one(budget: int) -> None:
     assert context.text == before.text
 
 
-async def test_without_credits_nothing_changes() -> None:
+async def test_without_credits_nothing_changes():
     """Shows alone, pins and kinds change no byte, nor do credits of another section."""
     memory = SessionMemory.test_mode()
     rooms = memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30, 70)])

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,7 +113,7 @@ async def stalls(place: Any, *, opened: Callable[[], Any]) -> dict[str, float]:
 
 
 @pytest.mark.timed
-async def test_the_event_loop_goes_on_while_a_section_is_indexed(tmp_path: Path) -> None:
+async def test_the_event_loop_goes_on_while_a_section_is_indexed(tmp_path):
     """It never stands still for as long as indexing takes: the longest stall is a small share of that."""
     await filled(tmp_path, 2_000)
     LinearRanker().index().rank("imports", 1)
@@ -128,8 +127,8 @@ async def test_the_event_loop_goes_on_while_a_section_is_indexed(tmp_path: Path)
 
 @pytest.mark.timed
 async def test_the_event_loop_goes_on_while_files_come_in_and_items_are_forgotten(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """The passages of a large file, those of its next version, and forgetting stop it for a quarter of their time."""
     texts, changed = (seeded_texts(1_500, seed=seed, words=120) for seed in range(2))
     memory = SessionMemory.test_mode(counter="estimate")
@@ -148,9 +147,7 @@ async def test_the_event_loop_goes_on_while_files_come_in_and_items_are_forgotte
 
 
 @pytest.mark.parametrize("own", ["documents", "findings"])
-async def test_news_of_another_writer_are_read_in_another_thread(
-    own: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_news_of_another_writer_are_read_in_another_thread(own, monkeypatch):
     """Neither where both have changed a section nor where only the other has does the event loop decode the items."""
     memory = SessionMemory.test_mode(counter="estimate")
     memory.add_many("documents", seeded_texts(300, words=20))
@@ -176,8 +173,8 @@ async def test_news_of_another_writer_are_read_in_another_thread(
 
 
 async def test_an_ingestion_that_was_saved_half_done_is_finished_by_the_next(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """Another task saves while the passages of one file come in, and the process ends there."""
     (tmp_path / "a.md").write_text("\n\n".join(seeded_texts(300, words=120)))
     memory = SessionMemory.test_mode(counter="estimate")
@@ -201,9 +198,7 @@ async def test_an_ingestion_that_was_saved_half_done_is_finished_by_the_next(
 
 
 @pytest.mark.soak
-async def test_nothing_awaited_stops_the_event_loop(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_nothing_awaited_stops_the_event_loop(tmp_path, capsys):
     """At 51,000 passages no await stops it for 50 ms, on a machine that does nothing else."""
     await filled(tmp_path, 51_000)
     with own_objects_only(collecting=True):
@@ -219,7 +214,7 @@ async def test_nothing_awaited_stops_the_event_loop(
 # prepare
 
 
-async def test_preparing_indexes_ahead_and_says_how_far_it_is() -> None:
+async def test_preparing_indexes_ahead_and_says_how_far_it_is():
     """The numbers rise to the number of items; the next question indexes nothing."""
     memory = SessionMemory.test_mode()
     memory.add_many("documents", [f"note {number}" for number in range(200)])
@@ -254,7 +249,7 @@ class SlowEmbedder:
     embed_queries = embed
 
 
-async def test_texts_are_embedded_in_another_thread() -> None:
+async def test_texts_are_embedded_in_another_thread():
     embedder = SlowEmbedder()
     spec = SectionSpec("documents", ranker=DenseRanker(embedder=embedder))
     memory = SessionMemory.test_mode(sections=(spec,))
@@ -264,7 +259,7 @@ async def test_texts_are_embedded_in_another_thread() -> None:
     assert threading.get_ident() not in embedder.threads
 
 
-async def test_a_single_text_is_embedded_in_another_thread(monkeypatch: Any) -> None:
+async def test_a_single_text_is_embedded_in_another_thread(monkeypatch):
     """A model may take long for one text, so a turn after one addition goes to a thread, too."""
     embedder = SlowEmbedder()
     monkeypatch.setattr(embedder, "embed_queries", lambda texts: np.ones((len(texts), 26)))
@@ -278,7 +273,7 @@ async def test_a_single_text_is_embedded_in_another_thread(monkeypatch: Any) -> 
 
 
 @pytest.mark.parametrize("ranker", [BM25Ranker(), LinearRanker()])
-async def test_a_few_short_texts_are_indexed_at_once(ranker: Any, monkeypatch: Any) -> None:
+async def test_a_few_short_texts_are_indexed_at_once(ranker, monkeypatch):
     """A turn after a few additions goes to no thread, and finds them; many go to one."""
     spec = SectionSpec("documents", retrieval_threshold=0, ranker=ranker)
     memory = SessionMemory.test_mode(sections=(spec,))
@@ -300,7 +295,7 @@ async def test_a_few_short_texts_are_indexed_at_once(ranker: Any, monkeypatch: A
     assert calls
 
 
-async def test_what_could_not_be_indexed_is_indexed_by_the_next_question() -> None:
+async def test_what_could_not_be_indexed_is_indexed_by_the_next_question():
     """An embedder that fails costs one question, and nothing is embedded twice."""
     embedder = SlowEmbedder()
     spec = SectionSpec("documents", ranker=DenseRanker(embedder=embedder))
@@ -318,7 +313,7 @@ async def test_what_could_not_be_indexed_is_indexed_by_the_next_question() -> No
         assert len(index) == len(memory["documents"])
 
 
-def test_an_index_takes_changes_in_after_a_query_that_failed() -> None:
+def test_an_index_takes_changes_in_after_a_query_that_failed():
     """The error keeps all that the query looked at, for as long as it is kept itself."""
     osprey, *notes = SessionMemory.test_mode().add_many(
         "documents", ["osprey", *(f"note {n}" for n in range(4))]
@@ -334,7 +329,7 @@ def test_an_index_takes_changes_in_after_a_query_that_failed() -> None:
     assert kept
 
 
-async def test_an_item_may_go_while_its_index_is_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_item_may_go_while_its_index_is_warmed_up(monkeypatch):
     """The first ranking runs in another thread, and the session goes on changing."""
     monkeypatch.setattr(lazy_index, "MIN_STORED", 5)
     memory = SessionMemory.test_mode(sections=SPECS[:1])
@@ -411,9 +406,7 @@ def change(memory: SessionMemory, rng: random.Random, number: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_what_changes_while_it_is_indexed_is_indexed(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_changes_while_it_is_indexed_is_indexed(seed, monkeypatch):
     """Whatever is added, updated, evicted, removed and forgotten meanwhile, whoever asks, and who gives up waiting."""
     rng = random.Random(seed)
     monkeypatch.setattr(lazy_index, "_BATCH", 3)
@@ -452,7 +445,7 @@ async def test_what_changes_while_it_is_indexed_is_indexed(
             check_index(memory)
 
 
-async def test_all_who_ask_at_once_share_one_index(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_who_ask_at_once_share_one_index(monkeypatch):
     """Each entry is indexed once, and all are told the same; one that gives up costs the others nothing."""
     entries: list[int] = []
     begun = threading.Event()
@@ -477,7 +470,7 @@ async def test_all_who_ask_at_once_share_one_index(monkeypatch: pytest.MonkeyPat
     assert sorted(entries) == list(range(700))
 
 
-async def test_closing_while_a_section_is_indexed_ends(tmp_path: Path) -> None:
+async def test_closing_while_a_section_is_indexed_ends(tmp_path):
     """The session closes and opens again, and then ranks as ever."""
     async with SessionMemory.open(tmp_path, sections=SPECS[:1]) as memory:
         memory.add_many("documents", seeded_texts(600, words=20))
@@ -489,9 +482,7 @@ async def test_closing_while_a_section_is_indexed_ends(tmp_path: Path) -> None:
         check_index(memory)
 
 
-def test_event_loops_of_several_threads_share_one_index(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_event_loops_of_several_threads_share_one_index(tmp_path, monkeypatch):
     """A session that is opened read-only by all of them is indexed once."""
     indexed: list[int] = []
     append = LinearIndex._append
@@ -529,7 +520,7 @@ def test_event_loops_of_several_threads_share_one_index(
         max_size=40,
     )
 )
-def test_batches_in_any_order_come_to_the_index_of_all(ops: list[tuple[str, int]]) -> None:
+def test_batches_in_any_order_come_to_the_index_of_all(ops):
     """Changes between batches are noted, however they overlap."""
     memory = SessionMemory.test_mode(sections=SPECS)
     section = memory["documents"]

@@ -107,9 +107,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Read | ReadParts]:
     return seen
 
 
-async def test_a_text_that_is_not_proposed_is_not_read(
-    tmp_path: Path, reads: list[Read | ReadParts]
-) -> None:
+async def test_a_text_that_is_not_proposed_is_not_read(tmp_path, reads):
     """A session opens, ranks and recalls by what its archive files say at their ends.
 
     A text is read once in a row.
@@ -118,7 +116,7 @@ async def test_a_text_that_is_not_proposed_is_not_read(
     archives = list(tmp_path.rglob(f"{ARCHIVE}/*.jsonl"))
     reads.clear()
     async with opened(tmp_path) as memory:
-        assert all(size <= len('{"crc":"01234567",') for step in reads for _, _, size in step.parts)  # type: ignore[union-attr]
+        assert all(size <= len('{"crc":"01234567",') for step in reads for _, _, size in step.parts)
         reads.clear()
         context = await memory.assemble_context(QUESTION, budget=1_000)
         assert "fact" in shown(context)
@@ -131,7 +129,7 @@ async def test_a_text_that_is_not_proposed_is_not_read(
         assert memory["messages"].held.texts.keys() <= {each.position for each in unread(memory)}
 
 
-async def test_a_long_text_is_recalled_from_its_own_file(place: Any) -> None:
+async def test_a_long_text_is_recalled_from_its_own_file(place):
     """What was evicted and has a file of its own is read from that when it is proposed."""
     spec = replace(SPEC, budget=60_000)
     text = f"{FACT} {'word ' * 20_000}"
@@ -145,7 +143,7 @@ async def test_a_long_text_is_recalled_from_its_own_file(place: Any) -> None:
         assert text in {item.text for item in memory["messages"].held.texts.values()}
 
 
-async def test_a_snapshot_takes_the_texts_out_of_memory(place: Any) -> None:
+async def test_a_snapshot_takes_the_texts_out_of_memory(place):
     """What a process has evicted itself is read back from the archive as what an earlier one has."""
     async with opened(place) as memory:
         memory.add("messages", FACT, id="fact")
@@ -193,7 +191,7 @@ def flipped(data: bytes, at: int) -> bytes:
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-async def test_a_damaged_line_costs_its_item_alone(place: Any, read_only: bool) -> None:
+async def test_a_damaged_line_costs_its_item_alone(place, read_only):
     """It is said once, and what else was evicted is recalled."""
     await filled(place)
     path, at = stored_line(place, FACT.encode())
@@ -212,7 +210,7 @@ async def test_a_damaged_line_costs_its_item_alone(place: Any, read_only: bool) 
             assert "vault" not in notice
 
 
-async def test_a_line_of_another_item_is_damage(tmp_path: Path) -> None:
+async def test_a_line_of_another_item_is_damage(tmp_path):
     """Whole lines that changed places are not taken for one another."""
     await filled(tmp_path)
     path, _ = stored_line(tmp_path, FACT.encode())
@@ -226,7 +224,7 @@ async def test_a_line_of_another_item_is_damage(tmp_path: Path) -> None:
         assert len(memory.damage) == 1
 
 
-async def test_an_archive_file_that_is_missing_costs_what_it_held(place: Any) -> None:
+async def test_an_archive_file_that_is_missing_costs_what_it_held(place):
     """It may vanish while the session is open: another may have forgotten something."""
     await filled(place)
     async with opened(place) as memory:
@@ -247,7 +245,7 @@ async def test_an_archive_file_that_is_missing_costs_what_it_held(place: Any) ->
         assert "fact" not in shown(await memory.assemble_context(QUESTION, budget=1_000))
 
 
-async def test_forgetting_moves_what_is_left(place: Any) -> None:
+async def test_forgetting_moves_what_is_left(place):
     """What was evicted is read from the file that has taken the place of all, and the forgotten never again."""
     await filled(place)
     async with opened(place) as memory:
@@ -259,7 +257,7 @@ async def test_forgetting_moves_what_is_left(place: Any) -> None:
             assert "m3" not in shown(context)
         assert "fact" in shown(context)
         assert memory.notices == ()
-        assert {each.file.path for each in unread(memory)} == {  # type: ignore[attr-defined]
+        assert {each.file.path for each in unread(memory)} == {
             re.findall("archive/.*jsonl", path)[0] for path in archive_paths(place)
         }
         await memory.forget("fact")
@@ -269,7 +267,7 @@ async def test_forgetting_moves_what_is_left(place: Any) -> None:
     assert not any(FACT.encode() in data_of(place, path) for path in archive_paths(place))
 
 
-async def test_who_forgets_elsewhere_takes_it_from_all(place: Any) -> None:
+async def test_who_forgets_elsewhere_takes_it_from_all(place):
     """A process that had the session open goes on with the files that are left once it saves."""
     await filled(place)
     async with opened(place) as memory:
@@ -284,9 +282,7 @@ async def test_who_forgets_elsewhere_takes_it_from_all(place: Any) -> None:
         assert memory.notices == ()
 
 
-async def test_an_archive_that_says_nothing_at_its_end_is_read_whole(
-    place: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_archive_that_says_nothing_at_its_end_is_read_whole(place, monkeypatch):
     """The table of a very large file is too long for a line; what is recalled is the same."""
     usual = IsolatedMemoryFileSystem()
     await filled(usual)
@@ -300,7 +296,7 @@ async def test_an_archive_that_says_nothing_at_its_end_is_read_whole(
         assert len(unread(memory)) > TURNS / 2
 
 
-async def test_an_index_that_is_lost_is_made_from_the_archive(place: Any) -> None:
+async def test_an_index_that_is_lost_is_made_from_the_archive(place):
     """What was evicted is read some at a time, put into the index, and let go of."""
     await filled(place)
     async with opened(place) as memory:
@@ -331,9 +327,7 @@ STEPS = st.lists(
     steps=STEPS,
     log_bytes=st.sampled_from([1_000, 10**6]),
 )
-def test_a_session_recalls_as_one_that_holds_all_in_memory(
-    placement: str, steps: list[tuple[str, int]], log_bytes: int
-) -> None:
+def test_a_session_recalls_as_one_that_holds_all_in_memory(placement, steps, log_bytes):
     """Whatever was evicted, forgotten, saved and opened again between, contexts are the same byte for byte."""
     spec = replace(SPEC, budget=120, placement=placement, retrieval_threshold=3)
     before = session_log.MIN_LOG_BYTES, lazy_index.MIN_STORED
@@ -404,7 +398,7 @@ async def _alike(specs: tuple[SectionSpec, ...], steps: list[tuple[str, int]]) -
     await opening.__aexit__(None, None, None)
 
 
-def test_a_filter_refuses_evicted_items_of_two_sections(tmp_path: Path) -> None:
+def test_a_filter_refuses_evicted_items_of_two_sections(tmp_path):
     """The call ends, although one section has read the evicted item before and the other has not."""
     specs = [SectionSpec(name, retrieval_threshold=0) for name in ("addresses", "phones")]
     question = "What did Ann have before?"

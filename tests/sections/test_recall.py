@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -34,7 +33,7 @@ def recalled(context: Context) -> set[str]:
     }
 
 
-async def test_an_evicted_message_comes_back_for_a_question_about_it() -> None:
+async def test_an_evicted_message_comes_back_for_a_question_about_it():
     """It stands in the query's block, among the earlier ones; without recall it stays out."""
     memory = SessionMemory.test_mode(sections=SPECS)
     fact = memory.add("messages", FACT)
@@ -58,9 +57,7 @@ async def test_an_evicted_message_comes_back_for_a_question_about_it() -> None:
 
 
 @pytest.mark.parametrize("eviction", ["fifo", "lifo", "priority", "lru"])
-async def test_an_evicted_finding_comes_back_for_a_question_about_it(
-    eviction: str, tmp_path: Path
-) -> None:
+async def test_an_evicted_finding_comes_back_for_a_question_about_it(eviction, tmp_path):
     """It stands in its place among the items of the section: in that process, and in the next."""
     spec = SectionSpec("findings", 400, eviction=eviction, recall=0.5, retrieval_threshold=5)
     async with SessionMemory.open(tmp_path, sections=(spec,)) as memory:
@@ -82,7 +79,7 @@ async def test_an_evicted_finding_comes_back_for_a_question_about_it(
         assert recalled(elsewhere) == set()
 
 
-def test_few_evicted_items_are_proposed() -> None:
+def test_few_evicted_items_are_proposed():
     """No more than a quarter above the share for recall, as the texts of all that are proposed must be read."""
     spec = SectionSpec("findings", 200, recall=0.25, retrieval_threshold=0)
     memory = SessionMemory.test_mode(sections=(spec,))
@@ -93,7 +90,7 @@ def test_few_evicted_items_are_proposed() -> None:
     assert 0.25 * 200 < sum(sizes) <= 1.25 * 0.25 * 200 + max(sizes)
 
 
-async def test_what_is_recalled_passes_the_filter() -> None:
+async def test_what_is_recalled_passes_the_filter():
     """A filter narrows what was evicted as it narrows what the section has."""
     spec = SectionSpec("findings", 100, recall=1.0, retrieval_threshold=0)
     memory = SessionMemory.test_mode(sections=(spec,))
@@ -112,7 +109,7 @@ async def test_what_is_recalled_passes_the_filter() -> None:
     assert facts[1].id in recalled(context)
 
 
-async def test_an_evicted_call_comes_back_with_its_result() -> None:
+async def test_an_evicted_call_comes_back_with_its_result():
     """Units are evicted and recalled whole."""
     memory = SessionMemory.test_mode(sections=SPECS)
     memory.add("messages", "Look up the vault.")
@@ -126,7 +123,7 @@ async def test_an_evicted_call_comes_back_with_its_result() -> None:
     assert recalled(context) >= {call.id, result.id}
 
 
-async def test_an_id_that_was_given_again_is_shown_once() -> None:
+async def test_an_id_that_was_given_again_is_shown_once():
     """What is live hides what was evicted under its id, and of two evicted ones one comes back."""
     memory = SessionMemory.test_mode(sections=SPECS)
     for number in range(2):
@@ -140,7 +137,7 @@ async def test_an_id_that_was_given_again_is_shown_once() -> None:
     assert context.decision("fact").reason is Reason.MUST
 
 
-async def test_an_evicted_id_that_another_section_has_by_now_is_shown_once() -> None:
+async def test_an_evicted_id_that_another_section_has_by_now_is_shown_once():
     """What is live anywhere hides what was evicted under its id."""
     memory = SessionMemory.test_mode(sections=(*SPECS, SectionSpec("documents", eviction="none")))
     memory.add("messages", FACT, id="fact")
@@ -152,9 +149,7 @@ async def test_an_evicted_id_that_another_section_has_by_now_is_shown_once() -> 
 
 
 @pytest.mark.parametrize("log_bytes", [1_000, 10**6], ids=["from archive files", "from the log"])
-async def test_what_was_counted_otherwise_is_counted_again(
-    monkeypatch: pytest.MonkeyPatch, log_bytes: int
-) -> None:
+async def test_what_was_counted_otherwise_is_counted_again(monkeypatch, log_bytes):
     """A session that is opened with another counter recalls within its budget in that one."""
     monkeypatch.setattr(session_log, "MIN_LOG_BYTES", log_bytes)
     fs = SessionMemory.test_mode().admin.fs
@@ -175,9 +170,7 @@ async def test_what_was_counted_otherwise_is_counted_again(
     place=st.integers(0, 19),
     section=st.sampled_from(["documents", "findings", "lessons"]),
 )
-def test_of_few_items_the_one_that_is_asked_for_is_shown(
-    count: int, place: int, section: str
-) -> None:
+def test_of_few_items_the_one_that_is_asked_for_is_shown(count, place, section):
     """If not all fit, they are ranked, however few they are and however old the one that is asked for."""
     memory = SessionMemory.test_mode()
     for number in range(count):

@@ -668,13 +668,13 @@ class SectionMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_section_agrees_with_the_plain_account_under_every_policy(policy: str) -> None:
+def test_a_section_agrees_with_the_plain_account_under_every_policy(policy):
     """Nothing is lost, budgets hold, refusals move nothing, restarts and replays change nothing."""
     machine = type(f"SectionMachine_{policy}", (SectionMachine,), {"policy": policy})
     run_state_machine_as_test(machine, settings=settings(max_examples=25, stateful_step_count=30))
 
 
-def test_a_call_that_became_text_is_waited_for_after_a_restart() -> None:
+def test_a_call_that_became_text_is_waited_for_after_a_restart():
     """A restart changes nothing, whatever became of the call."""
     section = Section(SectionSpec("s"))
     content = (ToolUseBlock("c", "find"),)

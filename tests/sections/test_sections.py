@@ -96,16 +96,14 @@ def ids(candidates: tuple[Candidate, ...]) -> list[str]:
         ({"header": " "}, ValueError, "one line"),
     ],
 )
-def test_a_spec_that_makes_no_sense_is_refused_with_its_remedy(
-    fields: dict[str, object], error: type[Exception], remedy: str
-) -> None:
+def test_a_spec_that_makes_no_sense_is_refused_with_its_remedy(fields, error, remedy):
     """Each field is checked when the spec is made, and the message says what would do."""
     with pytest.raises(error, match=remedy) as caught:
         SectionSpec(**{"name": "s", **fields})
     assert isinstance(caught.value, ValueError)
 
 
-def test_a_spec_survives_the_log_without_its_ranker() -> None:
+def test_a_spec_survives_the_log_without_its_ranker():
     """What `to_dict` stores, `from_dict` gives back; a field from the future is refused."""
     for spec in DEFAULT_SECTIONS:
         assert SectionSpec.from_dict(spec.to_dict(), ranker=spec.ranker) == spec
@@ -113,7 +111,7 @@ def test_a_spec_survives_the_log_without_its_ranker() -> None:
         SectionSpec.from_dict({"name": "s", "colour": "red"})
 
 
-def test_specs_must_differ_in_name_and_share_no_more_than_the_window() -> None:
+def test_specs_must_differ_in_name_and_share_no_more_than_the_window():
     """A repeated name and floors above 1 are refused; floors of exactly 1 are not."""
     tenths = [SectionSpec(f"s{n}", floor=0.1) for n in range(10)]
     assert list(check_specs(tenths)) == [f"s{n}" for n in range(10)]
@@ -123,7 +121,7 @@ def test_specs_must_differ_in_name_and_share_no_more_than_the_window() -> None:
         check_specs([*tenths, SectionSpec("last", floor=0.01)])
 
 
-def test_the_default_sections_are_those_of_the_design() -> None:
+def test_the_default_sections_are_those_of_the_design():
     """Budgets, priorities, floors, placements, policies and persistence are as documented."""
     static = ("static", "none", "stream")
     assert {
@@ -157,7 +155,7 @@ def test_the_default_sections_are_those_of_the_design() -> None:
 # holding
 
 
-def test_an_item_larger_than_its_section_is_refused_by_every_policy_but_none() -> None:
+def test_an_item_larger_than_its_section_is_refused_by_every_policy_but_none():
     """The refusal says what would help, and evicts nothing first."""
     for policy in ("fifo", "lifo", "lru", "lfu", "priority", "refuse"):
         section = section_of(item("a"), budget=20, eviction=policy)
@@ -167,7 +165,7 @@ def test_an_item_larger_than_its_section_is_refused_by_every_policy_but_none() -
     assert section_of(item("a", tokens=21), budget=20, eviction="none").used == 21
 
 
-def test_a_result_never_evicts_its_own_call() -> None:
+def test_a_result_never_evicts_its_own_call():
     """A unit that outgrows the section is refused rather than torn."""
     section = section_of(call("ask", "1"), budget=15)
     with pytest.raises(
@@ -186,7 +184,7 @@ def test_a_result_never_evicts_its_own_call() -> None:
         ("lru", "unpin or remove items"),
     ],
 )
-def test_a_full_section_gives_advice_for_its_policy(policy: str, advice: str) -> None:
+def test_a_full_section_gives_advice_for_its_policy(policy, advice):
     """Only a policy that evicts nothing is to be replaced by one that does."""
     section = section_of(item("a", tokens=20, pinned=True), budget=20, eviction=policy)
     with pytest.raises(SectionFullError, match=advice) as raised:
@@ -194,7 +192,7 @@ def test_a_full_section_gives_advice_for_its_policy(policy: str, advice: str) ->
     assert ("choose a policy" in str(raised.value)) == (policy == "refuse")
 
 
-def test_an_update_keeps_its_place_and_archives_the_old_content() -> None:
+def test_an_update_keeps_its_place_and_archives_the_old_content():
     """The new content stands where the old one stood; others make room for it."""
     section = section_of(item("a"), item("b"), item("c"), budget=30)
     section.update(item("b", "changed", 15))
@@ -203,7 +201,7 @@ def test_an_update_keeps_its_place_and_archives_the_old_content() -> None:
     assert [entry["position"] for entry in section.held.entries()] == [1, 2]
 
 
-def test_an_update_that_shrinks_never_needs_room() -> None:
+def test_an_update_that_shrinks_never_needs_room():
     """A section that came to hold too much, by a smaller budget or another counter, can always be shrunk."""
     wide = section_of(item("a"), item("b"), eviction="refuse")
     spec = SectionSpec("s", 12, eviction="refuse")
@@ -212,7 +210,7 @@ def test_an_update_that_shrinks_never_needs_room() -> None:
     assert section.used == 15
 
 
-def test_entries_are_those_of_the_moment_they_were_asked_for() -> None:
+def test_entries_are_those_of_the_moment_they_were_asked_for():
     """A snapshot may be written while the section goes on."""
     section = section_of(item("a"), item("b"))
     entries = section.held.entries()
@@ -224,7 +222,7 @@ def test_entries_are_those_of_the_moment_they_were_asked_for() -> None:
     ]
 
 
-def test_peeking_is_no_use_and_getting_is() -> None:
+def test_peeking_is_no_use_and_getting_is():
     """Only `get` keeps an item from being the least recently used."""
     section = section_of(item("a"), item("b"), budget=20, eviction="lru")
     assert section.peek("a").id == "a"
@@ -236,7 +234,7 @@ def test_peeking_is_no_use_and_getting_is() -> None:
         section.peek("b")
 
 
-def test_uses_are_journaled_only_where_eviction_looks_at_them() -> None:
+def test_uses_are_journaled_only_where_eviction_looks_at_them():
     """A turn that only reads writes nothing but for lru and lfu; a section never persisted keeps no journal."""
     for policy, ops in (("fifo", ["add"]), ("lru", ["add", "use"]), ("lfu", ["add", "use"])):
         section = section_of(item("a"), eviction=policy)
@@ -247,7 +245,7 @@ def test_uses_are_journaled_only_where_eviction_looks_at_them() -> None:
     assert section_of(item("a"), persistence="none").journal == []
 
 
-def test_a_change_from_the_future_is_not_guessed_at() -> None:
+def test_a_change_from_the_future_is_not_guessed_at():
     """A journal with an unknown op is refused by name, as is a compaction of another version."""
     with pytest.raises(UnsupportedVersionError, match="'fold'"):
         parse_operation("s", "fold", {})
@@ -255,7 +253,7 @@ def test_a_change_from_the_future_is_not_guessed_at() -> None:
         parse_operation("s", "compact", {"version": 2, "replaced": [], "items": []})
 
 
-def test_the_newest_user_item_is_one_that_says_something() -> None:
+def test_the_newest_user_item_is_one_that_says_something():
     """Tool results in user role are no question; an update may make or unmake one."""
     section = section_of(item("q1"), item("q2"), item("a", role="assistant"), placement="history")
     section.add(replace(result("r", "1"), role="user"))
@@ -272,7 +270,7 @@ def test_the_newest_user_item_is_one_that_says_something() -> None:
 # proposing
 
 
-def test_a_small_section_that_fits_proposes_newest_first_whatever_the_query() -> None:
+def test_a_small_section_that_fits_proposes_newest_first_whatever_the_query():
     """Up to its threshold a section is not searched if all fits: must, then recent, then newest, to twice the cap."""
     section = section_of(
         *(item(f"i{n}", f"plain {n}", pinned=n == 1) for n in range(9)), retrieval_threshold=9
@@ -284,7 +282,7 @@ def test_a_small_section_that_fits_proposes_newest_first_whatever_the_query() ->
     assert (proposal.taken, proposal.earlier) == (9, ())
 
 
-def test_a_small_section_that_may_not_fit_is_ranked() -> None:
+def test_a_small_section_that_may_not_fit_is_ranked():
     """However few its items are; a query without a known word gives the newest first."""
     section = section_of(*(item(f"i{n}", "osprey" if n == 2 else f"plain {n}") for n in range(9)))
     assert ids(section.proposer.propose(Query("osprey"), cap=25).candidates) == [
@@ -303,7 +301,7 @@ def test_a_small_section_that_may_not_fit_is_ranked() -> None:
     ]
 
 
-def test_units_too_large_for_the_cap_keep_no_room_from_those_that_fit() -> None:
+def test_units_too_large_for_the_cap_keep_no_room_from_those_that_fit():
     """However many units are larger than the cap and better, one that fits is proposed too; their number is bounded."""
     section = section_of(
         item("small", "other things", 10),
@@ -317,7 +315,7 @@ def test_units_too_large_for_the_cap_keep_no_room_from_those_that_fit() -> None:
     assert len(many.proposer.propose(Query("merger"), cap=100).candidates) < 400
 
 
-def test_past_its_threshold_a_query_section_proposes_by_worth() -> None:
+def test_past_its_threshold_a_query_section_proposes_by_worth():
     """What must and what is recent come first, then relevance against size, then the newest of the rest."""
     section = section_of(
         item("pin", "nothing of note", pinned=True),
@@ -339,7 +337,7 @@ def test_past_its_threshold_a_query_section_proposes_by_worth() -> None:
     assert proposal.candidates[-1].score is None
 
 
-def test_static_sections_never_see_the_query_and_must_show_system_items() -> None:
+def test_static_sections_never_see_the_query_and_must_show_system_items():
     """Role system makes an item of a static section a must; the rest come newest first."""
     items = [
         item("rule", "the merger clause", role="system"),
@@ -352,7 +350,7 @@ def test_static_sections_never_see_the_query_and_must_show_system_items() -> Non
     assert [each.must for each in proposals[0].candidates] == [True, False, False, False]
 
 
-def test_a_history_proposes_its_tail_newest_first_and_says_where_it_may_be_cut() -> None:
+def test_a_history_proposes_its_tail_newest_first_and_says_where_it_may_be_cut():
     """The newest question and the newest unit must be shown; a cut never parts a call from its result."""
     section = section_of(
         item("old", role="assistant"),
@@ -379,7 +377,7 @@ def test_a_history_proposes_its_tail_newest_first_and_says_where_it_may_be_cut()
     }
 
 
-def test_a_history_recalls_by_worth_what_lies_before_its_tail() -> None:
+def test_a_history_recalls_by_worth_what_lies_before_its_tail():
     """Earlier units come best first where the query knows a word of them; none if it knows none, or if all must fit.
 
     A question without a subject finds the newest.
@@ -437,9 +435,7 @@ def filled(spec: SectionSpec, made: list[tuple[tuple[str, Content], int, bool]])
 
 @given(SPECS, ITEMS, st.sampled_from(["merger", "talk terms", "zebra", ""]), st.integers(0, 150))
 @settings(max_examples=2 * settings().max_examples)
-def test_a_proposal_is_whole_units_in_order_of_want(
-    spec: SectionSpec, made: list[tuple[tuple[str, Content], int, bool]], query: str, cap: int
-) -> None:
+def test_a_proposal_is_whole_units_in_order_of_want(spec, made, query, cap):
     """Every must is there and first, no item is proposed twice, and it ends at twice the cap or with the section."""
     section = filled(spec, made)
     proposal = section.proposer.propose(Query(query), cap=cap)
@@ -483,9 +479,7 @@ def test_a_proposal_is_whole_units_in_order_of_want(
     "merger",
 )
 @settings(max_examples=2 * settings().max_examples)
-def test_a_history_may_be_cut_where_units_allow_it(
-    made: list[tuple[tuple[str, Content], int, bool]], cap: int, query: str
-) -> None:
+def test_a_history_may_be_cut_where_units_allow_it(made, cap, query):
     """Walking back finds the cut points of the whole history, but for units that are shown anyway."""
     section = filled(SectionSpec("s", placement="history"), made)
     candidates = section.proposer.propose(Query(query), cap=cap).candidates
@@ -520,9 +514,7 @@ def test_a_history_may_be_cut_where_units_allow_it(
 
 
 @given(SPECS, ITEMS, st.sampled_from(["merger", "talk terms", ""]), st.integers(0, 150))
-def test_the_same_section_proposes_the_same_whatever_led_to_it(
-    spec: SectionSpec, made: list[tuple[tuple[str, Content], int, bool]], query: str, cap: int
-) -> None:
+def test_the_same_section_proposes_the_same_whatever_led_to_it(spec, made, query, cap):
     """Proposing changes nothing, and a restart, earlier queries and detours leave no trace in a proposal."""
     section = filled(spec, made)
     other = Section(spec)

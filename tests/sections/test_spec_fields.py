@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from functools import cache
 
 from hypothesis import assume, example, given
@@ -34,9 +33,7 @@ def assembled(memory: SessionMemory, budget: int, **given: object) -> Context:
 @given(
     st.sampled_from([name for name in POLICIES if POLICIES[name].bounded]), st.integers(1, 6), sizes
 )
-def test_max_items_is_never_exceeded_and_the_rest_is_archived(
-    policy: str, most: int, words: list[int]
-) -> None:
+def test_max_items_is_never_exceeded_and_the_rest_is_archived(policy, most, words):
     """A section holds at most so many items; what made room, or was refused, is accounted for."""
     memory = SessionMemory.test_mode(
         sections=(SectionSpec("last", max_items=most, eviction=policy),)
@@ -59,7 +56,7 @@ def test_max_items_is_never_exceeded_and_the_rest_is_archived(
 
 @example([1] * 12 + [5, 3, 9, 8, 12, 11], [5, 10], 0.25, 60)
 @given(sizes, sizes, st.sampled_from([0.1, 0.25, 0.5, 1.0]), st.integers(60, 600))
-def test_a_floor_is_kept_free_from_those_served_first(low, high, floor, budget) -> None:
+def test_a_floor_is_kept_free_from_those_served_first(low, high, floor, budget):
     """A section of the lowest priority gets its floor, but for what no unit that it proposed would fit in."""
     memory = SessionMemory.test_mode(
         sections=(
@@ -85,9 +82,7 @@ def test_a_floor_is_kept_free_from_those_served_first(low, high, floor, budget) 
 @given(
     st.integers(21, 60), st.integers(0, 5), st.integers(40, 400), st.randoms(use_true_random=False)
 )
-def test_the_recent_come_before_what_the_query_chooses(
-    count: int, recent: int, budget: int, rng: random.Random
-) -> None:
+def test_the_recent_come_before_what_the_query_chooses(count, recent, budget, rng):
     """The newest units are wanted first, in order of age, whatever the query is about."""
     memory = SessionMemory.test_mode(
         sections=(SectionSpec("findings", recent=recent, eviction="none"),)
@@ -106,7 +101,7 @@ def test_the_recent_come_before_what_the_query_chooses(
 
 
 @given(st.integers(0, 400), st.integers(0, 400), sizes)
-def test_a_reserve_is_a_smaller_budget(budget: int, reserve: int, words: list[int]) -> None:
+def test_a_reserve_is_a_smaller_budget(budget, reserve, words):
     """Reserving tokens gives the context of the budget less those, its error included."""
     assume(reserve <= budget)
     memory = SessionMemory.test_mode()
@@ -128,7 +123,7 @@ def test_a_reserve_is_a_smaller_budget(budget: int, reserve: int, words: list[in
 
 
 @given(st.floats(0, 1), st.integers(0, 60), st.integers(200, 1_200))
-def test_recall_takes_at_most_its_share(share: float, turns: int, budget: int) -> None:
+def test_recall_takes_at_most_its_share(share, turns, budget):
     """Recalled messages stay within their share of the history's cap, and within what its tail leaves of it."""
     spec = SectionSpec("messages", placement="history", recall=share, eviction="none")
     memory = SessionMemory.test_mode(sections=(spec,))
@@ -151,9 +146,7 @@ def test_recall_takes_at_most_its_share(share: float, turns: int, budget: int) -
 
 
 @given(st.floats(0, 1), st.integers(30, 60), st.integers(0, 600))
-def test_recall_takes_at_most_its_share_of_a_query_section(
-    share: float, items: int, budget: int
-) -> None:
+def test_recall_takes_at_most_its_share_of_a_query_section(share, items, budget):
     """What was evicted stays within its share of the section's cap, its header included."""
     spec = SectionSpec("notes", 200, recall=share, retrieval_threshold=0)
     memory = SessionMemory.test_mode(sections=(spec,))

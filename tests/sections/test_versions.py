@@ -48,7 +48,7 @@ def moved(others: int, **old: object) -> SessionMemory:
         "Who lived at 1 Elm Street before?",
     ],
 )
-async def test_a_question_about_the_past_is_shown_both(others: int, query: str) -> None:
+async def test_a_question_about_the_past_is_shown_both(others, query):
     """The replaced version stands right before the current one, each with the interval in which it held."""
     context = await moved(others).assemble_context(query, budget=200)
     lines = context.text.splitlines()
@@ -61,7 +61,7 @@ async def test_a_question_about_the_past_is_shown_both(others: int, query: str) 
 @pytest.mark.parametrize(
     "query", ["What is the user's address?", "Address in July 2024?", "Who lives in Elm Street?"]
 )
-async def test_a_question_about_now_is_shown_the_current_one(others: int, query: str) -> None:
+async def test_a_question_about_now_is_shown_the_current_one(others, query):
     """A replaced version is not recalled, even if its words match best and everything fits."""
     context = await moved(others).assemble_context(query, budget=200 if others > 40 else 2_000)
     assert OLD not in context.text
@@ -70,7 +70,7 @@ async def test_a_question_about_now_is_shown_the_current_one(others: int, query:
         assert f"[1 June 2024] {NEW}" in context.text
 
 
-async def test_a_version_without_a_timestamp_holds_since_it_was_added() -> None:
+async def test_a_version_without_a_timestamp_holds_since_it_was_added():
     """Its label leaves out the begin of a first version, which nobody stated."""
     memory = SessionMemory.test_mode()
     for text in ("Ann owns the deal.", "Bob owns the deal.", "Eve owns the deal."):
@@ -88,7 +88,7 @@ async def test_a_version_without_a_timestamp_holds_since_it_was_added() -> None:
     assert "Bob" in context.text
 
 
-async def test_a_section_that_shows_no_days_says_which_version_is_current() -> None:
+async def test_a_section_that_shows_no_days_says_which_version_is_current():
     memory = SessionMemory.test_mode(sections=(SectionSpec("findings", dates="none"),))
     memory.add("findings", OLD, key="address")
     memory.add("findings", NEW, key="address")
@@ -96,7 +96,7 @@ async def test_a_section_that_shows_no_days_says_which_version_is_current() -> N
     assert context.text == f"## findings\n[replaced] {OLD}\n[current] {NEW}\n"
 
 
-async def test_an_older_version_that_is_told_later_supersedes_nothing() -> None:
+async def test_an_older_version_that_is_told_later_supersedes_nothing():
     """Its timestamp says that it held before; the live version stays, and a question about the past finds the other."""
     memory = SessionMemory.test_mode()
     new = memory.add("findings", NEW, key="address", metadata={"timestamp": "2024-06-01"})
@@ -107,7 +107,7 @@ async def test_an_older_version_that_is_told_later_supersedes_nothing() -> None:
     assert [item.id for item in context.items] == [old.id, new.id]
 
 
-async def test_a_removed_version_brings_no_replaced_one_back() -> None:
+async def test_a_removed_version_brings_no_replaced_one_back():
     """Once the current version is removed, nothing of the fact is shown, in questions about the past neither."""
     memory = moved(3)
     memory.remove("new")
@@ -125,7 +125,7 @@ async def test_a_removed_version_brings_no_replaced_one_back() -> None:
     )
 
 
-async def test_a_change_back_is_no_duplicate() -> None:
+async def test_a_change_back_is_no_duplicate():
     """Versions that say the same held at different times, and all that a question asks for are shown."""
     memory = SessionMemory.test_mode()
     for day, text in (("2022-01-01", OLD), ("2023-01-01", NEW), ("2024-01-01", OLD)):
@@ -134,7 +134,7 @@ async def test_a_change_back_is_no_duplicate() -> None:
     assert [item.text for item in context.items] == [OLD, NEW, OLD]
 
 
-async def test_many_replaced_versions_do_not_crowd_the_current_one_out() -> None:
+async def test_many_replaced_versions_do_not_crowd_the_current_one_out():
     """A fact that was replaced a thousand times is shown in its current version alone."""
     memory = SessionMemory.test_mode()
     memory.add("findings", "The meter of the north gate counts visitors.")
@@ -148,7 +148,7 @@ async def test_many_replaced_versions_do_not_crowd_the_current_one_out() -> None
     assert "north gate" in context.text
 
 
-async def test_a_pinned_version_is_shown_as_ever() -> None:
+async def test_a_pinned_version_is_shown_as_ever():
     """What must be shown has the same label for any question; the replaced version stands before it."""
     memory = SessionMemory.test_mode()
     memory.add("findings", OLD, key="address")
@@ -157,7 +157,7 @@ async def test_a_pinned_version_is_shown_as_ever() -> None:
     assert context.text == f"## findings\n[until 1 January 2024] {OLD}\n[*] {NEW}\n"
 
 
-async def test_a_replaced_version_is_never_shown_alone() -> None:
+async def test_a_replaced_version_is_never_shown_alone():
     """If both do not fit, the current version is shown, even if the replaced one matches better."""
     memory = moved(0)
     for budget in range(60):
@@ -167,7 +167,7 @@ async def test_a_replaced_version_is_never_shown_alone() -> None:
     assert shown == ["old", "new"]
 
 
-async def test_a_filter_holds_for_versions() -> None:
+async def test_a_filter_holds_for_versions():
     """If the current version does not pass, its replaced versions are not shown either."""
     memory = SessionMemory.test_mode()
     memory.add("findings", OLD, key="address", metadata={"source": "a.md"})
@@ -184,7 +184,7 @@ def fact(name: str, key: str, day: int) -> Item:
     return Item(name, "facts", "", name, 1, datetime(2024, 1, day, tzinfo=UTC), key=key)
 
 
-async def test_a_source_proposes_versions_as_a_section_does() -> None:
+async def test_a_source_proposes_versions_as_a_section_does():
     """A proposal keeps current facts for now, and brings the versions of the past tied to them."""
     facts = [
         fact("a1", "a", 1),
@@ -234,9 +234,7 @@ QUESTIONS = (
     st.integers(0, 400),
     st.sampled_from(["text", "openai", "anthropic"]),
 )
-def test_a_replaced_fact_is_never_shown_as_if_current(
-    steps: list[Any], query: str, budget: int, format: str
-) -> None:
+def test_a_replaced_fact_is_never_shown_as_if_current(steps, query, budget, format):
     """It is shown with its replacement, before it and next to it, and its label says that it is replaced.
 
     This holds whatever was replaced, removed, evicted, compacted, forgotten and reopened, and no text forges a label.

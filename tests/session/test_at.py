@@ -24,7 +24,7 @@ async def found(view: MemoryAt, query: str = "Where does Ann live?") -> list[str
     return [hit.item.text for hit in await view.search(query)]
 
 
-async def test_a_search_finds_the_version_that_held() -> None:
+async def test_a_search_finds_the_version_that_held():
     """A search of the view sees one version of each time."""
     memory = moved()
     assert await found(memory.at(as_of="2022-01-01")) == []
@@ -32,7 +32,7 @@ async def test_a_search_finds_the_version_that_held() -> None:
     assert await found(memory.at(as_of="2025-01-01")) == [NEW]
 
 
-async def test_a_search_finds_what_the_session_knew() -> None:
+async def test_a_search_finds_what_the_session_knew():
     """An item that was added later is unknown, and so is an item of an attached section."""
     memory = moved()
     other = SessionMemory.test_mode()
@@ -43,7 +43,7 @@ async def test_a_search_finds_what_the_session_knew() -> None:
     assert await found(memory.at(known_at=first.created_at)) == [OLD, "Ann lives in a house."]
 
 
-async def test_a_search_takes_the_arguments_of_the_session() -> None:
+async def test_a_search_takes_the_arguments_of_the_session():
     """A section, a limit and a filter narrow it, and an unknown section is refused."""
     view = moved().at(as_of="2025-01-01")
     assert await view.search("Ann", "documents") == []
@@ -53,7 +53,7 @@ async def test_a_search_takes_the_arguments_of_the_session() -> None:
         await view.search("Ann", "contracts")
 
 
-async def test_a_view_marks_no_use_and_forgets() -> None:
+async def test_a_view_marks_no_use_and_forgets():
     """Asking the past changes nothing, and a forgotten item is gone from an open view."""
     memory = moved()
     view = memory.at(as_of="2025-01-01")
@@ -66,7 +66,7 @@ async def test_a_view_marks_no_use_and_forgets() -> None:
     assert await found(view) == []
 
 
-async def test_a_view_needs_a_time() -> None:
+async def test_a_view_needs_a_time():
     """A view without a time, or with a wrong one, is refused at once."""
     memory = SessionMemory.test_mode()
     with pytest.raises(InvalidArgumentError, match="give as_of, known_at, or both"):

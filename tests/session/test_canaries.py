@@ -8,7 +8,6 @@ import logging
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -257,14 +256,14 @@ BAD_INPUTS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("act", BAD_INPUTS.values(), ids=BAD_INPUTS)
-async def test_bad_input_is_refused_without_being_shown(act: Callable[[], Any]) -> None:
+async def test_bad_input_is_refused_without_being_shown(act):
     """An error that bad input raises says what is wrong with it and not what it says."""
     shown = told(await refusal(act))
     assert CONTENT not in shown
     assert CONTENT[1:-1] not in shown
 
 
-async def test_a_relationship_that_is_not_there_is_not_described() -> None:
+async def test_a_relationship_that_is_not_there_is_not_described():
     """The error for an unknown relationship names its ends, not what is said of it."""
     memory = await with_graph()
     shown = told(
@@ -303,7 +302,7 @@ def place_of(files: dict[str, bytes]) -> IsolatedMemoryFileSystem:
     return filesystem
 
 
-async def test_damage_is_described_without_what_is_damaged() -> None:
+async def test_damage_is_described_without_what_is_damaged():
     """Errors and notices of damaged files, and of files whose checksums fit and whose values don't, show no value."""
     lines = await stored_lines()
     (path,) = lines
@@ -343,7 +342,7 @@ async def test_damage_is_described_without_what_is_damaged() -> None:
     assert refused > len(broken) / 4
 
 
-async def test_reprs_hold_no_content() -> None:
+async def test_reprs_hold_no_content():
     """Items and all that holds them tell what they are and how large, not what they say."""
     memory, graph = filled(), await with_graph()
     context = await memory.assemble_context(CONTENT, budget=400)
@@ -405,9 +404,7 @@ async def debugged() -> Any:
     loop.set_debug(False)
 
 
-async def test_nothing_is_logged_of_what_a_session_holds(
-    tmp_path: Path, records: list[logging.LogRecord]
-) -> None:
+async def test_nothing_is_logged_of_what_a_session_holds(tmp_path, records):
     """With every logger at its lowest level, a session's life, errors included, logs neither content nor secret."""
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text(f"# {CONTENT}\n\n{CONTENT}\n")
@@ -435,7 +432,7 @@ async def test_nothing_is_logged_of_what_a_session_holds(
                     await memory.assemble_context(CONTENT, budget=900)
             await delete_session(place, "s")
         for url in URLS:
-            await refusal(lambda url=url: list_sessions(url.format(SECRET, SECRET)))  # type: ignore[misc]
+            await refusal(lambda url=url: list_sessions(url.format(SECRET, SECRET)))
     assert "heard" in [record.getMessage() for record in records]
     for record in records:
         shown = f"{record.getMessage()} {record.args!r} {record.exc_text} {vars(record)!r}"

@@ -157,7 +157,7 @@ def events_of(name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", STREAMS)
-async def test_a_stream_is_stored_as_one_message(name: str) -> None:
+async def test_a_stream_is_stored_as_one_message(name):
     """The pieces of texts and arguments are one message, as the whole reply would be."""
     memory = SessionMemory.test_mode()
     async with memory.collecting(name) as reply:
@@ -177,7 +177,7 @@ async def test_a_stream_is_stored_as_one_message(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STREAMS)
-async def test_an_interrupted_stream_stores_what_came(name: str) -> None:
+async def test_an_interrupted_stream_stores_what_came(name):
     """At each place, by an error: the message is marked, its request obeys, and no call is cut."""
     for end in range(len(events_of(name))):
         memory = SessionMemory.test_mode()
@@ -200,7 +200,7 @@ async def test_an_interrupted_stream_stores_what_came(name: str) -> None:
     assert reply.item is not None
 
 
-def test_a_stream_is_collected_without_async() -> None:
+def test_a_stream_is_collected_without_async():
     """The synchronous memory collects in the caller's thread."""
     with SyncSessionMemory.test_mode() as memory:
         with memory.collecting("openai") as reply:
@@ -208,7 +208,7 @@ def test_a_stream_is_collected_without_async() -> None:
         assert reply.item is not None and reply.item.metadata == {"interrupted": True}
 
 
-async def test_other_streams_are_refused() -> None:
+async def test_other_streams_are_refused():
     """A format without streams, and an event that is no dict, name what to give."""
     memory = SessionMemory.test_mode()
     with pytest.raises(InvalidArgumentError, match="no streams in format 'text'"):
@@ -230,7 +230,7 @@ async def test_other_streams_are_refused() -> None:
         ("openai-responses", {"input", "tools"}),
     ],
 )
-async def test_a_request_has_the_arguments_of_the_sdk(name: str, fields: set[str]) -> None:
+async def test_a_request_has_the_arguments_of_the_sdk(name, fields):
     """Messages, system prompt and tools under the SDK's names; marks change no message of the context."""
     memory = SessionMemory.test_mode()
     tools = memory.tools(name)
@@ -259,7 +259,7 @@ async def test_a_request_has_the_arguments_of_the_sdk(name: str, fields: set[str
     assert text.render() == {"prompt": text.text}
 
 
-async def test_hits_and_decisions_are_plain_values_and_back() -> None:
+async def test_hits_and_decisions_are_plain_values_and_back():
     """JSON and back gives an equal hit and decision, with their items; other values are refused."""
     memory = SessionMemory.test_mode()
     memory.add_many("findings", [f"Room {n} costs {n} euros." for n in range(40)])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from kaosmem import InvalidArgumentError, SessionMemory
 
 
 @pytest.mark.parametrize("count", [-1, -(2**70), 1.5, "3", None, float("nan")])
-def test_a_counter_that_counts_nothing_possible_is_refused(count: Any) -> None:
+def test_a_counter_that_counts_nothing_possible_is_refused(count):
     """A count below 0 or that is no whole number is an error, and the section stays as it was."""
     memory = SessionMemory.test_mode(counter=lambda text: count if text == "bad" else len(text))
     memory.add("messages", "good")
@@ -22,7 +20,7 @@ def test_a_counter_that_counts_nothing_possible_is_refused(count: Any) -> None:
     assert memory.admin.used == 4
 
 
-def test_a_counter_that_raises_changes_nothing() -> None:
+def test_a_counter_that_raises_changes_nothing():
     """What a counter raises is raised, and the section stays as it was."""
 
     def count(text: str) -> int:

@@ -85,7 +85,7 @@ steps = st.tuples(
 
 
 @given(played=st.lists(steps, max_size=25))
-def test_no_context_shows_an_item_after_its_end(played: list[Any]) -> None:
+def test_no_context_shows_an_item_after_its_end(played):
     """Live, evicted, summarized, stored, opened read-only or seen as of the past, by two writers, in windows or not."""
     asyncio.run(_play(played))
 
@@ -151,7 +151,7 @@ async def _play(played: list[Any]) -> None:
         log_module.MIN_LOG_BYTES = smallest  # type: ignore[misc]
 
 
-async def test_an_expired_item_is_archived_and_can_be_forgotten() -> None:
+async def test_an_expired_item_is_archived_and_can_be_forgotten():
     """The next context or save takes it out of its section; `fetch` finds it until it is forgotten."""
     clock = Clock()
     memory = SessionMemory.test_mode(options=SessionOptions(clock=clock))
@@ -170,7 +170,7 @@ async def test_an_expired_item_is_archived_and_can_be_forgotten() -> None:
 
 
 @pytest.mark.parametrize("ttl_s", [0, -1, float("inf"), float("nan"), "60", True, 1e300])
-def test_a_time_to_live_is_a_number_of_seconds(ttl_s: Any) -> None:
+def test_a_time_to_live_is_a_number_of_seconds(ttl_s):
     """Anything else is refused, and nothing is added."""
     memory = SessionMemory.test_mode(sections=DEFAULT_SECTIONS)
     with pytest.raises(InvalidArgumentError, match="ttl_s"):
@@ -178,7 +178,7 @@ def test_a_time_to_live_is_a_number_of_seconds(ttl_s: Any) -> None:
     assert not memory["findings"]
 
 
-async def test_a_summary_ends_with_the_first_item_that_it_stands_for() -> None:
+async def test_a_summary_ends_with_the_first_item_that_it_stands_for():
     """The others are in the archive, and nothing of the expired one is shown."""
     clock = Clock()
     sections = [replace(spec, budget=130) if spec.name == "talk" else spec for spec in SPECS]
@@ -196,7 +196,7 @@ async def test_a_summary_ends_with_the_first_item_that_it_stands_for() -> None:
     assert not any("fact1x" in item.text for item in memory["talk"])
 
 
-async def test_two_writers_may_both_take_an_expired_item_out(tmp_path: Any) -> None:
+async def test_two_writers_may_both_take_an_expired_item_out(tmp_path):
     """It is no conflict, and what each of them adds stays."""
     clock = Clock()
     async with opened(tmp_path, clock) as memory:
@@ -211,7 +211,7 @@ async def test_two_writers_may_both_take_an_expired_item_out(tmp_path: Any) -> N
         assert [item.text for item in other["documents"]] == ["document 0", "document 1"]
 
 
-def test_a_derived_item_ends_with_the_first_of_its_sources() -> None:
+def test_a_derived_item_ends_with_the_first_of_its_sources():
     """It may end earlier, but not later."""
     memory = SessionMemory.test_mode(options=SessionOptions(clock=Clock()))
     short = memory.add("findings", "The door code is 4711.", ttl_s=60)

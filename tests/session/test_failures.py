@@ -20,7 +20,7 @@ from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.stored import folder_of, ids_at, memory_at, session
 
 
-async def test_a_clock_that_jumps_back_changes_no_order(place: Any) -> None:
+async def test_a_clock_that_jumps_back_changes_no_order(place):
     """Order and ids come from the log, not from the time."""
     now = datetime(2024, 6, 1, tzinfo=UTC)
     for number in range(3):
@@ -35,7 +35,7 @@ async def test_a_clock_that_jumps_back_changes_no_order(place: Any) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-async def test_a_forked_session_does_not_tear_the_log(tmp_path: Path) -> None:
+async def test_a_forked_session_does_not_tear_the_log(tmp_path):
     """Parent and child that go on with one opened session both save, or are refused; every record is whole."""
     await session(tmp_path, "a")
     code = """
@@ -96,7 +96,7 @@ class Slow(IsolatedMemoryFileSystem):
         super().pipe_file(path, value, **options)
 
 
-async def test_a_cancelled_save_is_whole_or_nothing() -> None:
+async def test_a_cancelled_save_is_whole_or_nothing():
     """Cancelled while it is being stored, a commit is durable or absent; saving again stores all once."""
     store = Slow()
     await session(store, "a")
@@ -128,7 +128,7 @@ sys.stdin.read()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="flock")
-async def test_the_lock_of_a_killed_writer_is_free(tmp_path: Path) -> None:
+async def test_the_lock_of_a_killed_writer_is_free(tmp_path):
     """A writer that waits for the lock goes on when its holder is killed."""
     await session(tmp_path, "a")
     lock = folder_of(tmp_path) / "lock"
@@ -145,7 +145,7 @@ async def test_the_lock_of_a_killed_writer_is_free(tmp_path: Path) -> None:
     assert await ids_at(tmp_path) == ["a", "b"]
 
 
-async def test_two_threads_with_one_session_do_not_tear_the_log(tmp_path: Path) -> None:
+async def test_two_threads_with_one_session_do_not_tear_the_log(tmp_path):
     """Saves from event loops in two threads are made one after the other, or refused; what is acknowledged is there."""
     await session(tmp_path, "a")
     acknowledged: list[str] = []
@@ -165,7 +165,7 @@ async def test_two_threads_with_one_session_do_not_tear_the_log(tmp_path: Path) 
             thread.start()
         for thread in threads:
             await asyncio.to_thread(thread.join)
-        memory.save = partial(ids_at, tmp_path)  # type: ignore[method-assign, assignment]
+        memory.save = partial(ids_at, tmp_path)
     held = await ids_at(tmp_path)
     assert held[0] == "a"
     assert len(held) == len(set(held))

@@ -131,7 +131,7 @@ async def test_a_snapshot_beside_an_unfinished_erasure_hides_nothing_of_it(
     assert not paths_holding(tmp_path, f"{CANARY}, version")
 
 
-async def test_files_that_a_killed_writer_left_half_written_go_too(tmp_path: Path) -> None:
+async def test_files_that_a_killed_writer_left_half_written_go_too(tmp_path):
     """They are in every folder of the session, and hold what is forgotten."""
     async with opened(tmp_path) as memory:
         memory.add("documents", CANARY, id="secret")
@@ -149,9 +149,7 @@ async def test_files_that_a_killed_writer_left_half_written_go_too(tmp_path: Pat
     [{}, {"window": Window("main", rebase=True), "sections": ["messages"]}],
     ids=["shown", "shown before"],
 )
-async def test_no_unsaved_window_brings_back_what_another_forgets(
-    tmp_path: Path, failing: type[Failing], options: Mapping[str, Any]
-) -> None:
+async def test_no_unsaved_window_brings_back_what_another_forgets(tmp_path, failing, options):
     """A writer saves between the tombstone and the erasure: no turn with the text reaches the log."""
     async with opened(tmp_path) as memory:
         memory.add("documents", CANARY, id="secret")
@@ -206,9 +204,7 @@ async def test_an_evicted_item_is_not_recalled_while_its_erasure_is_unfinished(
     assert not paths_holding(tmp_path, CANARY)
 
 
-async def test_a_writer_that_was_open_finishes_what_another_left(
-    tmp_path: Path, failing: type[Failing]
-) -> None:
+async def test_a_writer_that_was_open_finishes_what_another_left(tmp_path, failing):
     """An erasure fails at its last step.
 
     The next save of a session that was open before finishes it.
@@ -226,7 +222,7 @@ async def test_a_writer_that_was_open_finishes_what_another_left(
         assert not paths_holding(tmp_path, f"{CANARY}, version")
 
 
-async def test_a_session_with_nothing_left_is_still_there(place: Any) -> None:
+async def test_a_session_with_nothing_left_is_still_there(place):
     """Its log is empty, its snapshot says what was forgotten, and it can be gone on with and deleted."""
     async with opened(place) as memory:
         memory.add("documents", CANARY, id="only")
@@ -271,7 +267,7 @@ async def test_other_writers_go_on_without_it(place: Any) -> None:
     assert not paths_holding(place, f"{CANARY} said 7")
 
 
-async def test_what_is_derived_elsewhere_meanwhile_is_refused(place: Any) -> None:
+async def test_what_is_derived_elsewhere_meanwhile_is_refused(place):
     """A finding from an item that another writer has forgotten is not stored."""
     async with opened(place) as memory:
         memory.add("documents", CANARY, id="secret")
@@ -307,7 +303,7 @@ class FaultyStore(IsolatedMemoryFileSystem):
         self._change(lambda: super(FaultyStore, self).rm_file(path))
 
 
-async def test_a_store_that_cannot_delete_does_not_forget(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_cannot_delete_does_not_forget(monkeypatch):
     """The call raises, as the text is still there."""
 
     def rm_file(path: str) -> None:
@@ -362,9 +358,7 @@ class FaultyDisk(Disk):
     st.dictionaries(st.integers(1, 80), st.booleans(), max_size=8),
     st.lists(st.sampled_from(["add", "save", "leave", "forget"]), max_size=8),
 )
-def test_a_disk_keeps_nothing_forgotten_after_faults(
-    fails: dict[int, bool], actions: list[str]
-) -> None:
+def test_a_disk_keeps_nothing_forgotten_after_faults(fails, actions):
     """Whichever calls failed before, a `forget` that returns leaves no file with the text, and its receipt holds."""
     disk = FaultyDisk(fails)
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -378,9 +372,7 @@ def test_a_disk_keeps_nothing_forgotten_after_faults(
     st.dictionaries(st.integers(1, 40), st.booleans(), max_size=8),
     st.lists(st.sampled_from(["add", "save", "leave", "forget"]), max_size=8),
 )
-def test_an_object_store_keeps_nothing_forgotten_after_faults(
-    fails: dict[int, bool], actions: list[str]
-) -> None:
+def test_an_object_store_keeps_nothing_forgotten_after_faults(fails, actions):
     """Whichever requests failed before, a `forget` that returns leaves no object with the text, however long it is."""
     place = FaultyStore(fails)
     asyncio.run(_forgotten_with_faults(place, place, actions))
@@ -423,9 +415,7 @@ def _is_tombstone(step: Step) -> bool:
     return isinstance(step, Append) and b'"op":"forget"' in step.data
 
 
-async def test_what_is_asked_for_after_a_failure_is_forgotten_too(
-    tmp_path: Path, failing: type[Failing]
-) -> None:
+async def test_what_is_asked_for_after_a_failure_is_forgotten_too(tmp_path, failing):
     """A tombstone tried again speaks for what it was made for, and not for what was asked for since."""
     async with opened(tmp_path) as memory:
         memory.add("documents", CANARY, id="first")
@@ -440,9 +430,7 @@ async def test_what_is_asked_for_after_a_failure_is_forgotten_too(
         assert paths_holding(tmp_path, CANARY) == []
 
 
-async def test_what_is_asked_for_while_a_tombstone_is_written_is_forgotten_too(
-    tmp_path: Path, failing: type[Failing]
-) -> None:
+async def test_what_is_asked_for_while_a_tombstone_is_written_is_forgotten_too(tmp_path, failing):
     """Two may be forgotten at once, the second while the disk is at work on the first."""
     loop = asyncio.get_running_loop()
     asked = []
@@ -467,7 +455,7 @@ async def test_what_is_asked_for_while_a_tombstone_is_written_is_forgotten_too(
         assert paths_holding(tmp_path, CANARY) == []
 
 
-async def test_forgetting_before_anything_is_stored_ends(place: Any) -> None:
+async def test_forgetting_before_anything_is_stored_ends(place):
     """There is no file to rewrite, and none is made."""
     async with SessionMemory.open(
         place, sections=[SectionSpec("scratch", persistence="none")]
@@ -478,9 +466,7 @@ async def test_forgetting_before_anything_is_stored_ends(place: Any) -> None:
     assert files_in(place) == {}
 
 
-async def test_the_newest_version_stays_the_newest(
-    place: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_newest_version_stays_the_newest(place, monkeypatch):
     """What was archived, and archived again alike, is found as it last was when something else is forgotten.
 
     Each version says when it left, so that no two of them are one.
@@ -503,7 +489,7 @@ async def test_the_newest_version_stays_the_newest(
     assert (await repair_session(place, "default")).damage == ()
 
 
-async def test_unknown_items_and_read_only_sessions_are_refused(place: Any) -> None:
+async def test_unknown_items_and_read_only_sessions_are_refused(place):
     """Nothing is written by a forgetting that means nothing."""
     async with opened(place) as memory:
         memory.add("documents", "a contract", id="contract")
@@ -518,9 +504,7 @@ async def test_unknown_items_and_read_only_sessions_are_refused(place: Any) -> N
 
 
 @pytest.mark.parametrize("field", ["tokens", "created_at", "position"])
-async def test_a_stored_version_that_makes_no_sense_is_damage(
-    place: Any, field: str, monkeypatch: Any
-) -> None:
+async def test_a_stored_version_that_makes_no_sense_is_damage(place, field, monkeypatch):
     """Though its checksum fits: forgetting raises CorruptionError with the file's name, as fetching it does."""
     monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 1)
     async with opened(place) as memory:

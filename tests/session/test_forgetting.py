@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,7 +81,7 @@ def _a_process_that_knows_nothing() -> None:
     clear_memos()
 
 
-def test_the_search_finds_what_a_module_remembers() -> None:
+def test_the_search_finds_what_a_module_remembers():
     """The terms of a ranked text are found in the memos of the module that analyses it."""
     from kaosmem.language.analysis import analyze
 
@@ -224,7 +223,7 @@ def handed_over(context: Context) -> str:
 
 
 @pytest.mark.parametrize("crowded", [False, True], ids=["live", "evicted"])
-async def test_not_a_byte_of_what_is_forgotten_is_in_memory(crowded: bool) -> None:
+async def test_not_a_byte_of_what_is_forgotten_is_in_memory(crowded):
     """Nor of what was derived from it: in no section, index, memo or cache, and in no later context of the session."""
     memory, item_ids = filled()
     if crowded:
@@ -262,7 +261,7 @@ async def _goes_on_without(memory: SessionMemory, item_ids: list[str]) -> None:
 
 
 @pytest.mark.parametrize("crowded", [False, True], ids=["live", "evicted"])
-async def test_a_session_forgets_wherever_it_is_stored(tmp_path: Path, crowded: bool) -> None:
+async def test_a_session_forgets_wherever_it_is_stored(tmp_path, crowded):
     """In its files, in memory, and in what it shows when it is opened again; ids alone are kept, as tombstones."""
     async with SessionMemory.open(tmp_path, "room", sections=SPECS, counter="estimate") as memory:
         item_ids = fill(memory, mark="item")
@@ -285,7 +284,7 @@ async def test_a_session_forgets_wherever_it_is_stored(tmp_path: Path, crowded: 
     assert paths_holding(tmp_path, *NEEDLES) == []
 
 
-async def test_ranking_after_forgetting_is_as_if_it_had_never_been() -> None:
+async def test_ranking_after_forgetting_is_as_if_it_had_never_been():
     """Every ranker gives the scores that it gives without what is forgotten."""
     memory, item_ids = filled()
     await ask(memory)
@@ -301,7 +300,7 @@ async def test_ranking_after_forgetting_is_as_if_it_had_never_been() -> None:
             )
 
 
-def test_what_is_derived_is_found_in_any_number_of_steps() -> None:
+def test_what_is_derived_is_found_in_any_number_of_steps():
     """Through items that are live, archived or only in an older version, in circles too, and no further."""
     items = [
         item("b", sources=["a"]),
@@ -317,7 +316,7 @@ def test_what_is_derived_is_found_in_any_number_of_steps() -> None:
     assert derived_from(["unknown"], items) == {"unknown"}
 
 
-def test_a_relationship_is_derived_from_its_ends_where_no_item_names_sources() -> None:
+def test_a_relationship_is_derived_from_its_ends_where_no_item_names_sources():
     """In a static section too, whose items have no sources: its line says their names."""
     spec = SectionSpec("graph", placement="static", eviction="none", ranker=GraphRanker())
     memory = SessionMemory.test_mode(sections=[spec], counter="estimate")
@@ -347,7 +346,7 @@ RESULTS = (
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["in memory", "restarted"])
-def test_orphans_among_what_was_evicted_are_not_recalled(restarted: bool) -> None:
+def test_orphans_among_what_was_evicted_are_not_recalled(restarted):
     """Nor after a restart, where what was evicted is read from its archive; what has its call still comes back."""
     section = history(CALL, *RESULTS, item("next"), *map(item, "abc"))
     archived = section.archive.in_memory()
@@ -370,7 +369,7 @@ def earlier(section: Section) -> list[list[str]]:
     ]
 
 
-def test_a_tombstone_gives_every_process_the_same_state() -> None:
+def test_a_tombstone_gives_every_process_the_same_state():
     """Whether what left the section is in its memory, in archive files, or read from these."""
     items = [CALL, *RESULTS, *map(item, "abcdefg")]
     first = history(*items)
@@ -390,7 +389,7 @@ def test_a_tombstone_gives_every_process_the_same_state() -> None:
     assert first.state() == restarted.state()
 
 
-def test_an_id_may_be_used_again() -> None:
+def test_an_id_may_be_used_again():
     """Later versions under a forgotten id are other items, archived and recalled as any."""
     section = history(*map(item, "abcdef"))
     section.forget({"a", "f"})
@@ -401,7 +400,7 @@ def test_an_id_may_be_used_again() -> None:
     assert ["a"] in earlier(section)
 
 
-async def test_sources_forget_what_they_hold_and_those_that_cannot_are_named() -> None:
+async def test_sources_forget_what_they_hold_and_those_that_cannot_are_named():
     """Under an item's own id and under the one that names the source; a source without the item is not asked."""
     assert isinstance(ErasableNotes(), ForgettingSource)
     assert not isinstance(Notes(), ForgettingSource)
@@ -422,7 +421,7 @@ async def test_sources_forget_what_they_hold_and_those_that_cannot_are_named() -
     assert list(fixed.notes) + list(bystander.notes) == ["b", "z"]
 
 
-async def test_a_section_of_another_session_cannot_forget() -> None:
+async def test_a_section_of_another_session_cannot_forget():
     """What it holds is named, also what it has evicted and could still recall."""
     room = SessionMemory.test_mode(sections=SPECS, counter="estimate")
     memory = SessionMemory.test_mode()
@@ -437,7 +436,7 @@ async def test_a_section_of_another_session_cannot_forget() -> None:
     assert await memory.fetch("old") == old
 
 
-async def test_a_session_read_before_is_dropped_from_the_process(tmp_path: Path) -> None:
+async def test_a_session_read_before_is_dropped_from_the_process(tmp_path):
     """What a process keeps of sessions opened read-only is let go of, however they were opened."""
     from kaosmem.session.opening import Opening, SharedSessions
 
@@ -512,14 +511,14 @@ def holders(planted: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("where", holders(""))
-def test_the_search_finds_what_is_planted(where: str) -> None:
+def test_the_search_finds_what_is_planted(where):
     """Wherever a text may hide it is found, so that finding nothing means something."""
     planted = "".join(["plant", "ed-", "canary"])
     assert traces([planted], [holders(planted)[where]])
     assert not traces([planted], [holders("nothing")[where]])
 
 
-def test_what_is_left_of_a_unit_stays_together_and_orphans_are_not_shown() -> None:
+def test_what_is_left_of_a_unit_stays_together_and_orphans_are_not_shown():
     """As after a removal: the results of a call that is forgotten are one unit, which nobody is shown."""
     section = history(CALL, *RESULTS, item("next"))
     section.forget({"call"})
@@ -530,7 +529,7 @@ def test_what_is_left_of_a_unit_stays_together_and_orphans_are_not_shown() -> No
     assert section.used == 30
 
 
-def test_an_evicted_unit_whose_first_item_was_forgotten_is_read_from_its_archive() -> None:
+def test_an_evicted_unit_whose_first_item_was_forgotten_is_read_from_its_archive():
     """The archive still says of the others which unit they were of."""
     section = history(item("a"), CALL, *RESULTS, *map(item, "bcde"))
     kept = [version for version in section.archive.in_memory() if version.item.id != "call"]
@@ -542,7 +541,7 @@ def test_an_evicted_unit_whose_first_item_was_forgotten_is_read_from_its_archive
     assert earlier(again) == earlier(section)
 
 
-def test_places_of_others_do_not_move_and_counts_are_right() -> None:
+def test_places_of_others_do_not_move_and_counts_are_right():
     """What was taken stays taken; what is held and archived is less."""
     section = history(*map(item, "abcdefg"))
     before = {entry["id"]: entry["position"] for entry in section.held.entries()}
@@ -557,7 +556,7 @@ def test_places_of_others_do_not_move_and_counts_are_right() -> None:
     assert section.forget(["a", "e"]).data == {"ids": [], "archived": 0, "evicted": 0}
 
 
-def test_the_versions_of_an_archive_in_memory_lack_what_is_forgotten() -> None:
+def test_the_versions_of_an_archive_in_memory_lack_what_is_forgotten():
     """And nothing else."""
     section = history(*map(item, "abcdef"))
     for each in "ghi":
@@ -567,7 +566,7 @@ def test_the_versions_of_an_archive_in_memory_lack_what_is_forgotten() -> None:
     assert [version.item.id for version in section.archive.in_memory()] == ["b", "c", "e"]
 
 
-def test_a_frozen_section_forgets_nothing() -> None:
+def test_a_frozen_section_forgets_nothing():
     """One that is shared by a session opened read-only refuses it, as any change."""
     section = history(item("a"))
     section.freeze()
@@ -576,7 +575,7 @@ def test_a_frozen_section_forgets_nothing() -> None:
     assert "a" in section
 
 
-def test_what_is_not_forgotten_is_named_in_the_error() -> None:
+def test_what_is_not_forgotten_is_named_in_the_error():
     """The error is the builtin a caller would catch, and holds the names of the sources."""
     error = SourceError("2 sources can't forget", sources=["notes", "room"])
     assert error.sources == ("notes", "room")
@@ -584,7 +583,7 @@ def test_what_is_not_forgotten_is_named_in_the_error() -> None:
     assert isinstance(error, KaosmemError)
 
 
-async def test_versions_with_other_tokens_are_forgotten_too() -> None:
+async def test_versions_with_other_tokens_are_forgotten_too():
     """An item that was counted again is forgotten by its id all the same."""
     memory, item_ids = filled()
     crowd(memory)

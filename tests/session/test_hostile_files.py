@@ -28,7 +28,7 @@ async def refused(files: dict[str, bytes], error: type[Exception] = CorruptionEr
     return caught.value
 
 
-async def test_nothing_is_ever_unpickled(tmp_path: Path) -> None:
+async def test_nothing_is_ever_unpickled(tmp_path):
     """A pickle in the place of a record, or of a whole log, is damage; no module here imports pickle or its kin."""
     marker = tmp_path / "marker"
     pickled = b"\x80\x04cos\nsystem\n(S'touch " + str(marker).encode() + b"'\ntR."
@@ -41,7 +41,7 @@ async def test_nothing_is_ever_unpickled(tmp_path: Path) -> None:
         assert not {"pickle", "marshal", "shelve", "dill"} & set(words), source
 
 
-async def test_json_that_asks_to_be_an_object_stays_json(tmp_path: Path) -> None:
+async def test_json_that_asks_to_be_an_object_stays_json(tmp_path):
     """Keys that other decoders make objects of are keys."""
     hostile = {
         "lc": 1,
@@ -69,9 +69,7 @@ UNSTORABLE: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("values", UNSTORABLE.values(), ids=UNSTORABLE)
-async def test_what_json_cannot_hold_is_refused_on_the_way_in(
-    values: list[Any], tmp_path: Path
-) -> None:
+async def test_what_json_cannot_hold_is_refused_on_the_way_in(values, tmp_path):
     """Integers past 64 bits, floats that are no number and lone surrogates leave nothing behind; saving still works."""
     async with memory_at(tmp_path) as memory:
         memory.add("messages", "text", id="a")

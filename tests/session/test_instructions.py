@@ -57,13 +57,11 @@ def uneven(text: str) -> int:
 @pytest.mark.parametrize("counter", [None, uneven], ids=["o200k", "uneven"])
 @pytest.mark.parametrize("window", [None, "main"])
 @pytest.mark.parametrize("name", FORMATS)
-async def test_they_are_counted_and_stand_first(
-    name: str, window: str | None, counter: object
-) -> None:
+async def test_they_are_counted_and_stand_first(name, window, counter):
     """The request holds them before all else, counts what it says, and stays in the budget."""
     tools = tools_of(name)
     for budget in (900, 1_200, 4_000):
-        memory = SessionMemory.test_mode(counter=counter)  # type: ignore[arg-type]
+        memory = SessionMemory.test_mode(counter=counter)
         talk(memory)
         try:
             context = await memory.assemble_context(
@@ -80,7 +78,7 @@ async def test_they_are_counted_and_stand_first(
         assert list(context.tools) == tools
 
 
-async def test_they_are_not_stored() -> None:
+async def test_they_are_not_stored():
     """No file of the session holds them, nor does its next request without them."""
     memory = SessionMemory.test_mode()
     talk(memory)
@@ -124,7 +122,7 @@ class Agent:
         return context
 
 
-async def test_a_window_goes_on_when_they_change_without_thinking_that_they_invalidate() -> None:
+async def test_a_window_goes_on_when_they_change_without_thinking_that_they_invalidate():
     """The messages stay a prefix; thinking under other instructions or tools is left out, and it is said."""
     memory = SessionMemory.test_mode()
     agent = Agent(memory, "main", "Be brief.")
@@ -157,7 +155,7 @@ async def test_a_window_goes_on_when_they_change_without_thinking_that_they_inva
     assert continued.epoch == 1
 
 
-async def test_the_models_whose_thinking_is_not_bound_keep_it() -> None:
+async def test_the_models_whose_thinking_is_not_bound_keep_it():
     """A model without preserved thinking, and reasoning of OpenAI, stay valid under other instructions."""
     for name, model in (("anthropic", "claude-opus-4-5"), ("openai-responses", None)):
         memory = SessionMemory.test_mode()
@@ -176,7 +174,7 @@ async def test_the_models_whose_thinking_is_not_bound_keep_it() -> None:
         assert not context.notices
 
 
-async def test_two_agents_share_a_session_through_one_window_each() -> None:
+async def test_two_agents_share_a_session_through_one_window_each():
     """Each has its own instructions and window: no window is packed anew, and no thinking is refused."""
     memory = SessionMemory.test_mode()
     agents = [Agent(memory, name, f"You are {name}.") for name in ("ann", "bob")]
@@ -197,14 +195,14 @@ async def test_two_agents_share_a_session_through_one_window_each() -> None:
         ({"tools": [{"name": float("nan")}]}, "a tool"),
     ],
 )
-async def test_other_values_are_refused(given: dict[str, Any], reason: str) -> None:
+async def test_other_values_are_refused(given, reason):
     """A function is no schema; the error says what to give."""
     memory = SessionMemory.test_mode()
     with pytest.raises(InvalidArgumentError, match=reason):
         await memory.assemble_context(budget=100, format="openai", **given)
 
 
-async def test_too_little_room_is_told_with_the_sums() -> None:
+async def test_too_little_room_is_told_with_the_sums():
     """Instructions larger than the budget, or than what the newest message leaves, are refused."""
     memory = SessionMemory.test_mode()
     memory.add("messages", "word " * 50, role="user")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -44,7 +43,7 @@ def live(memory: SessionMemory, section: str) -> list[Item]:
 
 
 @pytest.mark.parametrize("section", [spec.name for spec in SPECS])
-async def test_the_newest_of_a_key_is_live(memory: SessionMemory, section: str) -> None:
+async def test_the_newest_of_a_key_is_live(memory, section):
     """The one before is in the archive, fetched by its id, and its decision names the newest; other keys stay."""
     old = memory.add(section, "the owner is Ann", key="owner", pinned=True, priority=9)
     others = [memory.add(section, "a plan", key="plan"), memory.add(section, "no key")]
@@ -62,7 +61,7 @@ async def test_the_newest_of_a_key_is_live(memory: SessionMemory, section: str) 
         assert decision.why == f"archived superseded by {new.id}"
 
 
-def test_a_key_is_a_sections_own(memory: SessionMemory) -> None:
+def test_a_key_is_a_sections_own(memory):
     """Items of two sections under one key are both live."""
     one = memory.add("findings", "a", key="k")
     other = memory.add("messages", "b", key="k")
@@ -70,7 +69,7 @@ def test_a_key_is_a_sections_own(memory: SessionMemory) -> None:
     assert live(memory, "messages") == [other]
 
 
-def test_its_room_is_the_newcomers(memory: SessionMemory) -> None:
+def test_its_room_is_the_newcomers(memory):
     """What is superseded makes room before the policy is asked; a newcomer that is refused supersedes nothing."""
     memory.add("full", "word " * 8)
     old = memory.add("full", "word " * 8, key="k")
@@ -93,7 +92,7 @@ def test_its_room_is_the_newcomers(memory: SessionMemory) -> None:
     assert live(newest, "last") == [last]
 
 
-def test_an_update_keeps_the_key_and_the_place(memory: SessionMemory) -> None:
+def test_an_update_keeps_the_key_and_the_place(memory):
     """What was superseded can't be updated; a live id is not given twice, an archived one may be."""
     old = memory.add("findings", "Ann", key="owner", id="owner")
     with pytest.raises(DuplicateError):
@@ -110,7 +109,7 @@ def test_an_update_keeps_the_key_and_the_place(memory: SessionMemory) -> None:
     assert memory.get(new.id) is None
 
 
-def test_what_would_be_one_unit_with_its_older_version_is_refused(memory: SessionMemory) -> None:
+def test_what_would_be_one_unit_with_its_older_version_is_refused(memory):
     """Neither could leave alone; nothing has changed."""
     memory.add("messages", [ToolUseBlock("a", "look")], role="assistant", key="page", id="call")
     with pytest.raises(
@@ -129,7 +128,7 @@ def test_what_would_be_one_unit_with_its_older_version_is_refused(memory: Sessio
     assert [item.id for item in memory["messages"]] == ["answer"]
 
 
-async def test_what_was_superseded_can_be_forgotten(tmp_path: Path) -> None:
+async def test_what_was_superseded_can_be_forgotten(tmp_path):
     """An old version is erased alone; with the newest one the key is free, and nothing older comes back."""
     async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
         first, second, third = (memory.add("messages", f"CANARY-{each}", key="k") for each in "abc")
@@ -148,7 +147,7 @@ async def test_what_was_superseded_can_be_forgotten(tmp_path: Path) -> None:
     assert b"CANARY-c" not in stored
 
 
-async def test_an_attached_section_supersedes_nothing_here(tmp_path: Path) -> None:
+async def test_an_attached_section_supersedes_nothing_here(tmp_path):
     """Keys of another session's section are its own."""
     async with SessionMemory.open(tmp_path, "theirs", sections=SPECS) as theirs:
         theirs.add("findings", "their owner is Ann", key="owner")
@@ -160,7 +159,7 @@ async def test_an_attached_section_supersedes_nothing_here(tmp_path: Path) -> No
         assert {item.text for item in context.items} == {"their owner is Ann", "our owner is Bob"}
 
 
-async def test_a_damaged_session_keeps_the_newest_of_a_key() -> None:
+async def test_a_damaged_session_keeps_the_newest_of_a_key():
     """Where the record that superseded an item is lost, the next version supersedes it."""
     changes = [
         partial(SessionMemory.add, section="documents", content=each, key="k", id=each)
@@ -172,7 +171,7 @@ async def test_a_damaged_session_keeps_the_newest_of_a_key() -> None:
         assert [version.item.id for version in memory["documents"].archive.in_memory()] == ["a"]
 
 
-async def test_a_question_about_the_past_reaches_what_was_superseded(tmp_path: Path) -> None:
+async def test_a_question_about_the_past_reaches_what_was_superseded(tmp_path):
     """A history recalls it as what it evicted, in the process that superseded it and after it is opened again."""
     question = "Who owned the vault before?"
     async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
@@ -189,7 +188,7 @@ async def test_a_question_about_the_past_reaches_what_was_superseded(tmp_path: P
         assert old.text in context.text
 
 
-def test_what_is_superseded_is_not_evicted_too() -> None:
+def test_what_is_superseded_is_not_evicted_too():
     """Where its room is not enough, others make the rest: each leaves once."""
     memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 40),), counter=len)
     for text, key in (("a" * 10, "k"), ("b" * 10, None), ("c" * 10, None)):
@@ -199,7 +198,7 @@ def test_what_is_superseded_is_not_evicted_too() -> None:
     assert [version.item.text[0] for version in memory["notes"].archive.in_memory()] == ["a", "b"]
 
 
-async def test_a_superseded_call_leaves_with_its_result(memory: SessionMemory) -> None:
+async def test_a_superseded_call_leaves_with_its_result(memory):
     """Units leave whole, open ones too: a result that comes after is an orphan, as after a removal."""
     memory.add("messages", "Look it up.")
     memory.add("messages", [ToolUseBlock("a", "look"), ToolUseBlock("b", "look")], role="assistant")
@@ -212,7 +211,7 @@ async def test_a_superseded_call_leaves_with_its_result(memory: SessionMemory) -
     assert new in context.items
 
 
-async def test_it_lasts(tmp_path: Path) -> None:
+async def test_it_lasts(tmp_path):
     """However a section persists, a session that is opened again has one live item of a key, and the older archived."""
     ids = {}
     for round_ in range(3):

@@ -35,7 +35,7 @@ def of(name: str, item_ids: list[str]) -> list[str]:
     return [item_id for item_id in item_ids if item_id.startswith(f"{name}-")]
 
 
-async def test_two_processes_talk_and_every_reader_reads_a_valid_session(tmp_path: Path) -> None:
+async def test_two_processes_talk_and_every_reader_reads_a_valid_session(tmp_path):
     """Of 2 x 40 turns all are there once and in order; each reader sees all acknowledged before, and a whole past."""
     place = str(tmp_path)
     names = ("ann", "ben")
@@ -48,9 +48,9 @@ async def test_two_processes_talk_and_every_reader_reads_a_valid_session(tmp_pat
         while speaking:
             for receiver in wait(speaking):
                 try:
-                    acknowledged.add(receiver.recv())  # type: ignore[union-attr]
+                    acknowledged.add(receiver.recv())
                 except EOFError:
-                    speaking.remove(receiver)  # type: ignore[arg-type]
+                    speaking.remove(receiver)
             before, seen = seen, await ids_in(place, "messages")
             reads += 1
             assert seen[: len(before)] == before
@@ -77,12 +77,12 @@ def commits_of(place: str, writers: int, commits: int) -> int:
     return refused
 
 
-def test_of_four_hundred_commits_none_is_lost(tmp_path: Path) -> None:
+def test_of_four_hundred_commits_none_is_lost(tmp_path):
     """Four processes commit 100 times each without a pause: all of it is there once, and each one's in its order."""
     assert commits_of(str(tmp_path), 4, 100) > 0
 
 
-async def test_forty_first_opens_at_once(tmp_path: Path) -> None:
+async def test_forty_first_opens_at_once(tmp_path):
     """Four processes with ten tasks each open a session that none of them may find there, and add to it."""
     place = str(tmp_path)
     with processes(open_first, *((place, f"p{number}", 10) for number in range(4))) as heard:
@@ -93,7 +93,7 @@ async def test_forty_first_opens_at_once(tmp_path: Path) -> None:
     )
 
 
-async def test_a_writer_that_is_outrun_tries_once_more(place: Any) -> None:
+async def test_a_writer_that_is_outrun_tries_once_more(place):
     """Writers wait in line, so that nobody commits between a writer's second look at the session and its commit."""
 
     async def talk_in_a_task(name: str) -> None:
@@ -109,12 +109,12 @@ async def test_a_writer_that_is_outrun_tries_once_more(place: Any) -> None:
     assert len(await ids_in(place, "messages")) == 24
 
 
-def test_no_turn_of_four_processes_that_reopen_for_every_turn_is_lost(tmp_path: Path) -> None:
+def test_no_turn_of_four_processes_that_reopen_for_every_turn_is_lost(tmp_path):
     """Each turn ends, and what it saved is there."""
     assert measured(str(tmp_path), 4, 4).longest_ms < 60_000
 
 
-async def test_twenty_tasks_with_one_memory(place: Any) -> None:
+async def test_twenty_tasks_with_one_memory(place):
     """Tasks that share a memory may add and save at any time: when a save returns, what came before it is stored."""
 
     async def talk_in_a_task(memory: SessionMemory, name: str) -> None:
@@ -131,7 +131,7 @@ async def test_twenty_tasks_with_one_memory(place: Any) -> None:
     assert sorted(held) == sorted(f"{name}-{turn}" for name in names for turn in range(3))
 
 
-async def test_what_is_derived_from_what_another_forgets_is_refused(place: Any) -> None:
+async def test_what_is_derived_from_what_another_forgets_is_refused(place):
     """Who derives an item from one that another writer forgets meanwhile can't save it: the forgotten stays so."""
     async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as memory:
         memory.add("documents", "the number is 4711", id="secret")
@@ -148,7 +148,7 @@ async def test_what_is_derived_from_what_another_forgets_is_refused(place: Any) 
     assert await ids_in(place, "messages") == []
 
 
-async def test_no_file_has_what_a_refused_commit_had_and_a_later_one_forgot(place: Any) -> None:
+async def test_no_file_has_what_a_refused_commit_had_and_a_later_one_forgot(place):
     """A long text that was stored beside a commit which came second is forgotten with its item."""
     text = "the number is 4711; " * 5_000
     async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as memory:
@@ -165,7 +165,7 @@ async def test_no_file_has_what_a_refused_commit_had_and_a_later_one_forgot(plac
 
 
 @pytest.mark.parametrize("eviction", ["lru", "lfu"])
-async def test_uses_alone_are_no_conflict(place: Any, eviction: str) -> None:
+async def test_uses_alone_are_no_conflict(place, eviction):
     """What is merely shown in two places is marked as used by both, and each may rewrite it."""
     specs = (*SECTIONS, SectionSpec("notes", eviction=eviction))
 

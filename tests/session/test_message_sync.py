@@ -26,7 +26,7 @@ def conversation(length: int) -> list[Message]:
     return [said(f"Sentence {at} of the talk.", roles[at % 2]) for at in range(length)]
 
 
-def test_memory(**spec: Any) -> SessionMemory:
+def test_memory(**spec):
     return SessionMemory.test_mode(sections=[SectionSpec("messages", placement="history", **spec)])
 
 
@@ -41,7 +41,7 @@ def texts(memory: SessionMemory) -> list[str]:
     return [item.text for item in memory["messages"]]
 
 
-async def test_the_same_list_adds_nothing() -> None:
+async def test_the_same_list_adds_nothing():
     """Rebuilt objects without ids, and messages that `add_message` has stored, are known."""
     memory = SessionMemory.test_mode()
     assert len(await synced(memory, conversation(4))) == 4
@@ -51,7 +51,7 @@ async def test_the_same_list_adds_nothing() -> None:
     assert await synced(memory, messages) == ["Thanks."]
 
 
-async def test_equal_messages_are_counted() -> None:
+async def test_equal_messages_are_counted():
     """A user who says the same again has said it twice."""
     memory = SessionMemory.test_mode()
     for times in range(1, 6):
@@ -59,14 +59,14 @@ async def test_equal_messages_are_counted() -> None:
         assert texts(memory) == ["Go on."] * times
 
 
-async def test_system_messages_at_the_beginning_are_left_out() -> None:
+async def test_system_messages_at_the_beginning_are_left_out():
     memory = SessionMemory.test_mode()
     assert await synced(memory, [said("Be brief.", "system"), said("Hi.")]) == ["Hi."]
     messages = [said("Be polite.", "developer"), said("Hi."), said("Who are you?")]
     assert await synced(memory, messages) == ["Who are you?"]
 
 
-async def test_a_list_that_was_cut_or_rewritten_adds_only_what_is_new() -> None:
+async def test_a_list_that_was_cut_or_rewritten_adds_only_what_is_new():
     """A framework trims its list, or puts a summary in the place of old messages."""
     memory = SessionMemory.test_mode()
     full = conversation(8)
@@ -77,7 +77,7 @@ async def test_a_list_that_was_cut_or_rewritten_adds_only_what_is_new() -> None:
     assert texts(memory)[:8] == [message["content"] for message in full]
 
 
-async def test_messages_that_were_taken_back_leave() -> None:
+async def test_messages_that_were_taken_back_leave():
     """A user edits a message: the old one and its answers are in the archive, not in the view."""
     memory = SessionMemory.test_mode()
     full = conversation(6)
@@ -89,7 +89,7 @@ async def test_messages_that_were_taken_back_leave() -> None:
     assert await synced(memory, full) == [each["content"] for each in full[4:]]
 
 
-async def test_calls_and_results_are_known_again() -> None:
+async def test_calls_and_results_are_known_again():
     """Also without the thinking, and for a result of which only a part is shown."""
     memory = test_memory(budget=1_000, eviction="fifo")
     call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
@@ -103,7 +103,7 @@ async def test_calls_and_results_are_known_again() -> None:
     assert await synced(memory, [*without, messages[2]]) == []
 
 
-async def test_ids_tell_nothing_of_the_texts() -> None:
+async def test_ids_tell_nothing_of_the_texts():
     """A receipt of an erasure names ids, and a short text can be guessed by a digest of it."""
     ids = []
     for text in ("Yes.", "No."):
@@ -112,13 +112,13 @@ async def test_ids_tell_nothing_of_the_texts() -> None:
     assert ids[0] == ids[1]
 
 
-async def test_an_item_of_a_lost_source_is_compared_itself() -> None:
+async def test_an_item_of_a_lost_source_is_compared_itself():
     memory = SessionMemory.test_mode()
     memory.add("messages", "Go on.", sources=["gone"])
     assert await synced(memory, [said("Go on."), said("And then?")]) == ["And then?"]
 
 
-async def test_summarised_messages_are_known() -> None:
+async def test_summarised_messages_are_known():
     """A summary knows the messages that it replaced."""
     compaction = SummarizationCompaction(Summarizer(None), 40, 30)
     memory = test_memory(budget=120, compaction=compaction)
@@ -131,7 +131,7 @@ async def test_summarised_messages_are_known() -> None:
 
 
 @pytest.mark.parametrize("wrong", [[5], [{"role": "user"}], "Hi", None])
-async def test_wrong_messages_are_refused(wrong: Any) -> None:
+async def test_wrong_messages_are_refused(wrong):
     memory = SessionMemory.test_mode()
     with pytest.raises(InvalidArgumentError):
         await memory.sync_messages(wrong, format="openai")
@@ -149,7 +149,7 @@ turns = st.lists(
 
 
 @given(turns, st.sampled_from([60, 2_000]))
-def test_each_message_is_stored_once(turns: list[tuple[str, str]], budget: int) -> None:
+def test_each_message_is_stored_once(turns, budget):
     """Each turn opens the session anew. Whatever was evicted, cut or edited, the view ends as the list does."""
     spec = SectionSpec("messages", budget, placement="history", eviction="fifo")
 

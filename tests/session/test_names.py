@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from kaosmem import SectionSpec, SessionMemory, delete_session, list_sessions
@@ -12,7 +10,7 @@ from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.stored import everything_in, ids_at, memory_at
 
 
-async def test_a_section_is_never_a_part_of_a_path(tmp_path: Path) -> None:
+async def test_a_section_is_never_a_part_of_a_path(tmp_path):
     """Sections may be called as the log's folders are: their names are data in records."""
     specs = [SectionSpec(name) for name in ("log", "snap", "lock", "archive")]
     async with SessionMemory.open(tmp_path, "s", sections=specs, counter="estimate") as memory:
@@ -29,7 +27,7 @@ async def test_a_section_is_never_a_part_of_a_path(tmp_path: Path) -> None:
         ]
 
 
-async def test_two_pairs_of_names_are_never_one_place(tmp_path: Path) -> None:
+async def test_two_pairs_of_names_are_never_one_place(tmp_path):
     """A namespace can't take a part of a session's id over: with a slash it is refused, with a colon kept apart."""
     for namespace, session_id in (("a", "b/c"), ("a/b", "c")):
         with pytest.raises(InvalidNameError):

@@ -29,7 +29,7 @@ class Vacuumed(IsolatedMemoryFileSystem):
         return super().cat_file(path, **options)
 
 
-async def test_a_reader_during_a_vacuum_sees_all() -> None:
+async def test_a_reader_during_a_vacuum_sees_all():
     """Files that are replaced and deleted while they are read make a reader look again, not see less."""
     store = Vacuumed()
     await session(store, *(f"i{number}" for number in range(5)))
@@ -79,7 +79,7 @@ class InterferedBucket(Bucket):
         return self.inner.open(path, mode)
 
 
-async def test_a_worker_from_before_two_snapshots_finds_out(place: Any) -> None:
+async def test_a_worker_from_before_two_snapshots_finds_out(place):
     """What it adds follows all that happened; what it rewrites of what was rewritten since is a conflict."""
     await session(place, "a")
     async with memory_at(place) as stale, memory_at(place) as stale_too:
@@ -101,7 +101,7 @@ async def test_a_worker_from_before_two_snapshots_finds_out(place: Any) -> None:
         assert len(now["documents"]) == 10
 
 
-async def test_a_put_that_is_to_be_tried_again_is() -> None:
+async def test_a_put_that_is_to_be_tried_again_is():
     """A refusal for a moment, with nothing stored, is not taken for another's commit."""
     bucket = InterferedBucket()
     await session(bucket, "a")
@@ -118,7 +118,7 @@ async def test_a_put_that_is_to_be_tried_again_is() -> None:
     assert await ids_at(bucket) == ["a", "b"]
 
 
-async def test_nothing_is_appended_but_on_a_local_disk() -> None:
+async def test_nothing_is_appended_but_on_a_local_disk():
     """On a store of objects no file is opened to be written: whole objects alone are put."""
     bucket = InterferedBucket()
     for number in range(20):

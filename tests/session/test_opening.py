@@ -55,7 +55,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
-def test_a_stored_field_of_the_wrong_type_is_refused(name: str, value: object) -> None:
+def test_a_stored_field_of_the_wrong_type_is_refused(name, value):
     """No item is made of a field that is not what `to_dict` stores, and the error does not show it."""
     with pytest.raises(InvalidArgumentError) as raised:
         Item.from_dict({**STORED, name: value}, "documents")
@@ -75,9 +75,7 @@ def test_a_stored_field_of_the_wrong_type_is_refused(name: str, value: object) -
         ("content", 5),
     ],
 )
-async def test_a_plain_item_that_makes_no_sense_is_refused_when_it_is_read(
-    tmp_path: Path, name: str, value: object
-) -> None:
+async def test_a_plain_item_that_makes_no_sense_is_refused_when_it_is_read(tmp_path, name, value):
     """Opening takes a snapshot's word for its plain items; what is not so is a CorruptionError, and goes nowhere."""
     with forged(await stored(tmp_path)) as lines:
         item_id = lines[1]["d"]["id"]
@@ -92,9 +90,7 @@ async def test_a_plain_item_that_makes_no_sense_is_refused_when_it_is_read(
             assert "yesterday" not in str(raised.value)
 
 
-async def test_opening_and_asking_decode_few_items(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_opening_and_asking_decode_few_items(tmp_path, monkeypatch):
     """Of plain items those are decoded that somebody asks for, and a session of them is what it was."""
     async with SessionMemory.open(tmp_path) as memory:
         memory.add_many("documents", [f"{number} " + "word " * 200 for number in range(300)])
@@ -118,7 +114,7 @@ def line_of(stored: Mapping[str, Any]) -> StoredItem:
     return StoredItem("a", "documents", "user", 1, 5, b"line", lambda _: stored)
 
 
-def test_a_stored_item_decodes_to_the_item() -> None:
+def test_a_stored_item_decodes_to_the_item():
     """It gives the same Item and the same JSON values, and the fields that a section needs before decoding."""
     plain = {name: STORED[name] for name in (*LEAST, "metadata")}
     expected = Item.from_dict(plain, "documents")
@@ -153,7 +149,7 @@ def forged(snapshot: Path) -> Iterator[list[dict[str, Any]]]:
     snapshot.write_bytes(data)
 
 
-async def test_a_closed_session_is_freed_without_the_garbage_collector(tmp_path: Path) -> None:
+async def test_a_closed_session_is_freed_without_the_garbage_collector(tmp_path):
     """A full collection of a large session would stop the event loop."""
     gc.disable()
     try:
@@ -168,7 +164,7 @@ async def test_a_closed_session_is_freed_without_the_garbage_collector(tmp_path:
         gc.enable()
 
 
-async def test_a_session_is_closed_when_no_thread_starts_any_more(tmp_path: Path) -> None:
+async def test_a_session_is_closed_when_no_thread_starts_any_more(tmp_path):
     """A session that is left at the end of the program releases its files without an error."""
     with pytest.raises(KeyError, match="left"):
         async with SessionMemory.open(tmp_path, "s") as memory:
@@ -179,7 +175,7 @@ async def test_a_session_is_closed_when_no_thread_starts_any_more(tmp_path: Path
     assert memory._session.is_closed
 
 
-def test_a_stored_item_is_as_good_as_a_new_one() -> None:
+def test_a_stored_item_is_as_good_as_a_new_one():
     """An item that is read back is equal to what was stored, frozen, and can be copied and pickled."""
     item = Item.from_dict(STORED, "documents")
     assert type(item) is Item
@@ -187,10 +183,10 @@ def test_a_stored_item_is_as_good_as_a_new_one() -> None:
     assert item == replace(item) == pickle.loads(pickle.dumps(item))
     assert item.memo("form", lambda _: 7) == 7
     with pytest.raises(FrozenInstanceError):
-        item.tokens = 2  # type: ignore[misc]
+        item.tokens = 2
 
 
-def test_a_stored_item_without_what_has_its_default_is_whole() -> None:
+def test_a_stored_item_without_what_has_its_default_is_whole():
     """What `to_dict` leaves out comes back as its default, its own for each item."""
     least = {name: STORED[name] for name in LEAST}
     first = Item.from_dict(least, "documents")
@@ -201,7 +197,7 @@ def test_a_stored_item_without_what_has_its_default_is_whole() -> None:
 
 
 @pytest.mark.parametrize("name", LEAST)
-def test_a_stored_item_that_lacks_a_field_is_refused(name: str) -> None:
+def test_a_stored_item_that_lacks_a_field_is_refused(name):
     with pytest.raises(InvalidArgumentError):
         Item.from_dict(
             {field: value for field, value in STORED.items() if field != name}, "documents"
@@ -219,9 +215,7 @@ def test_a_stored_item_that_lacks_a_field_is_refused(name: str) -> None:
         ("position", 0.0),
     ],
 )
-async def test_a_snapshot_that_makes_no_sense_is_refused_at_opening(
-    tmp_path: Path, name: str, value: object
-) -> None:
+async def test_a_snapshot_that_makes_no_sense_is_refused_at_opening(tmp_path, name, value):
     """A snapshot whose checksums fit and whose items do not raises CorruptionError before the session is used."""
     with forged(await stored(tmp_path, pinned=True)) as lines:
         lines[1]["d"][name] = value
@@ -250,9 +244,7 @@ async def test_a_snapshot_that_makes_no_sense_is_refused_at_opening(
     ],
     ids=lambda wrong: str(wrong)[:40],
 )
-async def test_a_summary_that_makes_no_sense_is_not_believed(
-    tmp_path: Path, wrong: dict[str, object]
-) -> None:
+async def test_a_summary_that_makes_no_sense_is_not_believed(tmp_path, wrong):
     """A snapshot that says nonsense of its plain items at its end is refused, or the log is used instead of it."""
     with forged(await stored(tmp_path)) as lines:
         items = [line["d"]["id"] for line in lines[1:-1]]
@@ -266,9 +258,7 @@ async def test_a_summary_that_makes_no_sense_is_not_believed(
 
 
 @pytest.mark.parametrize("lacking", [{"position": [-1] * 300}, {"role": [None] * 300}])
-async def test_an_item_that_a_summary_leaves_out_is_read_from_its_line(
-    tmp_path: Path, lacking: dict[str, object]
-) -> None:
+async def test_an_item_that_a_summary_leaves_out_is_read_from_its_line(tmp_path, lacking):
     """Its own line says all of it, so nothing is damaged."""
     with forged(await stored(tmp_path)) as lines:
         items = [line["d"] for line in lines[1:-1]]
@@ -279,9 +269,7 @@ async def test_an_item_that_a_summary_leaves_out_is_read_from_its_line(
         assert not memory.damage
 
 
-async def test_opening_decodes_the_items_evicted_since_the_snapshot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_opening_decodes_the_items_evicted_since_the_snapshot(tmp_path, monkeypatch):
     """They go to the archive unchanged.
 
     The other items of the history are decoded when they are asked for.

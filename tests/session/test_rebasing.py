@@ -7,7 +7,6 @@ import random
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,7 +94,7 @@ async def stored(place: Any) -> dict[str, list[tuple[str, str]]]:
 
 @pytest.mark.parametrize("section", ["messages", "documents", "few"])
 @pytest.mark.parametrize("before", [False, True], ids=["a new key", "a key that both supersede"])
-async def test_of_one_key_the_later_save_is_live(place: Any, section: str, before: bool) -> None:
+async def test_of_one_key_the_later_save_is_live(place, section, before):
     """Where both add under one key, the later committed is live alone, here and where it is stored."""
     async with writers(place, 3) as (first, one, other):
         if before:
@@ -127,7 +126,7 @@ def talked(memory: SessionMemory) -> list[str]:
     return [item.id if item.role == "user" else item.role for item in memory["talk"]]
 
 
-async def test_a_compaction_follows_what_another_added(place: Any) -> None:
+async def test_a_compaction_follows_what_another_added(place):
     """What another writer adds meanwhile stays, after the summary of what it left alone."""
     async with writers(place) as (one, other):
         say(one, *range(12))
@@ -147,7 +146,7 @@ async def test_a_compaction_follows_what_another_added(place: Any) -> None:
 
 
 @pytest.mark.parametrize("touch", ["update", "remove", "forget", "compact"])
-async def test_a_compaction_of_what_another_touched_is_dropped(place: Any, touch: str) -> None:
+async def test_a_compaction_of_what_another_touched_is_dropped(place, touch):
     """The save goes on without it, nothing of what was added is lost, and the next turn compacts what is there."""
     async with writers(place) as (one, other):
         say(one, *range(12))
@@ -177,7 +176,7 @@ async def test_a_compaction_of_what_another_touched_is_dropped(place: Any, touch
         assert held(other) == await stored(place)
 
 
-async def test_a_section_that_stays_one_object_is_kept_by_its_users(place: Any) -> None:
+async def test_a_section_that_stays_one_object_is_kept_by_its_users(place):
     """What a caller holds on to, a section, goes on as the session does."""
     async with writers(place) as (one, other):
         messages = other["messages"]
@@ -190,7 +189,7 @@ async def test_a_section_that_stays_one_object_is_kept_by_its_users(place: Any) 
         assert [item.text for item, _ in other.search("two")] == ["two"]
 
 
-async def test_what_both_changed_is_not_indexed_again(place: Any) -> None:
+async def test_what_both_changed_is_not_indexed_again(place):
     """The index goes on: it learns of what the other added, and of where one's own stands now."""
     async with writers(place) as (one, other):
         other.add("documents", "mine schedule")
@@ -207,7 +206,7 @@ async def test_what_both_changed_is_not_indexed_again(place: Any) -> None:
         }
 
 
-async def test_both_updating_one_item_is_a_conflict_that_shows_both(place: Any) -> None:
+async def test_both_updating_one_item_is_a_conflict_that_shows_both(place):
     """The second is refused, again and again, with both versions; what is stored is the first's."""
     async with writers(place) as (one, other):
         one.update("contract", "the first's contract")
@@ -220,12 +219,12 @@ async def test_both_updating_one_item_is_a_conflict_that_shows_both(place: Any) 
             ((ours, theirs),) = caught.value.versions
             assert (ours.text, theirs.text) == ("the second's contract", "the first's contract")
             assert "second's" not in f"{caught.value!s}{caught.value!r}"
-        assert other.get("contract").text == "the second's contract"  # type: ignore[union-attr]
+        assert other.get("contract").text == "the second's contract"
         assert (await stored(place))["documents"] == [("contract", "the first's contract")]
         raise _DroppedError
 
 
-async def test_a_conflict_that_was_caught_is_not_raised_again(place: Any) -> None:
+async def test_a_conflict_that_was_caught_is_not_raised_again(place):
     """Leaving the block raises a conflict that nobody has heard of, and no other; the other's changes stand."""
     with pytest.raises(ConflictError, match="contract"):
         async with writers(place) as (one, other):
@@ -247,8 +246,8 @@ async def test_a_conflict_that_was_caught_is_not_raised_again(place: Any) -> Non
 
 
 async def test_what_was_to_be_forgotten_is_forgotten_though_all_else_is_discarded(
-    place: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    place, monkeypatch
+):
     """A forgetting that failed is finished by the next save, also after a refresh."""
     async with writers(place, 1) as (one,):
         with monkeypatch.context() as patch:
@@ -265,7 +264,7 @@ def _fails(*_: object) -> None:
     raise DurabilityError("the disk is full")
 
 
-async def test_a_session_read_only_is_not_refreshed(place: Any) -> None:
+async def test_a_session_read_only_is_not_refreshed(place):
     """It shows one state, to all who share it."""
     async with writers(place), SessionMemory.open(place, read_only=True) as reader:
         with pytest.raises(ReadOnlyError, match="open it again"):
@@ -287,7 +286,7 @@ async def test_a_session_read_only_is_not_refreshed(place: Any) -> None:
     ],
     ids=["update-remove", "remove-update", "remove-remove", "same-id", "no-room"],
 )
-async def test_what_cannot_follow_is_a_conflict(place: Any, ours: Any, theirs: Any) -> None:
+async def test_what_cannot_follow_is_a_conflict(place, ours, theirs):
     """Nothing of such a save is written, and nothing that is unsaved is lost here."""
     async with writers(place) as (one, other):
         theirs(one)
@@ -302,7 +301,7 @@ async def test_what_cannot_follow_is_a_conflict(place: Any, ours: Any, theirs: A
         raise _DroppedError
 
 
-async def test_what_others_count_otherwise_is_counted_again(place: Any) -> None:
+async def test_what_others_count_otherwise_is_counted_again(place):
     """A session counted anew since it was opened counts what others add in their way, too."""
     async with (
         writers(place, 1) as (one,),
@@ -316,7 +315,7 @@ async def test_what_others_count_otherwise_is_counted_again(place: Any) -> None:
         assert other["documents"].used == len("a contract") + len("an annex")
 
 
-async def test_use_marks_alone_write_nothing_but_for_lru_and_lfu(tmp_path: Path) -> None:
+async def test_use_marks_alone_write_nothing_but_for_lru_and_lfu(tmp_path):
     """Being shown is no change of a section whose policy does not ask for it."""
     async with writers(tmp_path) as (memory, _):
         before = {path: path.stat().st_size for path in tmp_path.rglob("*.jsonl")}
@@ -328,9 +327,7 @@ async def test_use_marks_alone_write_nothing_but_for_lru_and_lfu(tmp_path: Path)
         assert before != {path: path.stat().st_size for path in tmp_path.rglob("*.jsonl")}
 
 
-async def test_closing_that_is_cancelled_can_be_done_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_closing_that_is_cancelled_can_be_done_again(tmp_path, monkeypatch):
     """Neither a snapshot being written nor the close after it is cut short by it."""
     monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 1)
     written = threading.Event()
@@ -380,15 +377,15 @@ wishes = st.tuples(
 
 @given(steps=st.lists(wishes, max_size=30))
 def test_every_order_of_two_writers_ends_in_one_session(
-    steps: list[tuple[str, int, str, int]],
-) -> None:
+    steps,
+):
     """After each save or discard its writer holds what is stored, and nothing acknowledged is ever gone."""
     asyncio.run(_play(steps, _is_as_stored))
 
 
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=20)
-def test_every_order_of_two_that_compact_ends_in_one_session(seed: int) -> None:
+def test_every_order_of_two_that_compact_ends_in_one_session(seed):
     """The same where each of them compacts what the other adds to, updates and removes."""
     rng = random.Random(seed)
     steps = [
@@ -491,7 +488,7 @@ async def _play(
             await dropped(writer)
 
 
-async def test_what_another_superseded_is_not_updated(place: Any) -> None:
+async def test_what_another_superseded_is_not_updated(place):
     """An update of an item that has left meanwhile is a conflict, as of one that was evicted."""
     async with writers(place) as (one, other):
         one.add("notes", "version 1", key="k", id="1")
@@ -506,7 +503,7 @@ async def test_what_another_superseded_is_not_updated(place: Any) -> None:
         raise _DroppedError
 
 
-async def test_what_both_add_is_kept_in_the_order_of_saving(place: Any) -> None:
+async def test_what_both_add_is_kept_in_the_order_of_saving(place):
     """The second save takes in what the first wrote, and its own comes after."""
     async with writers(place) as (one, other):
         other.add("messages", "two", id="2")
@@ -524,7 +521,7 @@ async def test_what_both_add_is_kept_in_the_order_of_saving(place: Any) -> None:
         assert held(one) == await stored(place)
 
 
-async def test_eviction_is_decided_anew(place: Any) -> None:
+async def test_eviction_is_decided_anew(place):
     """Where both fill a section, its policy chooses among all that is there, and the archive has the rest."""
     async with writers(place) as (one, other):
         for number in range(4):
@@ -542,7 +539,7 @@ async def test_eviction_is_decided_anew(place: Any) -> None:
         assert held(other) == await stored(place)
 
 
-async def test_a_refresh_shows_what_another_saved_and_commits_nothing(place: Any) -> None:
+async def test_a_refresh_shows_what_another_saved_and_commits_nothing(place):
     """Unsaved changes stay unsaved, after the other's; a refresh without log_changes changes nothing."""
     async with writers(place) as (one, other):
         one.add("messages", "from one")
@@ -562,7 +559,7 @@ async def test_a_refresh_shows_what_another_saved_and_commits_nothing(place: Any
         raise _DroppedError
 
 
-async def test_a_turn_goes_on_after_a_conflict(place: Any) -> None:
+async def test_a_turn_goes_on_after_a_conflict(place):
     """A refresh that clashes raises as a save does; once the changes are discarded the turn can be repeated."""
     async with writers(place) as (one, other):
         one.update("contract", "the first's contract")
@@ -573,7 +570,7 @@ async def test_a_turn_goes_on_after_a_conflict(place: Any) -> None:
         with pytest.raises(ConflictError, match="contract"):
             await other.save()
         await other.admin.refresh(discard=True)
-        assert other.get("contract").text == "the first's contract"  # type: ignore[union-attr]
+        assert other.get("contract").text == "the first's contract"
         other.update("contract", "the second's contract")
         await other.save()
         assert (await stored(place))["documents"] == [("contract", "the second's contract")]
@@ -584,9 +581,7 @@ async def test_a_turn_goes_on_after_a_conflict(place: Any) -> None:
     ("ours", "theirs"), [("documents", "role"), ("role", "documents"), ("documents", "messages")]
 )
 @pytest.mark.parametrize("is_forgetting", [False, True])
-async def test_one_id_in_two_sections_is_a_conflict(
-    place: Any, ours: str, theirs: str, is_forgetting: bool
-) -> None:
+async def test_one_id_in_two_sections_is_a_conflict(place, ours, theirs, is_forgetting):
     """An id is of one live item, in whichever sections two writers give it, and however much the log still tells."""
     async with writers(place) as (one, other):
         other.add(ours, "mine", id="same")
@@ -601,7 +596,7 @@ async def test_one_id_in_two_sections_is_a_conflict(
         raise _DroppedError
 
 
-async def test_what_is_never_stored_goes_with_what_another_forgets(place: Any) -> None:
+async def test_what_is_never_stored_goes_with_what_another_forgets(place):
     """A note of one's own on what another writer has forgotten goes with the next save."""
     async with writers(place) as (one, other):
         other.add("scratch", "on the contract", id="mine", sources=["contract"])
@@ -613,7 +608,7 @@ async def test_what_is_never_stored_goes_with_what_another_forgets(place: Any) -
         assert [item.id for item in other["scratch"]] == ["other"]
 
 
-async def test_other_items_and_uses_are_no_conflict(place: Any) -> None:
+async def test_other_items_and_uses_are_no_conflict(place):
     """Updates of different items, updates beside additions, and uses go together."""
     async with writers(place) as (one, other):
         one.update("contract", "amended")
@@ -630,7 +625,7 @@ async def test_other_items_and_uses_are_no_conflict(place: Any) -> None:
         assert (await stored(place))["notes"] == [("note", "a better note")]
 
 
-async def test_a_section_that_others_brought_is_kept(place: Any) -> None:
+async def test_a_section_that_others_brought_is_kept(place):
     """A writer that has no spec for what another writes keeps it, through its own snapshots too."""
     async with writers(place) as (memory, _):
         wide = (*SPECS, SectionSpec("extra", eviction="none"))
@@ -647,7 +642,7 @@ async def test_a_section_that_others_brought_is_kept(place: Any) -> None:
 
 
 @pytest.mark.parametrize("sections", [SPECS, DEFAULT_SECTIONS])
-async def test_first_opens_at_once(place: Any, sections: Any) -> None:
+async def test_first_opens_at_once(place, sections):
     """All who open a session that is not there yet, and save, are in it."""
 
     async def take_part(number: int) -> None:
@@ -659,7 +654,7 @@ async def test_first_opens_at_once(place: Any, sections: Any) -> None:
         assert sorted(int(item.id) for item in memory["documents"]) == [*range(12)]
 
 
-async def test_a_cancelled_save_is_finished(place: Any) -> None:
+async def test_a_cancelled_save_is_finished(place):
     """Who awaits a save may be cancelled; the save is whole all the same, and the next one goes on from it."""
     async with writers(place, 1) as (memory,):
         for number in range(5):
@@ -676,7 +671,7 @@ async def test_a_cancelled_save_is_finished(place: Any) -> None:
         assert len(memory["documents"]) == 7
 
 
-def test_a_conflict_with_versions_survives_pickling() -> None:
+def test_a_conflict_with_versions_survives_pickling():
     """An error may cross processes."""
     import pickle
 

@@ -150,7 +150,7 @@ async def test_a_writer_erases_each_file_that_a_slow_server_stored_after_the_era
     assert paths_holding(place, f"{CANARY}, version") == []
 
 
-async def test_an_item_that_is_still_there_is_named(place: Any) -> None:
+async def test_an_item_that_is_still_there_is_named(place):
     """In the log, in an archive and in a snapshot, and what was derived from it; a later one of its name is another."""
     async with opened(place) as memory:
         memory.add("documents", "a contract", id="contract")
@@ -174,7 +174,7 @@ async def test_an_item_that_is_still_there_is_named(place: Any) -> None:
         )
 
 
-async def test_a_clock_ahead_makes_no_later_item_an_erased_one(place: Any) -> None:
+async def test_a_clock_ahead_makes_no_later_item_an_erased_one(place):
     """A machine whose clock is a day ahead erases; another adds an item of that id, and derives from it."""
     now = datetime(2026, 3, 1, tzinfo=UTC)
     ahead = count()
@@ -206,14 +206,14 @@ async def test_a_clock_ahead_makes_no_later_item_an_erased_one(place: Any) -> No
         )
 
 
-async def test_a_receipt_from_before_it_had_times_can_be_read(place: Any) -> None:
+async def test_a_receipt_from_before_it_had_times_can_be_read(place):
     """Then the time of the erasure tells items apart, and nothing is said of old versions."""
     async with opened(place) as memory:
         memory.add("documents", "a contract", id="contract")
         receipt = await memory.forget("contract")
         assert receipt.old_versions == "none"
         stored = receipt.to_dict()
-        assert {stored.pop("old_versions"), *stored.pop("created_at")} == {"none", "contract"}  # type: ignore[misc]
+        assert {stored.pop("old_versions"), *stored.pop("created_at")} == {"none", "contract"}
         older = ErasureReceipt.from_dict(stored)
         assert (older.created_at, older.old_versions) == ({}, "unknown")
         memory.add("documents", "another contract", id="contract")
@@ -221,7 +221,7 @@ async def test_a_receipt_from_before_it_had_times_can_be_read(place: Any) -> Non
         assert await memory.admin.verify(older) == ()
 
 
-def test_an_item_is_found_wherever_a_record_holds_it() -> None:
+def test_an_item_is_found_wherever_a_record_holds_it():
     """By itself, in a list of versions, and in a part of a change; not in the contents that a caller gave."""
     item = {"id": "a", "created_at": "2024-01-01T00:00:00+00:00"}
     held = {**item, "content": [{**item, "id": "b"}], "metadata": {"of": {**item, "id": "c"}}}
@@ -234,7 +234,7 @@ def test_an_item_is_found_wherever_a_record_holds_it() -> None:
         assert [each["id"] for each in _items_in(record)] == ["a"]
 
 
-async def test_the_receipt_of_another_session_is_refused(place: Any) -> None:
+async def test_the_receipt_of_another_session_is_refused(place):
     """As is anything that is no receipt; a session made anew has another log."""
     async with opened(place) as memory:
         memory.add("documents", "a contract", id="contract")
@@ -265,7 +265,7 @@ async def test_the_receipt_of_another_session_is_refused(place: Any) -> None:
         assert "another log" in (await memory.admin.verify(receipt))[0]
 
 
-async def test_attached_sources_are_named_and_asked(tmp_path: Path) -> None:
+async def test_attached_sources_are_named_and_asked(tmp_path):
     """A source that holds the item again, and one that is not attached, are reasons; so is one that can't forget."""
     notes = ErasableNotes(note="1", other="2")
     fixed = Notes(other="2")
@@ -310,7 +310,7 @@ async def test_the_next_receipt_names_what_a_failed_call_had_begun(
         assert await memory.admin.verify(receipt) == ()
 
 
-async def test_nothing_stored_gives_a_receipt_too(place: Any) -> None:
+async def test_nothing_stored_gives_a_receipt_too(place):
     """Its record is 0, and it holds while no file has the item."""
     async with SessionMemory.open(
         place, sections=[SectionSpec("scratch", persistence="none")]

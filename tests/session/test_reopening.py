@@ -148,9 +148,7 @@ places = st.sampled_from([*PLACES])
 
 
 @given(places, clocks, counters, rankers, specs)
-def test_whatever_is_saved_reopens(
-    place: str, clock: Any, counter: Any, ranker: Any, spec: dict[str, Any]
-) -> None:
+def test_whatever_is_saved_reopens(place, clock, counter, ranker, spec):
     """Arguments are refused by a typed error, or what was saved with them is read back as it was."""
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(
@@ -186,7 +184,7 @@ async def _saved_and_reopened(place: Any, fields: dict[str, Any], **given: Any) 
 @pytest.mark.parametrize(
     "clock", [datetime.now, datetime.utcnow, date.today, partial(datetime, 2024, 1, 1), 1_700]
 )
-def test_a_time_without_a_zone_is_refused_at_once(clock: Any, tmp_path: Any) -> None:
+def test_a_time_without_a_zone_is_refused_at_once(clock, tmp_path):
     """A clock without a zone is refused before anything is stored, by an error that says which clock to give."""
 
     async def opened() -> None:
@@ -204,7 +202,7 @@ def test_a_time_without_a_zone_is_refused_at_once(clock: Any, tmp_path: Any) -> 
     assert not (tmp_path / "root").exists()
 
 
-def test_a_clock_that_loses_its_zone_later_is_refused_then() -> None:
+def test_a_clock_that_loses_its_zone_later_is_refused_then():
     """Each time is checked when an item is made, and the refused item changes nothing."""
     times = [
         datetime(2024, 1, 1, tzinfo=UTC),

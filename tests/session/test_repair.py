@@ -86,7 +86,7 @@ async def archived(place: Any, session_id: str, item_ids: list[str]) -> list[Any
         return [(await memory.fetch(item_id)).content for item_id in item_ids]
 
 
-async def test_all_that_is_intact_is_in_the_new_session(place: Any) -> None:
+async def test_all_that_is_intact_is_in_the_new_session(place):
     """Items with their places, archived versions and evicted ones; the damaged session is left as it is."""
     whole = await filled(place)
     before_damage = await archived(place, "s", ["d0", "d3", "m0", "m1"])
@@ -115,7 +115,7 @@ async def test_all_that_is_intact_is_in_the_new_session(place: Any) -> None:
     assert (again.into, again.damage) == (None, ())
 
 
-async def test_long_texts_are_rescued(place: Any) -> None:
+async def test_long_texts_are_rescued(place):
     """A long text is in the new session, which needs nothing of the old one."""
     await filled(place)
     async with opened(place) as memory:
@@ -131,7 +131,7 @@ async def test_long_texts_are_rescued(place: Any) -> None:
     assert await archived(place, "new", ["long"]) == [LONG]
 
 
-async def test_a_sound_session_is_left_alone(place: Any) -> None:
+async def test_a_sound_session_is_left_alone(place):
     """Nothing is written, with a torn tail neither, which the next commit cuts; what there is is reported."""
     whole = await filled(place)
     before = contents(place)
@@ -153,7 +153,7 @@ async def test_a_sound_session_is_left_alone(place: Any) -> None:
     assert contents(place) == before | {path: torn}
 
 
-async def test_damage_in_the_archive_alone_is_repaired(place: Any) -> None:
+async def test_damage_in_the_archive_alone_is_repaired(place):
     """A session whose live items are whole is damaged all the same, as its archive lacks something."""
     whole = await filled(place)
     path = min(path for path in contents(place) if "/s/archive/" in path)
@@ -179,7 +179,7 @@ async def test_damage_in_the_archive_alone_is_repaired(place: Any) -> None:
         assert held(memory) == gone
 
 
-async def test_a_damaged_end_of_an_archive_is_reported(place: Any) -> None:
+async def test_a_damaged_end_of_an_archive_is_reported(place):
     """All its lines are whole, and a repair says that its bytes are not."""
     await filled(place)
     path = min(path for path in contents(place) if "/s/archive/" in path)
@@ -192,7 +192,7 @@ async def test_a_damaged_end_of_an_archive_is_reported(place: Any) -> None:
     assert report.into == "s-repaired"
 
 
-async def test_nothing_is_overwritten(place: Any) -> None:
+async def test_nothing_is_overwritten(place):
     """A taken id is refused, the default one and the session's own included."""
     await filled(place)
     break_log(place)
@@ -209,8 +209,8 @@ async def test_nothing_is_overwritten(place: Any) -> None:
 
 
 async def test_a_repaired_session_without_its_snapshot_is_not_taken_for_an_empty_one(
-    place: Any,
-) -> None:
+    place,
+):
     """All that was rescued is in one snapshot.
 
     If that is lost before the next save, opening the session says so.
@@ -227,7 +227,7 @@ async def test_a_repaired_session_without_its_snapshot_is_not_taken_for_an_empty
             pass
 
 
-async def test_an_interrupted_repair_is_taken_up_by_the_next(place: Any) -> None:
+async def test_an_interrupted_repair_is_taken_up_by_the_next(place):
     """Wherever it is cut short, a repair leaves a session that holds nothing, and the next puts all into that."""
     await filled(place)
     break_log(place)
@@ -248,7 +248,7 @@ async def test_an_interrupted_repair_is_taken_up_by_the_next(place: Any) -> None
         assert len(held(memory)) == sum(report.items.values()) > 0
 
 
-async def test_what_is_no_session_or_a_newer_one_is_refused(place: Any) -> None:
+async def test_what_is_no_session_or_a_newer_one_is_refused(place):
     """A missing session, bad names, a newer version and a session of which nothing is intact are typed errors."""
     await filled(place)
     with pytest.raises(NotFoundError, match="no session 'gone'"):
@@ -269,7 +269,7 @@ async def test_what_is_no_session_or_a_newer_one_is_refused(place: Any) -> None:
         assert await list_sessions(newer_place) == ["s"]
 
 
-async def test_a_session_with_its_own_counter_and_sections_keeps_them(tmp_path: Path) -> None:
+async def test_a_session_with_its_own_counter_and_sections_keeps_them(tmp_path):
     """Specs are those that were stored. A counter that is not here counts all again when it opens the new session."""
 
     def words(text: str) -> int:
@@ -320,7 +320,7 @@ async def check(case: Case) -> None:
 
 @settings(max_examples=2 * settings().max_examples)
 @given(case=cases())
-def test_what_can_be_read_can_be_rescued(case: Case) -> None:
+def test_what_can_be_read_can_be_rescued(case):
     """The new session opens strictly with just what the damaged one showed read-only, and needs no repair."""
     asyncio.run(check(case))
 
@@ -346,9 +346,7 @@ def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
     return int(str(ended.value.code)), *capsys.readouterr()
 
 
-def test_the_command_prints_what_was_rescued_and_what_is_missing(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_what_was_rescued_and_what_is_missing(folder, capsys):
     """A table of sections, a line for each damage, exit code 0; `show` says the damage, and names the remedy."""
     asyncio.run(filled(folder))
     break_log(folder)
@@ -370,9 +368,7 @@ def test_the_command_prints_what_was_rescued_and_what_is_missing(
     assert run(capsys, "show", f"{ROOT}/s-repaired")[0] == 0
 
 
-def test_the_command_gives_json_and_takes_an_id(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_gives_json_and_takes_an_id(folder, capsys):
     """For programs: where it went, what is in it by section, what is damaged."""
     asyncio.run(filled(folder))
     break_log(folder)
@@ -385,9 +381,7 @@ def test_the_command_gives_json_and_takes_an_id(
     assert "another id" in err
 
 
-def test_the_command_on_a_sound_missing_or_newer_session(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_on_a_sound_missing_or_newer_session(folder, capsys):
     """Nothing to repair is said with exit code 0; what can't be repaired is one line on stderr, exit code 2."""
     asyncio.run(filled(folder))
     before = contents(folder)
@@ -409,14 +403,14 @@ def test_the_command_on_a_sound_missing_or_newer_session(
     assert before.items() <= contents(folder).items()
 
 
-def test_reports_show_no_content() -> None:
+def test_reports_show_no_content():
     """The repr of a report has names and counts."""
     report = RepairReport("s", "t", {"documents": 1}, {}, (CorruptionError("secret"),))
     assert "secret" not in repr(report)
 
 
 @pytest.mark.parametrize("lost", ["I live in Oslo.", "I prefer tea.", "Good night."])
-async def test_a_repaired_session_forms_only_what_it_lost(lost: str, tmp_path: Path) -> None:
+async def test_a_repaired_session_forms_only_what_it_lost(lost, tmp_path):
     """Marks of formation come along. Where a formed item is lost, its message is formed again."""
     async with SessionMemory.open(tmp_path, "s") as memory:
         for text in ("I live in Oslo.", "I prefer tea.", "Good night."):

@@ -47,7 +47,7 @@ async def credit(memory: SessionMemory, *item_ids: str) -> None:
     context.credit(ids=item_ids)
 
 
-async def test_old_items_go_to_the_archive() -> None:
+async def test_old_items_go_to_the_archive():
     """No context recalls them, and fetch finds them. A dry run changes nothing."""
     memory, clock = begun()
     old = memory.add("findings", "The roof is red.")
@@ -66,7 +66,7 @@ async def test_old_items_go_to_the_archive() -> None:
     assert (await memory.admin.retain(MONTH)).items == ()
 
 
-async def test_a_policy_that_erases_gives_a_receipt() -> None:
+async def test_a_policy_that_erases_gives_a_receipt():
     """Archived versions are erased too."""
     memory, clock = begun()
     old = memory.add("findings", "The roof is red.")
@@ -82,7 +82,7 @@ async def test_a_policy_that_erases_gives_a_receipt() -> None:
     assert str(report) == "'findings': erased: 2"
 
 
-async def test_use_and_verification_count_against_idleness() -> None:
+async def test_use_and_verification_count_against_idleness():
     memory, clock = begun()
     used = memory.add("findings", "The roof is red.")
     confirmed = memory.add("findings", "The door is blue.")
@@ -96,7 +96,7 @@ async def test_use_and_verification_count_against_idleness() -> None:
     assert (await memory.admin.retain(policy, dry_run=True)).items == (unused.id,)
 
 
-async def test_kind_narrows() -> None:
+async def test_kind_narrows():
     memory, _ = begun()
     episode = memory.add("findings", "We met.", metadata={"kind": "episodic"})
     memory.add("findings", "Ann pays.", metadata={"kind": "semantic"})
@@ -105,7 +105,7 @@ async def test_kind_narrows() -> None:
     assert report.items == (episode.id,)
 
 
-async def test_size_takes_the_least_important_and_oldest_first() -> None:
+async def test_size_takes_the_least_important_and_oldest_first():
     memory, clock = begun()
     facts = []
     for text in ("one two three", "four five six", "seven eight nine", "ten eleven twelve"):
@@ -119,7 +119,7 @@ async def test_size_takes_the_least_important_and_oldest_first() -> None:
     assert memory["findings"].used <= used - facts[1].tokens - 1
 
 
-async def test_what_is_needed_stays() -> None:
+async def test_what_is_needed_stays():
     """Pinned items, required ones, and units of which one item is not due."""
     memory, clock = begun()
     pinned = memory.add("findings", "The roof is red.", pinned=True)
@@ -137,7 +137,7 @@ async def test_what_is_needed_stays() -> None:
     assert len(memory["messages"]) == 3
 
 
-async def test_the_source_of_a_kept_item_is_not_erased() -> None:
+async def test_the_source_of_a_kept_item_is_not_erased():
     """Harm case: to erase a message would erase the fact that was formed from it."""
     memory, clock = begun()
     said = memory.add("messages", "I live in Oslo.")
@@ -161,7 +161,7 @@ async def test_the_source_of_a_kept_item_is_not_erased() -> None:
 @pytest.mark.parametrize(
     "stated", [None, "2019-01-01", "2030-01-01", "no date", 7, "0001-01-01T00:00"]
 )
-async def test_a_wrong_time_keeps_an_item(stated: Any) -> None:
+async def test_a_wrong_time_keeps_an_item(stated):
     """Harm case: an item without a time, a time of long ago or of the future, is not erased early."""
     memory, clock = begun()
     metadata = {} if stated is None else {"timestamp": stated}
@@ -173,7 +173,7 @@ async def test_a_wrong_time_keeps_an_item(stated: Any) -> None:
     assert (await memory.admin.retain(ERASING, dry_run=True)).items == due
 
 
-async def test_a_clock_in_the_past_keeps_all() -> None:
+async def test_a_clock_in_the_past_keeps_all():
     memory, clock = begun()
     memory.add("findings", "The roof is red.")
     clock.pass_days(-10_000)
@@ -182,7 +182,7 @@ async def test_a_clock_in_the_past_keeps_all() -> None:
         assert (await memory.admin.retain(policy)).items == ()
 
 
-async def test_two_workers_archive_and_erase_together(tmp_path: Any) -> None:
+async def test_two_workers_archive_and_erase_together(tmp_path):
     """Neither fails, and an item that one has changed meanwhile is decided anew."""
     clock = Clock()
     options = SessionOptions(clock=clock)
@@ -204,17 +204,17 @@ async def test_two_workers_archive_and_erase_together(tmp_path: Any) -> None:
             assert texts(one) == texts(other) == []
 
 
-def test_a_policy_without_a_condition_is_refused() -> None:
+def test_a_policy_without_a_condition_is_refused():
     with pytest.raises(InvalidArgumentError, match="has no condition"):
         RetentionPolicy(erase=True)
     with pytest.raises(InvalidArgumentError, match="times above 0"):
         RetentionPolicy(older_than=timedelta(days=-1))
     with pytest.raises(InvalidArgumentError, match="kinds is a str"):
-        RetentionPolicy(kinds="episodic")  # type: ignore[arg-type]
+        RetentionPolicy(kinds="episodic")
 
 
 @pytest.mark.parametrize("erase", [False, True])
-async def test_a_section_retains_by_itself_at_the_end(erase: bool) -> None:
+async def test_a_section_retains_by_itself_at_the_end(erase):
     """A block that ends by an exception retains nothing."""
     clock = Clock()
     policy = RetentionPolicy(older_than=timedelta(days=30), erase=erase)
@@ -237,7 +237,7 @@ async def test_a_section_retains_by_itself_at_the_end(erase: bool) -> None:
     assert bool(paths_holding(fs, old.text)) != erase
 
 
-async def test_a_formation_beside_the_turns_retains_what_it_forms() -> None:
+async def test_a_formation_beside_the_turns_retains_what_it_forms():
     """It archives, and saves nothing. An erasure waits for the end."""
     policy = RetentionPolicy(max_tokens=8)
     plan = FormsFrom(PatternFormer(), every_turns=1)
@@ -250,7 +250,7 @@ async def test_a_formation_beside_the_turns_retains_what_it_forms() -> None:
     assert texts(memory, "facts") == ["I plan to visit Rome."]
 
 
-async def test_a_reader_may_only_rehearse() -> None:
+async def test_a_reader_may_only_rehearse():
     memory, clock = begun()
     old = memory.add("findings", "The roof is red.")
     await memory.save()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -43,7 +42,7 @@ def told(memory: SessionMemory, section: str = "notes") -> str:
     return fact.id
 
 
-async def test_a_search_finds_what_was_evicted() -> None:
+async def test_a_search_finds_what_was_evicted():
     """The hit says so, and unpacks as item and score.
 
     An option narrows the search to live items.
@@ -62,7 +61,7 @@ async def test_a_search_finds_what_was_evicted() -> None:
     assert memory.notices == ()
 
 
-async def test_a_search_of_stored_archives_names_what_it_leaves_out(tmp_path: Path) -> None:
+async def test_a_search_of_stored_archives_names_what_it_leaves_out(tmp_path):
     """A search opens no archive. `prepare` does, for all later searches, contexts and saves."""
     async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
         fact_id = told(memory)
@@ -88,7 +87,7 @@ async def test_a_search_of_stored_archives_names_what_it_leaves_out(tmp_path: Pa
         assert memory.notices == ()
 
 
-async def test_a_search_finds_each_id_once_and_nothing_forgotten(tmp_path: Path) -> None:
+async def test_a_search_finds_each_id_once_and_nothing_forgotten(tmp_path):
     """An id that is live again is found live, and a forgotten item nowhere, however its text was read."""
     async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
         memory.add("notes", FACT, id="fact")
@@ -106,7 +105,7 @@ async def test_a_search_finds_each_id_once_and_nothing_forgotten(tmp_path: Path)
         assert not any("vault" in hit.item.text for hit in memory.search(QUESTION, limit=50))
 
 
-async def test_removed_items_and_earlier_texts_are_fetched_and_not_found() -> None:
+async def test_removed_items_and_earlier_texts_are_fetched_and_not_found():
     """A search finds what may be shown now; an id and an earlier time find the rest."""
     now = [datetime(2026, 1, 1, tzinfo=UTC)]
     memory = SessionMemory.test_mode(options=SessionOptions(clock=lambda: now[0]))
@@ -121,7 +120,7 @@ async def test_removed_items_and_earlier_texts_are_fetched_and_not_found() -> No
     assert [item.text for item in before.items] == ["The vault code is 1234."]
 
 
-async def test_a_superseded_version_is_found_as_an_archived_one(tmp_path: Path) -> None:
+async def test_a_superseded_version_is_found_as_an_archived_one(tmp_path):
     """The live version is a hit of its own."""
     async with SessionMemory.open(tmp_path) as memory:
         for name in ("Ann", "Bob"):
@@ -132,7 +131,7 @@ async def test_a_superseded_version_is_found_as_an_archived_one(tmp_path: Path) 
         assert hits == {"Bob owns the deal.": False, "Ann owns the deal.": True}
 
 
-async def test_an_attached_section_is_searched_with_its_archive(tmp_path: Path) -> None:
+async def test_an_attached_section_is_searched_with_its_archive(tmp_path):
     """The hit names the attached section as this session does."""
     other = SessionMemory.test_mode(sections=SPECS)
     told(other)
@@ -143,7 +142,7 @@ async def test_an_attached_section_is_searched_with_its_archive(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3, 1_000])
-async def test_a_search_keeps_its_limit(limit: int) -> None:
+async def test_a_search_keeps_its_limit(limit):
     """Archived items count towards it, and expired ones are not found."""
     memory = SessionMemory.test_mode(sections=SPECS)
     memory.add("notes", FACT, ttl_s=0.5)

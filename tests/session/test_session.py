@@ -7,9 +7,7 @@ import copy
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,7 +36,7 @@ from kaosmem import (
 from kaosmem.errors import ConcurrentUseError, DuplicateError, InvalidNameError, ReadOnlyError
 from kaosmem.sections.eviction import POLICIES
 from kaosmem.tokens.counters import TiktokenCounter
-from tests.worlds import World, worlds
+from tests.worlds import worlds
 
 
 def held(memory: SessionMemory) -> dict[str, tuple[object, ...]]:
@@ -55,7 +53,7 @@ def held(memory: SessionMemory) -> dict[str, tuple[object, ...]]:
 
 
 @given(worlds(), st.booleans())
-def test_a_session_opened_again_is_the_session_that_was_saved(world: World, again: bool) -> None:
+def test_a_session_opened_again_is_the_session_that_was_saved(world, again):
     """Items, archives, uses and order survive, and the next context is the same."""
 
     async def run() -> None:
@@ -82,7 +80,7 @@ def test_a_session_opened_again_is_the_session_that_was_saved(world: World, agai
     asyncio.run(run())
 
 
-async def test_leaving_the_block_saves_and_an_exception_discards(tmp_path: Path) -> None:
+async def test_leaving_the_block_saves_and_an_exception_discards(tmp_path):
     """What is added in a block that ends well is kept; what an exception leaves unsaved is not."""
     async with SessionMemory.open(str(tmp_path), "deal-42") as memory:
         memory.add("messages", "kept")
@@ -96,7 +94,7 @@ async def test_leaving_the_block_saves_and_an_exception_discards(tmp_path: Path)
         assert [item.content for item in memory["messages"]] == ["kept", "saved before the failure"]
 
 
-async def test_working_sections_are_never_on_disk(tmp_path: Path) -> None:
+async def test_working_sections_are_never_on_disk(tmp_path):
     """A section with persistence none leaves no byte behind."""
     async with SessionMemory.open(str(tmp_path)) as memory:
         memory.add("working", "canary-in-working-memory")
@@ -106,7 +104,7 @@ async def test_working_sections_are_never_on_disk(tmp_path: Path) -> None:
         assert len(memory["working"]) == 0
 
 
-async def test_uses_survive_a_restart(tmp_path: Path) -> None:
+async def test_uses_survive_a_restart(tmp_path):
     """What was used is evicted last, also after opening again; a save of uses alone writes for LRU sections only."""
     specs = (SectionSpec("actions", eviction="lru", max_items=3), SectionSpec("notes", max_items=3))
     async with SessionMemory.open(str(tmp_path), sections=specs) as memory:
@@ -125,7 +123,7 @@ async def test_uses_survive_a_restart(tmp_path: Path) -> None:
         assert [item.content for item in memory["actions"]] == ["used", "third", "fourth"]
 
 
-async def test_another_counter_counts_again(tmp_path: Path) -> None:
+async def test_another_counter_counts_again(tmp_path):
     """Opened with another counter, the session is counted with it, and says so."""
     async with SessionMemory.open(str(tmp_path)) as memory:
         memory.add("messages", "hello there, how are you?")
@@ -139,7 +137,7 @@ async def test_another_counter_counts_again(tmp_path: Path) -> None:
         assert memory["messages"].used == 7
 
 
-async def test_a_section_without_a_spec_is_kept_not_shown_and_said(tmp_path: Path) -> None:
+async def test_a_section_without_a_spec_is_kept_not_shown_and_said(tmp_path):
     """Opening with fewer specs loses nothing: the section comes back with its spec."""
     async with SessionMemory.open(
         str(tmp_path), sections=(SectionSpec("old"), SectionSpec("new"))
@@ -157,7 +155,7 @@ async def test_a_section_without_a_spec_is_kept_not_shown_and_said(tmp_path: Pat
         assert (len(memory["old"]), len(memory["new"]), memory.notices) == (1, 1, ())
 
 
-async def test_a_section_whose_policy_is_not_given_again_is_kept(tmp_path: Path) -> None:
+async def test_a_section_whose_policy_is_not_given_again_is_kept(tmp_path):
     """A session whose section had an eviction policy of one's own opens without it, and with it is as before."""
     old = SectionSpec("old", eviction=EvictionPolicy("largest", lambda unit: (-unit.tokens,)))
     assert old.to_dict()["eviction"] == "largest"
@@ -191,7 +189,7 @@ async def test_a_section_whose_policy_is_not_given_again_is_kept(tmp_path: Path)
         (lambda unit: (unit.text,), "raises AttributeError"),
     ],
 )
-def test_a_policy_whose_key_is_no_tuple_of_numbers_is_refused(key: Any, fact: str) -> None:
+def test_a_policy_whose_key_is_no_tuple_of_numbers_is_refused(key, fact):
     """The error names the policy, the fact and the remedy, when the policy is made."""
     with pytest.raises(
         InvalidArgumentError, match=f"policy 'mine' {fact}; return a tuple of numbers"
@@ -199,9 +197,9 @@ def test_a_policy_whose_key_is_no_tuple_of_numbers_is_refused(key: Any, fact: st
         EvictionPolicy("mine", key)
 
 
-def test_a_key_that_fails_later_refuses_the_addition_and_changes_nothing() -> None:
+def test_a_key_that_fails_later_refuses_the_addition_and_changes_nothing():
     """A key that is no tuple for some units fails the addition that needs room; the section stays as it was."""
-    mine = EvictionPolicy("mine", lambda unit: (-unit.tokens,) if unit.tokens < 5 else None)  # type: ignore[arg-type, return-value]
+    mine = EvictionPolicy("mine", lambda unit: (-unit.tokens,) if unit.tokens < 5 else None)
     memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 12, eviction=mine),))
     for text in (
         "one",
@@ -220,7 +218,7 @@ def test_a_key_that_fails_later_refuses_the_addition_and_changes_nothing() -> No
     assert (memory["notes"].used, [item.text for item in memory["notes"]]) == before
 
 
-def test_test_mode_is_deterministic_and_isolated() -> None:
+def test_test_mode_is_deterministic_and_isolated():
     """Two memories give the same ids and times and share nothing, not even their filesystems."""
     one = SessionMemory.test_mode()
     other = SessionMemory.test_mode()
@@ -232,7 +230,7 @@ def test_test_mode_is_deterministic_and_isolated() -> None:
     assert asyncio.run(list_sessions(other.admin.fs)) == []
 
 
-def test_a_second_open_loop_is_refused_and_a_closed_one_hands_over() -> None:
+def test_a_second_open_loop_is_refused_and_a_closed_one_hands_over():
     """Use from another event loop while the first is open raises; after it is closed the next takes over."""
     memory = SessionMemory.test_mode()
     memory.add("messages", "hello")
@@ -249,7 +247,7 @@ def test_a_second_open_loop_is_refused_and_a_closed_one_hands_over() -> None:
     asyncio.run(memory.save())
 
 
-def test_a_test_memory_makes_no_file_and_no_connection(tmp_path: Path) -> None:
+def test_a_test_memory_makes_no_file_and_no_connection(tmp_path):
     """A whole test-mode session runs where sockets and writing to disk raise."""
     code = """
 import asyncio, builtins, os, socket
@@ -281,7 +279,7 @@ asyncio.run(main())
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_text_is_counted_once() -> None:
+async def test_a_text_is_counted_once():
     """An item is counted when it comes; assembling again, or once more after an answer, counts only what is new."""
     counted: list[str] = []
 
@@ -304,7 +302,7 @@ async def test_a_text_is_counted_once() -> None:
     assert not [text for text in counted if len(text) > 60]
 
 
-async def test_messages_of_a_provider_come_in_with_their_calls() -> None:
+async def test_messages_of_a_provider_come_in_with_their_calls():
     """An assistant's calls and their results are one unit; an answer that is missing is stated."""
     memory = SessionMemory.test_mode()
     memory.add_message({"role": "user", "content": "What is the fee?"}, format="openai")
@@ -374,7 +372,7 @@ BAD_CALLS = {
 
 
 @pytest.mark.parametrize("name", BAD_CALLS)
-def test_bad_input_gets_a_typed_error_and_changes_nothing(name: str) -> None:
+def test_bad_input_gets_a_typed_error_and_changes_nothing(name):
     """The error names the remedy, and the memory is as it was."""
     call, error, remedy = BAD_CALLS[name]
     memory = SessionMemory.test_mode()
@@ -386,7 +384,7 @@ def test_bad_input_gets_a_typed_error_and_changes_nothing(name: str) -> None:
     assert after == before
 
 
-async def test_assembling_with_bad_options_is_refused() -> None:
+async def test_assembling_with_bad_options_is_refused():
     """Reserve, format, sections and query are checked too."""
     memory = SessionMemory.test_mode()
     with pytest.raises(InvalidArgumentError, match="reserve"):
@@ -399,7 +397,7 @@ async def test_assembling_with_bad_options_is_refused() -> None:
         await memory.assemble_context("\ud800", budget=10)
 
 
-async def test_a_closed_session_serves_and_refuses_changes(tmp_path: Path) -> None:
+async def test_a_closed_session_serves_and_refuses_changes(tmp_path):
     """Nobody would save them."""
     async with SessionMemory.open(tmp_path) as memory:
         kept = memory.add("messages", "kept")
@@ -425,8 +423,8 @@ async def test_a_closed_session_serves_and_refuses_changes(tmp_path: Path) -> No
 
 
 async def test_a_block_whose_session_was_closed_inside_ends_without_an_error(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """The changes before the close were given up by it; what was saved stays."""
     async with SessionMemory.open(tmp_path) as memory:
         memory.add("messages", "kept")
@@ -438,13 +436,13 @@ async def test_a_block_whose_session_was_closed_inside_ends_without_an_error(
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_a_memory_is_never_there_twice(copied: Callable[[object], object]) -> None:
+def test_a_memory_is_never_there_twice(copied):
     """Two live memories over one log would both save the same changes."""
     with pytest.raises(ConcurrentUseError, match="cannot be copied"):
         copied(SessionMemory.test_mode())
 
 
-async def test_reading_a_session_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
+async def test_reading_a_session_that_is_not_there_names_the_nearest(tmp_path):
     """A mistyped id raises, with the id that is most like it, unless an empty session will do; nothing is made."""
     with pytest.raises(NotFoundError, match="none is stored there"):
         async with SessionMemory.open(tmp_path, "rom", read_only=True):
@@ -462,7 +460,7 @@ async def test_reading_a_session_that_is_not_there_names_the_nearest(tmp_path: P
     assert await list_sessions(tmp_path) == ["kitchen", "room"]
 
 
-async def test_ingest_reads_again_only_what_changed(tmp_path: Path) -> None:
+async def test_ingest_reads_again_only_what_changed(tmp_path):
     """A changed file's passages replace their old ones, a vanished file's go to the archive, the rest is not read."""
     folder = tmp_path / "room"
     folder.mkdir()
@@ -479,7 +477,7 @@ async def test_ingest_reads_again_only_what_changed(tmp_path: Path) -> None:
             2,
             ["c.png"],
         )
-        assert memory["documents"].get("a.md#L1-3").metadata["source"] == "a.md"  # type: ignore[union-attr]
+        assert memory["documents"].get("a.md#L1-3").metadata["source"] == "a.md"
         assert next(iter(memory["documents"])).trust is Trust.EXTERNAL
     (folder / "a.md").write_text("# Fees\n\nThe fee is seven per cent, payable at once.\n")
     (folder / "b.txt").unlink()
@@ -503,7 +501,7 @@ async def test_ingest_reads_again_only_what_changed(tmp_path: Path) -> None:
         assert read == []
 
 
-async def test_two_places_are_ingested_side_by_side(tmp_path: Path) -> None:
+async def test_two_places_are_ingested_side_by_side(tmp_path):
     """A second folder, or a file of the first, neither archives the first's passages nor clashes with them."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -520,7 +518,7 @@ async def test_two_places_are_ingested_side_by_side(tmp_path: Path) -> None:
     assert report.items_added == 0
 
 
-async def test_a_spec_that_asks_for_it_shows_whom_each_item_is_trusted_as() -> None:
+async def test_a_spec_that_asks_for_it_shows_whom_each_item_is_trusted_as():
     """Source and trust stand in the label, in the system message and the block, counted; other sections go without."""
     memory = SessionMemory.test_mode(
         sections=(
@@ -540,7 +538,7 @@ async def test_a_spec_that_asks_for_it_shows_whom_each_item_is_trusted_as() -> N
         assert "[assistant] ask again" in shown
 
 
-async def test_test_mode_takes_what_open_takes() -> None:
+async def test_test_mode_takes_what_open_takes():
     """A ranker, sources and a counter named after a model do in test mode as they do in `open`."""
     asked: list[str] = []
 
@@ -562,7 +560,7 @@ async def test_test_mode_takes_what_open_takes() -> None:
     assert asked
 
 
-async def test_a_smaller_budget_is_told_at_opening() -> None:
+async def test_a_smaller_budget_is_told_at_opening():
     """The notice names both budgets, and the tokens that are over; an equal or larger budget gives none."""
 
     def with_budget(budget: int | None) -> tuple[SectionSpec, ...]:
@@ -587,7 +585,7 @@ async def test_a_smaller_budget_is_told_at_opening() -> None:
         )
 
 
-async def test_a_session_opens_with_the_sections_that_it_was_stored_with() -> None:
+async def test_a_session_opens_with_the_sections_that_it_was_stored_with():
     """With `sections=None`; a new session gets the default ones, whose graph keeps its ranker."""
     memory = SessionMemory.test_mode(sections=(SectionSpec("decisions", 900, priority=80),))
     memory.add("decisions", "We ship on Monday.")
@@ -603,9 +601,7 @@ async def test_a_session_opens_with_the_sections_that_it_was_stored_with() -> No
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_the_stored_name_of_a_shipped_policy_brings_it_back(
-    policy: str, tmp_path: Path
-) -> None:
+async def test_the_stored_name_of_a_shipped_policy_brings_it_back(policy, tmp_path):
     """A session that is opened without a section's spec knows its policy, also after the next save."""
     async with SessionMemory.open(
         str(tmp_path), sections=(SectionSpec("old", 40, eviction=policy),)
@@ -617,7 +613,7 @@ async def test_the_stored_name_of_a_shipped_policy_brings_it_back(
             memory.add("messages", "again")
 
 
-def test_a_stored_spec_is_read_without_its_own_policy() -> None:
+def test_a_stored_spec_is_read_without_its_own_policy():
     """A policy of one's own is not stored: the spec that is read has none, and no limit that none could keep."""
     old = SectionSpec(
         "old", max_items=5, eviction=EvictionPolicy("largest", lambda unit: (-unit.tokens,))
@@ -625,7 +621,7 @@ def test_a_stored_spec_is_read_without_its_own_policy() -> None:
     assert SectionSpec.from_dict(old.to_dict()) == SectionSpec("old", eviction="none")
 
 
-def test_a_memory_is_iterated_by_section_and_contains_ids_of_items() -> None:
+def test_a_memory_is_iterated_by_section_and_contains_ids_of_items():
     """Iteration gives all sections in order of declaration; `in` asks for an item's id."""
     memory = SessionMemory.test_mode(sections=(SectionSpec("notes"), SectionSpec("facts")))
     item = memory.add("notes", "The rent is due.")
@@ -634,7 +630,7 @@ def test_a_memory_is_iterated_by_section_and_contains_ids_of_items() -> None:
     assert "notes" not in memory
 
 
-def test_a_policy_has_a_name_of_its_own() -> None:
+def test_a_policy_has_a_name_of_its_own():
     """A policy of one's own may not pass for one of kaosmem, whose name a stored session may know."""
     assert (
         SectionSpec("a", eviction=POLICIES["lru"]).to_dict()
@@ -646,7 +642,7 @@ def test_a_policy_has_a_name_of_its_own() -> None:
         EvictionPolicy("")
 
 
-def test_a_chat_message_is_added_without_a_format() -> None:
+def test_a_chat_message_is_added_without_a_format():
     """It keeps its blocks, its pin and its trust; any other message needs its format."""
     memory = SessionMemory.test_mode()
     call = ToolUseBlock("c1", "search", {"q": "fee"})
@@ -668,14 +664,14 @@ def test_a_chat_message_is_added_without_a_format() -> None:
 @pytest.mark.parametrize(
     "budget", [-1, 1.5, "100", None, True, 10**3 * 1.0, float("nan"), float("inf")]
 )
-async def test_a_budget_is_a_whole_number_of_tokens(budget: object) -> None:
+async def test_a_budget_is_a_whole_number_of_tokens(budget):
     """Anything else is refused with what to give; 0 shows nothing."""
     assert (await SessionMemory.test_mode().assemble_context(budget=0)).items == ()
     with pytest.raises(InvalidArgumentError, match="whole number"):
-        await SessionMemory.test_mode().assemble_context(budget=budget)  # type: ignore[arg-type]
+        await SessionMemory.test_mode().assemble_context(budget=budget)
 
 
-async def test_the_question_is_what_the_user_says_beside_a_result() -> None:
+async def test_the_question_is_what_the_user_says_beside_a_result():
     """A message of a result and a text asks with the text alone."""
     memory = SessionMemory.test_mode()
     memory.add("messages", [ToolUseBlock("c", "read", "{}")], role="assistant")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ async def texts(place: Any, session_id: str) -> list[str]:
         return [item.text for item in memory["messages"]]
 
 
-async def test_turns_of_one_session_follow_each_other(tmp_path: Path) -> None:
+async def test_turns_of_one_session_follow_each_other(tmp_path):
     async def turn(sessions: Sessions, number: int) -> None:
         async with sessions.turn(f"user-{number % 3}") as memory:
             memory.add("messages", f"question {number}")
@@ -34,7 +33,7 @@ async def test_turns_of_one_session_follow_each_other(tmp_path: Path) -> None:
         assert await texts(tmp_path, f"user-{user}") == expected
 
 
-async def test_an_exception_discards_the_turn_alone(tmp_path: Path) -> None:
+async def test_an_exception_discards_the_turn_alone(tmp_path):
     async with Sessions(tmp_path) as sessions:
         async with sessions.turn("a") as memory:
             memory.add("messages", "one")
@@ -47,7 +46,7 @@ async def test_an_exception_discards_the_turn_alone(tmp_path: Path) -> None:
     assert await texts(tmp_path, "a") == ["one", "three"]
 
 
-async def test_a_turn_sees_what_others_saved(tmp_path: Path) -> None:
+async def test_a_turn_sees_what_others_saved(tmp_path):
     async with Sessions(tmp_path) as one, Sessions(tmp_path) as two:
         for number in range(4):
             async with (one if number % 2 else two).turn("a") as memory:
@@ -55,7 +54,7 @@ async def test_a_turn_sees_what_others_saved(tmp_path: Path) -> None:
                 memory.add("messages", f"message {number}")
 
 
-async def test_idle_sessions_and_the_oldest_of_too_many_close(tmp_path: Path) -> None:
+async def test_idle_sessions_and_the_oldest_of_too_many_close(tmp_path):
     now = 0.0
     async with Sessions(tmp_path, max_open=2, idle_s=60, clock=lambda: now) as sessions:
         memories = {}
@@ -78,8 +77,8 @@ async def test_idle_sessions_and_the_oldest_of_too_many_close(tmp_path: Path) ->
 
 
 async def test_closing_waits_for_the_turn_that_runs_and_refuses_those_that_wait(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     sessions = Sessions(tmp_path)
     order: list[str] = []
 
@@ -101,10 +100,10 @@ async def test_closing_waits_for_the_turn_that_runs_and_refuses_those_that_wait(
     assert await texts(tmp_path, "a") == ["first"]
 
 
-async def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+async def test_wrong_arguments_are_refused(tmp_path):
     for wrong in ({"max_open": 0}, {"idle_s": -1}, {"read_only": True}, {"in_turn": True}):
         with pytest.raises(InvalidArgumentError):
-            Sessions(tmp_path, **wrong)  # type: ignore[arg-type]
+            Sessions(tmp_path, **wrong)
     async with Sessions(tmp_path) as sessions:
         with pytest.raises(InvalidNameError):
             async with sessions.turn("../a"):
@@ -116,7 +115,7 @@ async def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=14),
     st.integers(1, 3),
 )
-def test_no_turn_is_lost(turns: list[tuple[int, int, bool]], max_open: int) -> None:
+def test_no_turn_is_lost(turns, max_open):
     """Each turn that did not raise is stored once, whatever runs, waits, fails or closes meanwhile."""
 
     async def run() -> None:

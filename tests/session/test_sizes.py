@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from kaosmem.types import items
 from tests.stored import changed, ids_at, in_memory, logged, memory_at
 
 
-async def test_a_session_has_so_many_sections_at_most(tmp_path: Path) -> None:
+async def test_a_session_has_so_many_sections_at_most(tmp_path):
     """More sections than a session may have are refused when they are given and when a log describes them."""
     with pytest.raises(ValueError, match=str(MAX_SECTIONS)):
         check_specs(SectionSpec(f"s{number}") for number in range(MAX_SECTIONS + 1))
@@ -34,7 +33,7 @@ TOO_LARGE: list[dict[str, Any]] = [
 ]
 
 
-def test_an_item_has_so_many_blocks_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_item_has_so_many_blocks_at_most(monkeypatch):
     """Blocks count among the objects that an item may have; here it may have a thousand."""
     monkeypatch.setattr(items, "MAX_ITEM_CONTAINERS", 1_000)
     memory = SessionMemory.test_mode()
@@ -45,7 +44,7 @@ def test_an_item_has_so_many_blocks_at_most(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(memory["documents"]) == 1
 
 
-async def test_what_could_not_be_stored_is_refused_before_it_is_taken(tmp_path: Path) -> None:
+async def test_what_could_not_be_stored_is_refused_before_it_is_taken(tmp_path):
     """An item too large for one record leaves the session as it was, and later saves work."""
     async with memory_at(tmp_path) as memory:
         for given in TOO_LARGE:
@@ -58,7 +57,7 @@ async def test_what_could_not_be_stored_is_refused_before_it_is_taken(tmp_path: 
 
 
 @pytest.mark.parametrize("kind", ["lists", "mappings", "values"])
-def test_shared_references_are_refused_before_they_are_copied(kind: str) -> None:
+def test_shared_references_are_refused_before_they_are_copied(kind):
     """Metadata that is small in memory, and vast in JSON as its parts stand in many places, costs little time."""
     shared: Any = ["x"] * (10_000 if kind == "values" else 1)
     for _ in range(60 if kind != "values" else 1):

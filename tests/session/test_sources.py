@@ -53,7 +53,7 @@ async def stored_room(root: Path, *, documents: int = 100, session_id: str = "ro
         room.add("actions", "read the contracts")
 
 
-async def test_a_section_of_another_session_is_shown_beside_the_own(tmp_path: Path) -> None:
+async def test_a_section_of_another_session_is_shown_beside_the_own(tmp_path):
     """It is proposed by its own spec under a free name, budgeted, explained, filtered, searched and fetched."""
     await stored_room(tmp_path)
     memory = SessionMemory.test_mode()
@@ -90,7 +90,7 @@ async def test_a_section_of_another_session_is_shown_beside_the_own(tmp_path: Pa
         assert set(only.by_section) == {name}
 
 
-async def test_names_are_free_ones_or_refused(tmp_path: Path) -> None:
+async def test_names_are_free_ones_or_refused(tmp_path):
     """A name may be given; one that is taken is refused, and an unknown one says what there is."""
     await stored_room(tmp_path)
     async with SessionMemory.open(tmp_path, "room", read_only=True) as room:
@@ -107,7 +107,7 @@ async def test_names_are_free_ones_or_refused(tmp_path: Path) -> None:
             assert list(user.admin.sources) == ["documents-2"]
 
 
-async def test_an_item_that_two_sources_have_is_shown_once(tmp_path: Path) -> None:
+async def test_an_item_that_two_sources_have_is_shown_once(tmp_path):
     """The session's own goes first, then the source attached first; floors that sum above 1 are scaled."""
     await stored_room(tmp_path, documents=5)
     async with SessionMemory.open(tmp_path, "room", read_only=True) as room:
@@ -125,7 +125,7 @@ async def test_an_item_that_two_sources_have_is_shown_once(tmp_path: Path) -> No
         assert len({decision.item_id for decision in context.decisions}) == len(context.decisions)
 
 
-async def test_two_items_under_one_id_are_both_shown() -> None:
+async def test_two_items_under_one_id_are_both_shown():
     """Sessions for tests give the same ids: the attached one's then names its source, and can be fetched by that."""
     room = SessionMemory.test_mode()
     memory = SessionMemory.test_mode()
@@ -142,9 +142,7 @@ async def test_two_items_under_one_id_are_both_shown() -> None:
 
 
 @given(worlds(), worlds(), queries, budgets, formats)
-def test_the_promises_hold_with_another_session_attached(
-    world, other, query, budget, format
-) -> None:
+def test_the_promises_hold_with_another_session_attached(world, other, query, budget, format):
     """Counted from scratch it fits, every item is decided once, and twice the same is the same."""
 
     async def twice() -> list[Context]:
@@ -166,7 +164,7 @@ def test_the_promises_hold_with_another_session_attached(
     assert {d.item_id for d in first.decisions if d.included} == {item.id for item in first.items}
 
 
-async def test_a_session_opened_read_only_refuses_every_change(tmp_path: Path) -> None:
+async def test_a_session_opened_read_only_refuses_every_change(tmp_path):
     """Through the memory, through its sections and by use; nothing is written when the block is left."""
     await stored_room(tmp_path, documents=3)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
@@ -208,7 +206,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-async def test_a_process_reads_a_read_only_session_once(tmp_path: Path, reads: list[str]) -> None:
+async def test_a_process_reads_a_read_only_session_once(tmp_path, reads):
     """Many users share one deal room; when it has changed it is read again, and those who have it keep theirs."""
     await stored_room(tmp_path)
     reads.clear()
@@ -237,7 +235,7 @@ async def test_a_process_reads_a_read_only_session_once(tmp_path: Path, reads: l
             assert again["documents"] is not room["documents"]
 
 
-async def test_what_is_read_differently_is_not_shared(tmp_path: Path) -> None:
+async def test_what_is_read_differently_is_not_shared(tmp_path):
     """Other specs, counters, sessions and namespaces are read for themselves, and few are kept."""
     await stored_room(tmp_path)
     await stored_room(tmp_path, documents=2, session_id="other")
@@ -252,7 +250,7 @@ async def test_what_is_read_differently_is_not_shared(tmp_path: Path) -> None:
         {"session_id": "room", "namespace": "other", "options": SessionOptions(missing_ok=True)},
     ):
         options = {"session_id": "room", **different}
-        async with SessionMemory.open(tmp_path, read_only=True, **options) as room:  # type: ignore[arg-type]
+        async with SessionMemory.open(tmp_path, read_only=True, **options) as room:
             assert all(room["documents"] is not other for other in opened)
             opened.append(room["documents"])
             if options["session_id"] == "room" and "namespace" not in options:
@@ -261,7 +259,7 @@ async def test_what_is_read_differently_is_not_shared(tmp_path: Path) -> None:
                 assert len(room["documents"]) == (2 if "namespace" not in options else 0)
 
 
-def test_threads_may_share_a_room(tmp_path: Path) -> None:
+def test_threads_may_share_a_room(tmp_path):
     """Event loops in several threads ask one shared section at once, before it has an index."""
     asyncio.run(stored_room(tmp_path, documents=2_000))
     answers: list[list[str]] = []
@@ -302,7 +300,7 @@ class Weather:
         return None
 
 
-async def test_a_room_counted_otherwise_is_counted_again(tmp_path: Path) -> None:
+async def test_a_room_counted_otherwise_is_counted_again(tmp_path):
     """The budget holds in the counter of the session that shows it."""
     await stored_room(tmp_path)
     memory = SessionMemory.test_mode()
@@ -312,7 +310,7 @@ async def test_a_room_counted_otherwise_is_counted_again(tmp_path: Path) -> None
         assert 200 < context.used == memory.admin.counter(context.text) <= 300
 
 
-async def test_a_source_of_ones_own_is_asked_and_shown() -> None:
+async def test_a_source_of_ones_own_is_asked_and_shown():
     """What satisfies the protocol is budgeted and explained like a section."""
     assert isinstance(Weather(), Source)
     memory = SessionMemory.test_mode()

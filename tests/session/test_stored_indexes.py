@@ -111,9 +111,7 @@ class Reads:
         monkeypatch.setattr(LinearIndex, "load", load)
 
 
-async def test_a_session_ranks_by_the_index_that_was_kept(
-    place: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_session_ranks_by_the_index_that_was_kept(place, monkeypatch):
     """It gives what it would without, in each section that has one."""
     await filled(place)
     assert {name.partition("-")[0] for name in indexes(place)} == {"documents", "messages"}
@@ -189,7 +187,7 @@ def test_whatever_happens_a_kept_index_changes_nothing(
 # when it is written and read
 
 
-async def test_small_sections_have_none(place: Any) -> None:
+async def test_small_sections_have_none(place):
     await filled(place, MIN - 1)
     assert indexes(place) == {}
     await filled_more(place, 1)
@@ -203,7 +201,7 @@ async def filled_more(place: Any, count: int) -> None:
         await asked(memory)
 
 
-async def test_it_is_written_anew_when_a_tenth_is_missing(place: Any) -> None:
+async def test_it_is_written_anew_when_a_tenth_is_missing(place):
     """Neither before, however many open the session, nor where nobody has ranked."""
     await filled(place, 100)
     first = indexes(place)
@@ -223,9 +221,7 @@ async def test_it_is_written_anew_when_a_tenth_is_missing(place: Any) -> None:
     assert indexes(place) != second
 
 
-async def test_who_does_not_rank_does_not_read_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_who_does_not_rank_does_not_read_it(tmp_path, monkeypatch):
     """Opening and saving do without, and who ranks reads each once."""
     await filled(tmp_path)
     steps: list[Any] = []
@@ -250,9 +246,7 @@ async def test_who_does_not_rank_does_not_read_it(
     assert len(read()) == 2
 
 
-async def test_leaving_the_session_waits_until_it_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_leaving_the_session_waits_until_it_is_written(tmp_path, monkeypatch):
     import time
 
     perform = LocalStorage.perform
@@ -267,9 +261,7 @@ async def test_leaving_the_session_waits_until_it_is_written(
     assert len(indexes(tmp_path)) == 2
 
 
-async def test_a_full_disk_costs_the_index_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_full_disk_costs_the_index_alone(tmp_path, monkeypatch):
     """The save succeeds, and a notice says that no index was written."""
     perform = LocalStorage.perform
 
@@ -308,7 +300,7 @@ class Renamed(LinearRanker):
 # what is forgotten
 
 
-async def test_what_is_forgotten_is_in_no_index(place: Any) -> None:
+async def test_what_is_forgotten_is_in_no_index(place):
     """Neither in files, nor in the memory of who has read one back; and the next one is without it."""
     async with opened(place) as memory:
         memory.add("documents", f"{CANARY} alpha", id="secret")
@@ -328,9 +320,7 @@ async def test_what_is_forgotten_is_in_no_index(place: Any) -> None:
         assert await asked(memory) == await asked_anew(place)
 
 
-async def test_what_another_forgets_while_an_index_is_written_is_not_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_another_forgets_while_an_index_is_written_is_not_in_it(tmp_path, monkeypatch):
     """That index is not kept; the next one is, of what was taken in."""
     perform = LocalStorage.perform
     is_over = False
@@ -363,7 +353,7 @@ async def test_what_another_forgets_while_an_index_is_written_is_not_in_it(
     assert all(CANARY.encode() not in data for data in files_in(tmp_path).values())
 
 
-async def test_what_is_forgotten_while_nobody_has_ranked_is_gone_from_the_index(place: Any) -> None:
+async def test_what_is_forgotten_while_nobody_has_ranked_is_gone_from_the_index(place):
     """Who has read nothing back deletes it all the same, and one that was offered is let go of."""
     async with opened(place) as memory:
         memory.add("documents", f"{CANARY} alpha", id="secret")
@@ -384,7 +374,7 @@ def damage(place: Any, path: str, data: bytes) -> None:
     (place / path).write_bytes(data) if isinstance(place, Path) else place.pipe_file(path, data)
 
 
-async def test_what_was_updated_and_then_evicted_is_recalled_as_it_was_last(place: Any) -> None:
+async def test_what_was_updated_and_then_evicted_is_recalled_as_it_was_last(place):
     """Its update is not missed although it is no longer held, and only an archive has it."""
     await filled(place, 8)
     async with opened(place) as memory:
@@ -411,7 +401,7 @@ async def snapshotted(place: Any) -> None:
     assert b'"updated":' in files_in(place)[newest]
 
 
-async def test_updates_are_counted_across_snapshots(place: Any) -> None:
+async def test_updates_are_counted_across_snapshots(place):
     """One that came before a snapshot and after the index is not missed, nor one that comes after both."""
     await filled(place)
     async with opened(place) as memory:
@@ -429,9 +419,7 @@ async def test_updates_are_counted_across_snapshots(place: Any) -> None:
         assert await asked(memory, "osprey") == await asked_of(place, "osprey")
 
 
-async def test_a_session_that_is_read_only_reads_it_and_writes_none(
-    place: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_session_that_is_read_only_reads_it_and_writes_none(place, monkeypatch):
     await filled(place)
     before = files_in(place)
     reads = Reads(monkeypatch)
@@ -446,9 +434,7 @@ async def test_a_session_that_is_read_only_reads_it_and_writes_none(
     assert found == await asked_anew(place)
 
 
-async def test_a_section_that_is_attached_is_ranked_by_its_own(
-    place: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_section_that_is_attached_is_ranked_by_its_own(place, monkeypatch):
     await filled(place)
     reads = Reads(monkeypatch)
     for read_only in (True, False):
@@ -464,12 +450,12 @@ async def test_a_section_that_is_attached_is_ranked_by_its_own(
 @pytest.mark.parametrize(
     "ranker", [RankBM25Ranker(), LinearRanker(analyze=lambda text: analyze(text))]
 )
-async def test_a_ranker_whose_index_cannot_be_kept_does_without(ranker: Any, place: Any) -> None:
+async def test_a_ranker_whose_index_cannot_be_kept_does_without(ranker, place):
     await filled(place, ranker=ranker)
     assert indexes(place) == {}
 
 
-async def test_what_no_file_holds_is_in_no_index(place: Any) -> None:
+async def test_what_no_file_holds_is_in_no_index(place):
     """Nor that of a section with persistence none."""
     async with opened(place) as memory:
         memory.add_many("scratch", [f"{CANARY} {number}" for number in range(20)])
@@ -478,9 +464,7 @@ async def test_what_no_file_holds_is_in_no_index(place: Any) -> None:
     assert indexes(place) == {}
 
 
-async def test_another_ranker_replaces_the_index(
-    place: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_another_ranker_replaces_the_index(place, monkeypatch):
     """It does not read the index of the first ranker, and stores its own once."""
     await filled(place, ranker=BM25Ranker())
     assert indexes(place)
@@ -496,9 +480,7 @@ async def test_another_ranker_replaces_the_index(
     assert indexes(place) == own
 
 
-async def test_one_of_another_name_is_passed_over(
-    place: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_of_another_name_is_passed_over(place, monkeypatch):
     """The name says what the index is good for, even where the bytes could be read."""
     await filled(place, ranker=Renamed())
     reads = Reads(monkeypatch)
@@ -508,7 +490,7 @@ async def test_one_of_another_name_is_passed_over(
 
 
 @pytest.mark.parametrize("how", ["cut", "flip", "empty", "other"])
-async def test_a_damaged_one_changes_nothing(how: str, place: Any) -> None:
+async def test_a_damaged_one_changes_nothing(how, place):
     await filled(place)
     for path, data in files_in(place).items():
         if f"/{INDEX}/" in path:
@@ -529,9 +511,7 @@ async def test_a_damaged_one_changes_nothing(how: str, place: Any) -> None:
         assert await asked(memory) == await asked_anew(place)
 
 
-async def test_a_session_that_is_repaired_has_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_session_that_is_repaired_has_none(tmp_path, monkeypatch):
     """What is served of a damaged session is ranked anew, and so is the session that it is rescued into."""
     monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 100_000)
     await filled(tmp_path)
@@ -551,7 +531,7 @@ async def test_a_session_that_is_repaired_has_none(
         await asked(memory)
 
 
-async def test_who_takes_in_what_others_did_keeps_an_index_of_what_is_stored(place: Any) -> None:
+async def test_who_takes_in_what_others_did_keeps_an_index_of_what_is_stored(place):
     """Two writers, each with an index of its own, that commit in turn and rebase; and then a third."""
     await filled(place)
     async with opened(place) as first, opened(place) as second:
@@ -568,7 +548,7 @@ async def test_who_takes_in_what_others_did_keeps_an_index_of_what_is_stored(pla
         assert await asked(memory) == await asked_anew(place)
 
 
-async def test_what_is_forgotten_is_in_no_memory_that_read_an_index(place: Any) -> None:
+async def test_what_is_forgotten_is_in_no_memory_that_read_an_index(place):
     clear_memos()  # of other tests, which take seconds to search
     async with opened(place) as memory:
         memory.add("documents", f"{CANARY} alpha", id="secret")

@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from kaosmem import InvalidArgumentError, SessionMemory, SyncSessionMemory
 from kaosmem.errors import ConcurrentUseError
 
 
-def test_it_has_every_member() -> None:
+def test_it_has_every_member():
     """Each public member of a SessionMemory is there, with its documentation and parameters."""
     for name, member in vars(SessionMemory).items():
         if name.startswith("_"):
@@ -26,7 +25,7 @@ def test_it_has_every_member() -> None:
         assert inspect.getdoc(own), name
 
 
-def test_a_session_is_saved_at_the_end(tmp_path: Path) -> None:
+def test_a_session_is_saved_at_the_end(tmp_path):
     with SyncSessionMemory.open(tmp_path, "deal") as memory:
         item = memory.add("findings", "Ann owns the deal.")
         assert memory.search("deal")[0].item == item
@@ -43,9 +42,7 @@ def test_a_session_is_saved_at_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_exception_discards_what_was_not_saved(
-    tmp_path: Path, error: type[BaseException]
-) -> None:
+def test_an_exception_discards_what_was_not_saved(tmp_path, error):
     with pytest.raises(error), SyncSessionMemory.open(tmp_path, "deal") as memory:
         memory.add("findings", "One.")
         memory.save()
@@ -55,21 +52,21 @@ def test_an_exception_discards_what_was_not_saved(
         assert [item.text for item in memory["findings"]] == ["One."]
 
 
-def test_errors_are_those_of_the_session() -> None:
+def test_errors_are_those_of_the_session():
     with SyncSessionMemory.test_mode() as memory, pytest.raises(InvalidArgumentError):
         memory.assemble_context(budget=-1)
     with pytest.raises(InvalidArgumentError), SyncSessionMemory.test_mode(counter="no-such"):
         pass
 
 
-async def test_it_works_where_a_loop_runs() -> None:
+async def test_it_works_where_a_loop_runs():
     """As in a notebook."""
     with SyncSessionMemory.test_mode() as memory:
         memory.add("findings", "Ann owns the deal.")
         assert "Ann" in (memory.assemble_context("deal", budget=100).text or "")
 
 
-def test_threads_share_a_memory() -> None:
+def test_threads_share_a_memory():
     """The turns of threads follow each other."""
     with SyncSessionMemory.test_mode() as memory:
 
@@ -88,7 +85,7 @@ def test_threads_share_a_memory() -> None:
         assert question.split()[1] == answer.split()[1]
 
 
-def test_a_turn_inside_a_turn_is_refused(tmp_path: Path) -> None:
+def test_a_turn_inside_a_turn_is_refused(tmp_path):
     """Otherwise it would wait for itself."""
     refused = pytest.raises(ConcurrentUseError)
     with SyncSessionMemory.test_mode() as memory, memory.turn(), refused, memory.turn():
@@ -99,7 +96,7 @@ def test_a_turn_inside_a_turn_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_a_callback_cannot_wait_for_its_own_loop(tmp_path: Path) -> None:
+def test_a_callback_cannot_wait_for_its_own_loop(tmp_path):
     (tmp_path / "a.md").write_text("The rent is 900 euros.")
     with SyncSessionMemory.test_mode() as memory:
         with pytest.raises(ConcurrentUseError):
@@ -111,7 +108,7 @@ def test_a_callback_cannot_wait_for_its_own_loop(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_process_has_a_loop_of_its_own() -> None:
+def test_a_forked_process_has_a_loop_of_its_own():
     """As the workers of a web server."""
     with SyncSessionMemory.test_mode() as memory:
         memory.add("findings", "Ann owns the deal.")
@@ -128,7 +125,7 @@ def test_a_forked_process_has_a_loop_of_its_own() -> None:
     assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_an_async_memory_beside_it_is_untouched(tmp_path: Path) -> None:
+def test_an_async_memory_beside_it_is_untouched(tmp_path):
     async def add() -> None:
         async with SessionMemory.open(tmp_path) as memory:
             memory.add("findings", "Two.")

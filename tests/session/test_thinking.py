@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from kaosmem import (
@@ -44,7 +42,7 @@ def reply(
     return thought, TextBlock(words)
 
 
-def test_it_is_no_part_of_a_text(thought: ThinkingBlock) -> None:
+def test_it_is_no_part_of_a_text(thought):
     """The text of an item and of a message holds the words alone, without a blank line for the thinking."""
     memory = SessionMemory.test_mode()
     item = memory.add("messages", reply(thought), role="assistant")
@@ -52,7 +50,7 @@ def test_it_is_no_part_of_a_text(thought: ThinkingBlock) -> None:
     assert SECRET not in repr(item) + repr(item.message) + repr(item.content) + item._repr_html_()
 
 
-def test_it_is_counted(thought: ThinkingBlock) -> None:
+def test_it_is_counted(thought):
     """A section has to have room for it, as a request of its provider has."""
     memory = SessionMemory.test_mode()
     words = memory.add("messages", reply(thought)[1:], role="assistant").tokens
@@ -60,9 +58,7 @@ def test_it_is_counted(thought: ThinkingBlock) -> None:
 
 
 @pytest.mark.parametrize("format", ["text", "openai", "anthropic"])
-async def test_a_history_shows_it_to_its_provider_alone(
-    format: str, thought: ThinkingBlock
-) -> None:
+async def test_a_history_shows_it_to_its_provider_alone(format, thought):
     memory = SessionMemory.test_mode()
     memory.add("messages", "How long is the notice?", role="user")
     memory.add("messages", reply(thought), role="assistant")
@@ -78,7 +74,7 @@ async def test_a_history_shows_it_to_its_provider_alone(
     assert SECRET not in context.explain()
 
 
-def test_a_speaker_other_than_the_assistant_has_none() -> None:
+def test_a_speaker_other_than_the_assistant_has_none():
     """A provider takes thinking from its assistant only; a user's or a named speaker's message is sent without."""
     for role in ("user", "critic", "system"):
         sent = render_messages(
@@ -87,7 +83,7 @@ def test_a_speaker_other_than_the_assistant_has_none() -> None:
         assert SECRET not in f"{sent.system}{sent.messages}"
 
 
-async def test_search_does_not_find_it(thought: ThinkingBlock) -> None:
+async def test_search_does_not_find_it(thought):
     memory = SessionMemory.test_mode()
     memory.add("findings", reply(thought), role="assistant")
     memory.add("findings", "Nothing else.", role="assistant")
@@ -99,9 +95,7 @@ async def test_search_does_not_find_it(thought: ThinkingBlock) -> None:
 
 @pytest.mark.parametrize("window", [None, "main"])
 @pytest.mark.parametrize("format", ["text", "openai", "anthropic"])
-async def test_recall_brings_back_the_words_alone(
-    format: str, window: str | None, thought: ThinkingBlock
-) -> None:
+async def test_recall_brings_back_the_words_alone(format, window, thought):
     """A message that was evicted comes back without its thinking, whatever it is asked for by."""
     memory = SessionMemory.test_mode(
         sections=(SectionSpec("messages", max_items=2, placement="history"),)
@@ -122,7 +116,7 @@ async def test_recall_brings_back_the_words_alone(
         assert SECRET not in handed_over + context.explain()
 
 
-async def test_a_message_that_differs_in_thinking_alone_is_a_duplicate() -> None:
+async def test_a_message_that_differs_in_thinking_alone_is_a_duplicate():
     """Two replies that say the same are shown once in the block."""
     memory = SessionMemory.test_mode(sections=(SectionSpec("findings"),))
     memory.add("findings", reply(SEALED), role="assistant")
@@ -131,7 +125,7 @@ async def test_a_message_that_differs_in_thinking_alone_is_a_duplicate() -> None
     assert context.text.count("The notice period") == 1
 
 
-async def test_summaries_never_see_it(thought: ThinkingBlock) -> None:
+async def test_summaries_never_see_it(thought):
     """Neither the model's material, nor the outline without a model, nor the facts and rules kept verbatim have it."""
     said = [
         ChatMessage("user", "How long is the notice? " * 40),
@@ -149,7 +143,7 @@ async def test_summaries_never_see_it(thought: ThinkingBlock) -> None:
     assert SECRET not in outline.text
 
 
-async def test_strategies_do_not_turn_it_into_words() -> None:
+async def test_strategies_do_not_turn_it_into_words():
     """A round whose calls are left out leaves the assistant's words, and nothing where it only thought."""
     round_ = [
         ChatMessage("assistant", (SEALED, ToolUseBlock("c1", "find"))),
@@ -165,7 +159,7 @@ async def test_strategies_do_not_turn_it_into_words() -> None:
     assert [message.text for message in left] == ["hi", "go on", "done"]
 
 
-async def test_events_are_told_without_it(thought: ThinkingBlock) -> None:
+async def test_events_are_told_without_it(thought):
     """The text of an event, the summary of a model, and the messages hold the words alone."""
     log = EventLog()
     log.append(ActionEvent("message", "How long is the notice?", source="user"))
@@ -184,7 +178,7 @@ async def test_events_are_told_without_it(thought: ThinkingBlock) -> None:
 
 
 @pytest.mark.parametrize("format", ["text", "openai"])
-async def test_a_thread_of_a_store_is_shown_without_it(format: str, thought: ThinkingBlock) -> None:
+async def test_a_thread_of_a_store_is_shown_without_it(format, thought):
     history = InMemoryHistoryProvider()
     await history.append("agent", ChatMessage("user", "How long is the notice?"), session_id="s")
     await history.append("agent", ChatMessage("assistant", reply(thought)), session_id="s")
@@ -195,7 +189,7 @@ async def test_a_thread_of_a_store_is_shown_without_it(format: str, thought: Thi
     assert SECRET not in str(context.messages if format == "openai" else context.text)
 
 
-async def test_it_goes_back_unchanged_after_a_session_is_stored(tmp_path: Path) -> None:
+async def test_it_goes_back_unchanged_after_a_session_is_stored(tmp_path):
     """What is no text is still kept: a stored session sends it to its provider as it came."""
     call = {"type": "tool_use", "id": "c1", "name": "find", "input": {}}
     answer = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,9 +27,7 @@ from tests.told import COMPACTED, NAMES, WHOLE, World, hour, moments, ops
 
 
 @given(ops, moments, moments)
-def test_what_held_and_was_known_is_exact(
-    steps: list[Any], as_of: int | None, known_at: int | None
-) -> None:
+def test_what_held_and_was_known_is_exact(steps, as_of, known_at):
     """Whatever was added, replaced, updated, removed, evicted, compacted, forgotten and reopened."""
     asyncio.run(_is_exact(steps, as_of, known_at))
 
@@ -61,7 +58,7 @@ async def _is_exact(steps: list[Any], as_of: int | None, known_at: int | None) -
 
 @given(ops)
 @settings(max_examples=10)
-def test_versions_are_all_that_had_a_key(steps: list[Any]) -> None:
+def test_versions_are_all_that_had_a_key(steps):
     """Live, superseded, evicted, compacted and removed ones, in any process, each until its successor began."""
     asyncio.run(_are_versions(steps))
 
@@ -101,7 +98,7 @@ async def _are_versions(steps: list[Any]) -> None:
         )
 
 
-async def test_times_are_datetimes_or_texts() -> None:
+async def test_times_are_datetimes_or_texts():
     """A day is its first moment, and a time without a zone is in UTC."""
     memory = SessionMemory.test_mode()
     for day, name in (("2023-05-08", "Ann"), ("2024-06-01", "Bob")):
@@ -126,10 +123,10 @@ async def test_times_are_datetimes_or_texts() -> None:
         with pytest.raises(
             InvalidArgumentError, match=r"known_at is .*; give a datetime, or a text in ISO 8601"
         ):
-            await memory.at(known_at=wrong).assemble_context("", budget=100)  # type: ignore[arg-type]
+            await memory.at(known_at=wrong).assemble_context("", budget=100)
 
 
-async def test_another_sessions_section_leaves_newer_items_out() -> None:
+async def test_another_sessions_section_leaves_newer_items_out():
     """An attached section shows items that had begun and were known at the times that are asked for."""
     theirs = SessionMemory.test_mode()
     memory = SessionMemory.test_mode()
@@ -141,16 +138,14 @@ async def test_another_sessions_section_leaves_newer_items_out() -> None:
     assert (await memory.at(known_at="2023-06-01").assemble_context("", budget=100)).items == ()
 
 
-async def test_versions_of_an_unknown_key_are_none() -> None:
+async def test_versions_of_an_unknown_key_are_none():
     memory = SessionMemory.test_mode()
     assert await memory.versions("owner") == []
     with pytest.raises(NotFoundError):
         await memory.versions("owner", "nowhere")
 
 
-async def test_versions_in_a_new_process_cost_the_lines_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_versions_in_a_new_process_cost_the_lines_asked_for(tmp_path, monkeypatch):
     """A question reads the tables at the ends of the archive files, and the lines with its key."""
     monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 1_000)
     async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
@@ -175,9 +170,7 @@ async def test_versions_in_a_new_process_cost_the_lines_asked_for(
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-async def test_a_damaged_version_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool
-) -> None:
+async def test_a_damaged_version_is_named(tmp_path, monkeypatch, read_only):
     """A session for writing raises with the file; a read-only one has the other versions and says what is damaged."""
     monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 100)
     async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
@@ -198,9 +191,7 @@ async def test_a_damaged_version_is_named(
         assert memory.damage
 
 
-async def test_a_forgotten_key_is_in_no_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_forgotten_key_is_in_no_table(tmp_path, monkeypatch):
     """A forgotten key is in no file, and versions() finds none of its items."""
     monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 100)
     async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
@@ -218,7 +209,7 @@ async def test_a_forgotten_key_is_in_no_table(
     ]
 
 
-def test_an_archived_version_whose_number_another_item_has_is_told() -> None:
+def test_an_archived_version_whose_number_another_item_has_is_told():
     """Where a snapshot is lost, the log numbers its items anew, and the archive keeps the old numbers."""
     memory = SessionMemory.test_mode()
     new = memory.add("findings", "The fee is 20.")
@@ -229,7 +220,7 @@ def test_an_archived_version_whose_number_another_item_has_is_told() -> None:
     }
 
 
-async def test_a_question_about_the_past_is_asked_as_the_session_knew_it() -> None:
+async def test_a_question_about_the_past_is_asked_as_the_session_knew_it():
     """With known_at, the current version is the one of that time, and the replaced ones are those known then."""
     memory = SessionMemory.test_mode(
         options=SessionOptions(clock=(times := iter(map(hour, range(99)))).__next__)
@@ -249,7 +240,7 @@ async def test_a_question_about_the_past_is_asked_as_the_session_knew_it() -> No
     assert next(times)
 
 
-async def test_a_look_into_the_past_changes_nothing() -> None:
+async def test_a_look_into_the_past_changes_nothing():
     """No use is marked, and the next context is as it would have been."""
     memory = SessionMemory.test_mode(
         sections=(SectionSpec("actions", max_items=2, eviction="lru"),)

@@ -30,7 +30,7 @@ async def take_turn(memory: SessionMemory, number: int, pauses: list[int]) -> No
 
 
 @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), max_size=6))
-def test_turns_are_never_mixed(turns: list[list[int]]) -> None:
+def test_turns_are_never_mixed(turns):
     """However often each turn waits, its messages stand together, and turns in the order in which they were asked."""
     memory = memory_of_turns()
 
@@ -46,7 +46,7 @@ def test_turns_are_never_mixed(turns: list[list[int]]) -> None:
     assert [item.text for item in memory["messages"]] == expected
 
 
-async def test_a_turn_inside_a_turn_is_refused() -> None:
+async def test_a_turn_inside_a_turn_is_refused():
     """It would wait for itself, also in a task that the turn waits for; other sessions' turns may be inside."""
     memory = memory_of_turns()
     other = memory_of_turns()
@@ -63,7 +63,7 @@ async def test_a_turn_inside_a_turn_is_refused() -> None:
         assert not memory["messages"]
 
 
-async def test_a_task_that_was_started_in_a_turn_may_take_a_later_one() -> None:
+async def test_a_task_that_was_started_in_a_turn_may_take_a_later_one():
     """What counts is the turn that is held when it asks."""
     memory = memory_of_turns()
     ended = asyncio.Event()
@@ -80,10 +80,10 @@ async def test_a_task_that_was_started_in_a_turn_may_take_a_later_one() -> None:
     assert [item.text for item in memory["messages"]] == ["1.0"]
 
 
-async def test_a_second_event_loop_is_refused(tmp_path: object) -> None:
+async def test_a_second_event_loop_is_refused(tmp_path):
     """A turn in another loop, while one holds or awaits a turn, is an error instead of a wait without end."""
     raised: list[BaseException] = []
-    async with SessionMemory.open(tmp_path, counter=EstimateCounter()) as memory:  # type: ignore[arg-type]
+    async with SessionMemory.open(tmp_path, counter=EstimateCounter()) as memory:
 
         def elsewhere() -> None:
             try:
@@ -119,7 +119,7 @@ def turns_of_two_places(
     return journal, turn
 
 
-async def test_instances_of_one_session_take_turns_across_threads_and_loops(tmp_path: Path) -> None:
+async def test_instances_of_one_session_take_turns_across_threads_and_loops(tmp_path):
     """Each turn reads what the one before saved; turns of another session do not wait."""
     journal, turn = turns_of_two_places(tmp_path)
 
@@ -146,7 +146,7 @@ async def test_instances_of_one_session_take_turns_across_threads_and_loops(tmp_
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=8), st.integers(0, 8)
 )
-def test_a_queue_lets_one_in_at_a_time(turns: list[tuple[int, bool]], ticks: int) -> None:
+def test_a_queue_lets_one_in_at_a_time(turns, ticks):
     """Whoever is cancelled, waiting or inside, gives way, and all others come in the order in which they asked."""
     queues = Queues("a block inside a block")
     inside = []
@@ -182,7 +182,7 @@ def test_a_queue_lets_one_in_at_a_time(turns: list[tuple[int, bool]], ticks: int
     assert done[-1] == len(turns)
 
 
-async def test_a_block_in_turn_inside_one_of_the_same_session_is_refused(tmp_path: Path) -> None:
+async def test_a_block_in_turn_inside_one_of_the_same_session_is_refused(tmp_path):
     """It would wait for itself; another session's may be inside, and blocks that are not in turn."""
     async with SessionMemory.open(tmp_path, "s", in_turn=True):
         with pytest.raises(ConcurrentUseError, match="wait for itself"):
@@ -197,7 +197,7 @@ async def test_a_block_in_turn_inside_one_of_the_same_session_is_refused(tmp_pat
         pass
 
 
-async def test_a_turn_that_fails_or_is_cancelled_gives_way() -> None:
+async def test_a_turn_that_fails_or_is_cancelled_gives_way():
     """The next turn goes on after an exception, and after a waiting turn is cancelled."""
     memory = memory_of_turns()
 

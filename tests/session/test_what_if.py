@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,7 +36,7 @@ def _uses(memory: SessionMemory) -> list[Any]:
     return [list(section.held.entries()) for section in memory]
 
 
-async def test_it_shows_what_the_session_would_show_and_changes_nothing(tmp_path: Path) -> None:
+async def test_it_shows_what_the_session_would_show_and_changes_nothing(tmp_path):
     """Each context has the bytes of a session that was opened with that ranker and asked so."""
     async with SessionMemory.open(tmp_path, sections=SECTIONS, trace=True) as memory:
         await _fill(memory)
@@ -61,7 +60,7 @@ async def test_it_shows_what_the_session_would_show_and_changes_nothing(tmp_path
     assert Reason.RECALLED in reasons
 
 
-async def test_it_prints_the_differences() -> None:
+async def test_it_prints_the_differences():
     """The counts of a row are those of the difference."""
     memory = SessionMemory.test_mode(sections=SECTIONS)
     await _fill(memory)
@@ -81,7 +80,7 @@ async def test_it_prints_the_differences() -> None:
     assert repr(found) == str(found)
 
 
-async def test_bad_arguments_are_refused_by_name() -> None:
+async def test_bad_arguments_are_refused_by_name():
     memory = SessionMemory.test_mode()
     memory.add("role", "You are a careful clerk of a hotel, who never forgets a guest.")
     bad: list[dict[str, Any]] = [

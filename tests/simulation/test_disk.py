@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +62,7 @@ def contents(disk: SimulatedDisk, path: str) -> set[bytes | None]:
     return {image.get(path) for image in power_loss.states(disk)}
 
 
-def test_it_has_the_calls_of_a_disk() -> None:
+def test_it_has_the_calls_of_a_disk():
     for name, call in inspect.getmembers(Disk, inspect.isfunction):
         mine = inspect.signature(getattr(SimulatedDisk, name)).parameters
         assert len(mine) == len(inspect.signature(call).parameters), name
@@ -95,7 +94,7 @@ def answer(root: str, opened: list[int], disk: Any, call: tuple[Any, ...]) -> An
 
 @settings(max_examples=2 * settings().max_examples)
 @given(sequence=st.lists(calls, max_size=25))
-def test_it_answers_as_the_real_disk_does(sequence: list[tuple[Any, ...]]) -> None:
+def test_it_answers_as_the_real_disk_does(sequence):
     """Any calls give the same answers, errors included, and leave the same files."""
     real = Disk()
     simulated = SimulatedDisk({"/r": None})
@@ -117,7 +116,7 @@ def test_it_answers_as_the_real_disk_does(sequence: list[tuple[Any, ...]]) -> No
 
 @settings(max_examples=2 * settings().max_examples)
 @given(data=st.data())
-def test_what_is_synced_survives_every_power_loss(data: st.DataObject) -> None:
+def test_what_is_synced_survives_every_power_loss(data):
     """A synced file under a synced name is in every state, whatever is done to others; and all there is is a state."""
     disk = SimulatedDisk({"/a": None, "/a/old": b"old", "/b": None})
     disk.close(written(disk, "/a/kept", data.draw(st.binary(max_size=1500)), sync=True))
@@ -134,7 +133,7 @@ def test_what_is_synced_survives_every_power_loss(data: st.DataObject) -> None:
     assert len(found) == len({frozenset(image.items()) for image in found})
 
 
-def test_unsynced_data_is_lost_kept_torn_or_filled_with_nuls() -> None:
+def test_unsynced_data_is_lost_kept_torn_or_filled_with_nuls():
     disk = disk_with(("/f", b"old\n"))
     written(disk, "/f", b"one\ntwo\n")
     found = contents(disk, "/f")
@@ -155,7 +154,7 @@ def test_unsynced_data_is_lost_kept_torn_or_filled_with_nuls() -> None:
     assert None not in found
 
 
-def test_sectors_reach_the_disk_in_any_order() -> None:
+def test_sectors_reach_the_disk_in_any_order():
     """A later sector may be there while an earlier one reads as NULs; durable bytes of a shared sector stay."""
     disk = disk_with(("/f", b"o" * 500))
     written(disk, "/f", b"a" * 12 + b"b" * 512 + b"c" * 100)
@@ -168,7 +167,7 @@ def test_sectors_reach_the_disk_in_any_order() -> None:
     assert durable + b"a" * 12 in found
 
 
-def test_of_several_writes_any_subset_is_there() -> None:
+def test_of_several_writes_any_subset_is_there():
     disk = disk_with(("/f", b""))
     descriptor = written(disk, "/f", b"11")
     disk.write(descriptor, b"22")
@@ -185,7 +184,7 @@ def test_of_several_writes_any_subset_is_there() -> None:
     } <= contents(disk, "/f")
 
 
-def test_a_synced_file_whose_name_is_not_synced_may_be_gone() -> None:
+def test_a_synced_file_whose_name_is_not_synced_may_be_gone():
     disk = disk_with(("/d", None))
     written(disk, "/d/f", b"data", sync=True)
     assert contents(disk, "/d/f") == {None, b"data"}
@@ -193,7 +192,7 @@ def test_a_synced_file_whose_name_is_not_synced_may_be_gone() -> None:
     assert contents(disk, "/d/f") == {b"data"}
 
 
-def test_a_file_in_a_folder_that_is_not_synced_may_be_gone() -> None:
+def test_a_file_in_a_folder_that_is_not_synced_may_be_gone():
     """Syncing a file and its folder does not make the folder findable in the one above."""
     disk = SimulatedDisk()
     disk.make_folder("/d")
@@ -205,7 +204,7 @@ def test_a_file_in_a_folder_that_is_not_synced_may_be_gone() -> None:
     }
 
 
-def test_a_rename_is_lost_done_or_half_done() -> None:
+def test_a_rename_is_lost_done_or_half_done():
     disk = disk_with(("/new", b"old"), ("/tmp", b"new"))
     disk.replace("/tmp", "/new")
     assert [dict(image) for image in power_loss.states(disk)] == [
@@ -217,7 +216,7 @@ def test_a_rename_is_lost_done_or_half_done() -> None:
     assert [dict(image) for image in power_loss.states(disk)] == [{"/new": b"new"}]
 
 
-def test_pages_that_a_failed_sync_lost_are_never_written() -> None:
+def test_pages_that_a_failed_sync_lost_are_never_written():
     """A sync that fails and leaves the pages clean is followed by one that succeeds and writes only what came after."""
     disk = disk_with(("/f", b"old"))
     descriptor = written(disk, "/f", b"lost")
@@ -237,9 +236,7 @@ def test_pages_that_a_failed_sync_lost_are_never_written() -> None:
         (lambda disk: disk.replace("/f", "/g"), 1),
     ],
 )
-def test_each_call_that_changes_something_is_a_crash_point(
-    act: Callable[[SimulatedDisk], None], changes: int
-) -> None:
+def test_each_call_that_changes_something_is_a_crash_point(act, changes):
     seen: list[str] = []
     disk = SimulatedDisk({"/f": b""}, seen.append)
     act(disk)

@@ -47,7 +47,7 @@ def live(place: str, seeds: Iterable[int], steps: int, table: Table) -> Counter[
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_history_breaks_a_promise(place: str, table: Table) -> None:
+def test_no_history_breaks_a_promise(place, table):
     """A failure prints its seed; `python -m tests.simulation SEED PLACE` prints the shortest list of steps to it."""
     counts = live(place, SEEDS, STEPS, table)
     assert all(counts[each] for each in COMMON | HAPPENED), counts
@@ -55,7 +55,7 @@ def test_no_history_breaks_a_promise(place: str, table: Table) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("place", PLACES)
-def test_a_million_steps_break_no_promise(place: str, table: Table) -> None:
+def test_a_million_steps_break_no_promise(place, table):
     """Each place has half of them, in lives of 1,000 steps and of 3,000; every kind of act and fault is among them."""
     counts: Counter[str] = Counter()
     seed = 1_000

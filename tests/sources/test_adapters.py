@@ -59,9 +59,7 @@ async def shown(
     return [item.text for item in context.items]
 
 
-async def test_facts_that_answer_come_best_first_with_their_scores(
-    stores: Stores, memory: SessionMemory
-) -> None:
+async def test_facts_that_answer_come_best_first_with_their_scores(stores, memory):
     """The facts of this agent and namespace are ranked by the question, and shown oldest first."""
     for text in (
         "Ada likes tea",
@@ -92,7 +90,7 @@ async def test_facts_that_answer_come_best_first_with_their_scores(
     assert item.trust is Trust.EXTERNAL
 
 
-async def test_a_store_is_asked_until_twice_the_cap_is_found(stores: Stores) -> None:
+async def test_a_store_is_asked_until_twice_the_cap_is_found(stores):
     """Small texts fill a cap as large ones do, and what a filter leaves out keeps no room from what passes."""
     for number in range(600):
         await stores.facts.save("a", f"notice {number}")
@@ -114,7 +112,7 @@ async def test_a_store_is_asked_until_twice_the_cap_is_found(stores: Stores) -> 
     assert max(map(len, texts)) < 10
 
 
-async def test_a_store_that_changes_between_two_answers_gives_no_item_twice() -> None:
+async def test_a_store_that_changes_between_two_answers_gives_no_item_twice():
     """What moved down the list since it was first asked for is proposed once."""
 
     class Growing(InMemoryLongTermMemory):
@@ -132,7 +130,7 @@ async def test_a_store_that_changes_between_two_answers_gives_no_item_twice() ->
     assert len(set(ids)) == len(ids) > 50
 
 
-async def test_what_can_not_be_shown_keeps_no_room(stores: Stores, memory: SessionMemory) -> None:
+async def test_what_can_not_be_shown_keeps_no_room(stores, memory):
     """Copies of one text, and texts larger than the cap, do not crowd out the others that were found."""
     for _ in range(100):
         await stores.facts.save(
@@ -147,7 +145,7 @@ async def test_what_can_not_be_shown_keeps_no_room(stores: Stores, memory: Sessi
     assert any("Birch" in text for text in texts)
 
 
-async def test_a_state_is_lines_in_order_of_its_keys(stores: Stores, memory: SessionMemory) -> None:
+async def test_a_state_is_lines_in_order_of_its_keys(stores, memory):
     """Values are JSON but for texts, and a state that changes is shown as it is now."""
     state = StateSource(stores.state, "s")
     assert await shown(memory, state) == []
@@ -170,9 +168,7 @@ async def test_a_state_is_lines_in_order_of_its_keys(stores: Stores, memory: Ses
         await memory.fetch("state/steps")
 
 
-async def test_vectors_come_by_cosine_and_a_filter_narrows_where_there_is_its_field(
-    stores: Stores, memory: SessionMemory
-) -> None:
+async def test_vectors_come_by_cosine_and_a_filter_narrows_where_there_is_its_field(stores, memory):
     """A filter of fields that no document has lets nothing through; a query without words finds nothing."""
     texts = {
         "cat": "a cat on a mat",
@@ -208,9 +204,7 @@ async def test_vectors_come_by_cosine_and_a_filter_narrows_where_there_is_its_fi
     assert await shown(memory, vectors) == []
 
 
-async def test_a_query_that_means_nothing_finds_nothing(
-    stores: Stores, memory: SessionMemory
-) -> None:
+async def test_a_query_that_means_nothing_finds_nothing(stores, memory):
     """Where a client embeds it as zeros, which have no direction, the source is well and has nothing to say."""
 
     class Zeros:
@@ -221,9 +215,7 @@ async def test_a_query_that_means_nothing_finds_nothing(
     assert await shown(memory, VectorSource(stores.vectors, Zeros()), "?!") == []
 
 
-async def test_a_graph_shows_what_is_around_the_named(
-    stores: Stores, memory: SessionMemory
-) -> None:
+async def test_a_graph_shows_what_is_around_the_named(stores, memory):
     """As lines, also two steps away and under names that only the source knows; nothing where none is named."""
     graph = GraphSource(
         stores.graph, [{"id": "acme", "name": "Acme Corp", "aliases": ["the bridge builder"]}]
@@ -257,7 +249,7 @@ async def test_a_graph_shows_what_is_around_the_named(
             await memory.fetch(unknown)
 
 
-async def test_around_a_hub_the_nearest_lines_are_ranked(stores: Stores) -> None:
+async def test_around_a_hub_the_nearest_lines_are_ranked(stores):
     """So many alone that a turn stays short; what has words of the query comes first among them."""
     names = [{"id": f"c{n}", "name": f"Company {n}"} for n in range(3_000)]
     await stores.graph.add_entities([{"id": "hub", "name": "Acme"}, *names])
@@ -280,9 +272,7 @@ async def test_around_a_hub_the_nearest_lines_are_ranked(stores: Stores) -> None
     assert await graph.get(last.id) == last
 
 
-async def test_relationships_of_the_same_ends_are_told_apart(
-    stores: Stores, memory: SessionMemory
-) -> None:
+async def test_relationships_of_the_same_ends_are_told_apart(stores, memory):
     """Each of them is shown, fetched and forgotten by its own id."""
     jobs = [
         {
@@ -332,7 +322,7 @@ def link(
     )
 
 
-async def test_relationships_show_when_they_held(stores: Stores, memory: SessionMemory) -> None:
+async def test_relationships_show_when_they_held(stores, memory):
     """Several hops each show their interval, in the words of versions; a question as of a time walks those of then."""
     graph = GraphSource(stores.graph)
     names = [Entity(each, each.title()) for each in ("ann", "oslo", "acme", "bergen", "rome")]
@@ -375,9 +365,7 @@ _years = st.none() | st.integers(2000, 2009).map(str)
     ),
     st.integers(2000, 2009),
 )
-def test_a_walk_as_of_a_time_is_the_walk_of_then(
-    links: list[tuple[str, str, str | None, str | None]], year: int
-) -> None:
+def test_a_walk_as_of_a_time_is_the_walk_of_then(links, year):
     """It shows what a store would show that held the relationships of that time alone."""
     dated = [
         link(a, b, begin and f"{begin}-01-01", end and f"{end}-01-01") for a, b, begin, end in links
@@ -398,7 +386,7 @@ def test_a_walk_as_of_a_time_is_the_walk_of_then(
     assert asyncio.run(texts(dated)) == asyncio.run(texts(then))
 
 
-async def test_a_board_shows_what_is_open_first(stores: Stores, memory: SessionMemory) -> None:
+async def test_a_board_shows_what_is_open_first(stores, memory):
     """In its own order, under the status, whatever the query; narrowed by status."""
     await stores.tasks.create_task_list(
         "c", "a", [Task("t1", "read"), Task("t2", "write\nit"), Task("t3", "file")]
@@ -423,7 +411,7 @@ async def test_a_board_shows_what_is_open_first(stores: Stores, memory: SessionM
         TaskSource(stores.tasks, "c")
 
 
-async def test_a_board_of_whoever_is_at_work_is_that_of_the_scope(memory: SessionMemory) -> None:
+async def test_a_board_of_whoever_is_at_work_is_that_of_the_scope(memory):
     """From the store that the process shares; outside a scope there is none, and the context says so."""
     before = GlobalTaskStore.set(InMemoryTaskStore())
     try:
@@ -442,9 +430,7 @@ async def test_a_board_of_whoever_is_at_work_is_that_of_the_scope(memory: Sessio
         GlobalTaskStore.set(before)
 
 
-async def test_an_artefact_is_a_handle_until_it_is_fetched(
-    stores: Stores, memory: SessionMemory
-) -> None:
+async def test_an_artefact_is_a_handle_until_it_is_fetched(stores, memory):
     """Text comes whole, an image as one, other bytes as a URL; the newest is first, or what the query asks for."""
     files = BlobSource(stores.files)
     await memory.attach(files)
@@ -481,9 +467,7 @@ async def test_an_artefact_is_a_handle_until_it_is_fetched(
 
 
 @pytest.mark.parametrize("format", ["text", "openai", "anthropic"])
-async def test_labels_name_source_day_and_speaker(
-    stores: Stores, memory: SessionMemory, format: str
-) -> None:
+async def test_labels_name_source_day_and_speaker(stores, memory, format):
     """Facts, documents and artefacts of one source and day share a header, and each line names its speaker."""
     said = {"source": "session_5", "timestamp": "2023-05-08T13:56:00"}
     texts = {
@@ -508,7 +492,7 @@ async def test_labels_name_source_day_and_speaker(
 
 
 @pytest.mark.parametrize("cut", range(2_395, 2_405))
-def test_a_preview_ends_at_a_character(cut: int) -> None:
+def test_a_preview_ends_at_a_character(cut):
     """Wherever the bytes are cut, text stays text and bytes stay bytes."""
     data = ("x" * (cut % 4) + "日本語👍" * 2_000).encode()
     assert "日本" in BlobHandle.of("k", data, content_type="text/plain").preview
@@ -519,9 +503,7 @@ def test_a_preview_ends_at_a_character(cut: int) -> None:
     assert BlobHandle.of("k", b"", content_type="text/plain").text == "k (text/plain, 0 bytes)"
 
 
-async def test_forgetting_reaches_into_stores_that_can(
-    stores: Stores, memory: SessionMemory
-) -> None:
+async def test_forgetting_reaches_into_stores_that_can(stores, memory):
     """What can't is named, and still has it; neighbours in the store stay."""
     kept, gone = [await stores.facts.save("a", f"notice {n}") for n in range(2)]
     await stores.state.set_state("s", {"kept": 1, "gone": 2})
@@ -556,9 +538,7 @@ async def test_forgetting_reaches_into_stores_that_can(
         await memory.fetch("facts/")
 
 
-async def test_a_forgotten_entity_is_found_by_none_of_its_names(
-    stores: Stores, memory: SessionMemory
-) -> None:
+async def test_a_forgotten_entity_is_found_by_none_of_its_names(stores, memory):
     """Not even where another is stored under its id."""
     graph = GraphSource(stores.graph)
     await graph.add([{"id": "e1", "name": "Ada Lovelace", "aliases": ["the countess"]}])
@@ -568,9 +548,7 @@ async def test_a_forgotten_entity_is_found_by_none_of_its_names(
     assert await shown(memory, graph, "Who is the countess, Ada Lovelace?") == []
 
 
-async def test_two_sources_of_a_kind_never_share_an_id(
-    stores: Stores, memory: SessionMemory
-) -> None:
+async def test_two_sources_of_a_kind_never_share_an_id(stores, memory):
     """The second is numbered, its ids too; forgetting in one leaves the other."""
     for agent in ("a", "b"):
         await stores.tasks.create_task_list("c", agent, [Task("t", f"of {agent}")])
@@ -593,7 +571,7 @@ async def test_two_sources_of_a_kind_never_share_an_id(
 
 
 @pytest.mark.parametrize("placement", ["static", "history"])
-async def test_a_store_is_shown_in_the_block_alone(stores: Stores, placement) -> None:
+async def test_a_store_is_shown_in_the_block_alone(stores, placement):
     """It can't be made a system message, nor turns of the conversation."""
     spec = replace(SectionSpec("x"), placement=placement)
     for source in (

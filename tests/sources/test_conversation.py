@@ -214,7 +214,7 @@ def test_what_is_proposed_turn_by_turn_is_what_a_look_at_all_of_the_view_propose
     asyncio.run(scenario())
 
 
-async def test_a_conversation_is_condensed_to_the_window() -> None:
+async def test_a_conversation_is_condensed_to_the_window():
     """A summary stands for what is old, nothing is cut off, and instructions are there at every step."""
     log = worked(0)
     memory = await remembering(log, summarizing())
@@ -230,7 +230,7 @@ async def test_a_conversation_is_condensed_to_the_window() -> None:
     assert any(isinstance(event, Condensation) for event in log)
 
 
-async def test_what_was_condensed_is_fetched_back() -> None:
+async def test_what_was_condensed_is_fetched_back():
     """A summary names what it stands for, by ids that bring each event in full, an earlier summary among them."""
     log = worked(40)
     memory = await remembering(log, summarizing(max_size=20))
@@ -257,7 +257,7 @@ async def test_what_was_condensed_is_fetched_back() -> None:
     }
 
 
-async def test_a_cut_result_is_fetched_in_full() -> None:
+async def test_a_cut_result_is_fetched_in_full():
     """The window has the beginning and a note, which names the event."""
     cutting = StrategyCondenser(ToolResultCompaction(10, keep_recent=1))
     memory = await remembering(worked(3), cutting)
@@ -266,7 +266,7 @@ async def test_a_cut_result_is_fetched_in_full() -> None:
     assert [(await memory.fetch(item.id)).text[:9] for item in cut] == ["result 0:"]
 
 
-async def test_where_it_cannot_be_condensed_the_window_cuts() -> None:
+async def test_where_it_cannot_be_condensed_the_window_cuts():
     """The model is down, and no outline is wanted: the newest are shown after a mark, and the first message before."""
     condenser = LLMSummarizingCondenser(Summarizer(ScriptedLLM(down), fallback=False))
     memory = await remembering(worked(60), condenser)
@@ -277,7 +277,7 @@ async def test_where_it_cannot_be_condensed_the_window_cuts() -> None:
     assert "result 59" in str(context.messages)
 
 
-async def test_a_window_that_is_too_small_condenses_nothing() -> None:
+async def test_a_window_that_is_too_small_condenses_nothing():
     """What must be shown takes more than it, so that a record would be of no use."""
     log = worked(40)
     memory = await remembering(log, summarizing())
@@ -286,7 +286,7 @@ async def test_a_window_that_is_too_small_condenses_nothing() -> None:
     assert not any(isinstance(event, Condensation) for event in log)
 
 
-async def test_where_a_model_fails_an_outline_of_the_conversation_is_shown() -> None:
+async def test_where_a_model_fails_an_outline_of_the_conversation_is_shown():
     """The context names the model's error, and has nothing to report of a condenser without a model."""
     for llm, status in ((ScriptedLLM(down), "degraded with ConnectionError, "), (None, "ok, ")):
         memory = await remembering(worked(40), LLMSummarizingCondenser(llm))
@@ -296,7 +296,7 @@ async def test_where_a_model_fails_an_outline_of_the_conversation_is_shown() -> 
         assert "result 39" in str(context.messages)
 
 
-async def test_no_more_is_proposed_than_a_window_may_show() -> None:
+async def test_no_more_is_proposed_than_a_window_may_show():
     """The newest, worth twice the cap, with what must be shown."""
     proposal = await ConversationSource(worked(400)).propose(Query(""), cap=1_000)
     first, *rest = proposal.candidates
@@ -307,7 +307,7 @@ async def test_no_more_is_proposed_than_a_window_may_show() -> None:
     assert not proposal.is_all
 
 
-async def test_appending_leaves_the_prefix() -> None:
+async def test_appending_leaves_the_prefix():
     """As long as nothing is condensed, all messages before the query's block stay as they are."""
     log = worked(2)
     memory = await remembering(log, summarizing(max_size=40))
@@ -319,7 +319,7 @@ async def test_appending_leaves_the_prefix() -> None:
         log.append(agent(f"the agent says {number}"))
 
 
-async def test_what_no_model_sees_is_not_fetched() -> None:
+async def test_what_no_model_sees_is_not_fetched():
     """Nor an event that is not there, nor one of another source; and a log is never forgotten."""
     log = logged(user("hello"), Condensation(()), ObservationEvent("agent_state", "finished"))
     memory = await remembering(log)
@@ -338,7 +338,7 @@ async def test_what_no_model_sees_is_not_fetched() -> None:
         await memory.forget("conversation/0")
 
 
-async def test_a_history_begins_between_no_two_calls_of_one_answer() -> None:
+async def test_a_history_begins_between_no_two_calls_of_one_answer():
     """Their unit spans what was said between them."""
     log = logged(call("1", "r"), agent("done " * 9), user("and?"), call("2", "r"), agent("so"))
     proposal = await ConversationSource(log).propose(Query(""), cap=100)
@@ -351,7 +351,7 @@ async def test_a_history_begins_between_no_two_calls_of_one_answer() -> None:
     }
 
 
-async def test_two_conversations_have_ids_of_their_own() -> None:
+async def test_two_conversations_have_ids_of_their_own():
     """The second is named anew, and both are shown."""
     memory = await remembering(logged(user("one")))
     source = ConversationSource(logged(user("two")))
@@ -365,7 +365,7 @@ async def test_two_conversations_have_ids_of_their_own() -> None:
     }
 
 
-async def test_the_newest_result_is_shown_or_it_is_said_that_it_does_not_fit() -> None:
+async def test_the_newest_result_is_shown_or_it_is_said_that_it_does_not_fit():
     """A result is cut to the window; words of a user are only where they may be."""
     memory = await remembering(logged(user(), call("1"), result("1", "found " * 500)))
     context = await memory.assemble_context(budget=300, format="openai")
@@ -379,12 +379,12 @@ async def test_the_newest_result_is_shown_or_it_is_said_that_it_does_not_fit() -
 
 
 @pytest.mark.parametrize("given", [{"spec": SectionSpec("c")}, {"share": 0}, {"share": 1.5}])
-def test_what_no_conversation_can_be_shown_by_is_refused(given: dict[str, object]) -> None:
+def test_what_no_conversation_can_be_shown_by_is_refused(given):
     with pytest.raises(ValueError, match=r"use 'history'|above 0 and at most 1"):
         ConversationSource(logged(), **given)
 
 
-async def test_where_a_condenser_fails_the_conversation_is_shown_as_it_is() -> None:
+async def test_where_a_condenser_fails_the_conversation_is_shown_as_it_is():
     """As much of it as fits, and the context says what it did without."""
     log = worked(40)
     failing = LLMSummarizingCondenser(Summarizer(ScriptedLLM([]), attempts=1, fallback=False))
@@ -396,7 +396,7 @@ async def test_where_a_condenser_fails_the_conversation_is_shown_as_it_is() -> N
 
 
 @pytest.mark.parametrize("format", ["text", "openai", "anthropic"])
-async def test_a_conversation_in_which_only_users_speak_is_shown(format: str) -> None:
+async def test_a_conversation_in_which_only_users_speak_is_shown(format):
     """What nobody has answered is required while it takes half of the window. The newest stays in any case."""
     condensers = [None, RollingCondenser(max_size=20), LLMSummarizingCondenser(None, max_size=20)]
     for condenser in condensers:

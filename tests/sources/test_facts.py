@@ -69,9 +69,7 @@ def others(request: pytest.FixtureRequest) -> tuple[int, InMemoryLongTermMemory]
         "Who lived at 1 Elm Street before?",
     ],
 )
-async def test_a_question_about_the_past_is_shown_both(
-    others: tuple[int, InMemoryLongTermMemory], query: str
-) -> None:
+async def test_a_question_about_the_past_is_shown_both(others, query):
     """The replaced version stands right before the current one, each with the interval in which it held."""
     memory = await session_over(others[1])
     lines = (await memory.assemble_context(query, budget=200)).text.splitlines()
@@ -82,9 +80,7 @@ async def test_a_question_about_the_past_is_shown_both(
 @pytest.mark.parametrize(
     "query", ["What is the user's address?", "The user's address in July 2024?"]
 )
-async def test_a_question_about_now_is_shown_the_current_one(
-    others: tuple[int, InMemoryLongTermMemory], query: str
-) -> None:
+async def test_a_question_about_now_is_shown_the_current_one(others, query):
     """A superseded fact is not shown, even if everything fits."""
     number, facts = others
     memory = await session_over(facts)
@@ -93,7 +89,7 @@ async def test_a_question_about_now_is_shown_the_current_one(
     assert f"[1 June 2024] {NEW}" in context.text
 
 
-async def test_source_and_speaker_stand_beside_the_interval() -> None:
+async def test_source_and_speaker_stand_beside_the_interval():
     _, memory = await moved(source="session_5", speaker="Emi")
     text = (await memory.assemble_context("What was the user's address before?", budget=200)).text
     assert (
@@ -102,7 +98,7 @@ async def test_source_and_speaker_stand_beside_the_interval() -> None:
     )
 
 
-async def test_labels_name_the_day_that_was_stated() -> None:
+async def test_labels_name_the_day_that_was_stated():
     """A time near midnight in its own zone has the same day in each label."""
     facts = InMemoryLongTermMemory()
     memory = SessionMemory.test_mode()
@@ -118,7 +114,7 @@ async def test_labels_name_the_day_that_was_stated() -> None:
     )
 
 
-async def test_many_versions_of_one_fact_crowd_out_no_other() -> None:
+async def test_many_versions_of_one_fact_crowd_out_no_other():
     """Of a fact that changed a thousand times, a question about the past gets what it asks for."""
     facts = InMemoryLongTermMemory()
     memory = SessionMemory.test_mode()
@@ -138,7 +134,7 @@ async def test_many_versions_of_one_fact_crowd_out_no_other() -> None:
     assert text.count("reads") <= 3
 
 
-async def test_facts_without_keys_stand_in_the_order_of_their_times() -> None:
+async def test_facts_without_keys_stand_in_the_order_of_their_times():
     """Of two that contradict each other the newer stands last, and both are dated."""
     facts = InMemoryLongTermMemory()
     memory = SessionMemory.test_mode()
@@ -165,9 +161,7 @@ _subjects = st.sampled_from(
     ),
     st.integers(10, 120),
 )
-def test_a_fact_is_shown_only_with_those_that_correct_it(
-    told: list[tuple[str, int, int]], query: str, budget: int
-) -> None:
+def test_a_fact_is_shown_only_with_those_that_correct_it(told, query, budget):
     """Of the facts without keys that a query finds, each subject's newest value is shown last, in any budget.
 
     The best match may be shown alone. It is said then that it is possibly replaced.
@@ -196,7 +190,7 @@ def test_a_fact_is_shown_only_with_those_that_correct_it(
     asyncio.run(main())
 
 
-async def test_a_fact_whose_live_version_is_gone_is_not_shown() -> None:
+async def test_a_fact_whose_live_version_is_gone_is_not_shown():
     """Once the current version is forgotten or has expired, no question about the past brings an older one back."""
     for expires in (True, False):
         clock = Clock()
@@ -225,7 +219,7 @@ async def test_a_fact_whose_live_version_is_gone_is_not_shown() -> None:
         ({"as_of": "2025-01-01", "known_at": "2026-01-15"}, OLD),
     ],
 )
-async def test_a_session_asks_its_facts_for_other_times(times: dict[str, str], shown: str) -> None:
+async def test_a_session_asks_its_facts_for_other_times(times, shown):
     """`as_of` chooses the version that held at a time, `known_at` the one that the store had been told by a time."""
     clock = Clock()
     memory = SessionMemory.test_mode()
@@ -238,7 +232,7 @@ async def test_a_session_asks_its_facts_for_other_times(times: dict[str, str], s
     assert [item.text for item in context.items] == ([shown] if shown else [])
 
 
-async def test_a_filter_leaves_out_versions_too() -> None:
+async def test_a_filter_leaves_out_versions_too():
     """A replaced version that a filter leaves out is not shown, nor one whose successor is left out."""
     _, memory = await moved(source="a.md")
     query = "What was the user's address before?"
@@ -261,9 +255,7 @@ async def test_a_filter_leaves_out_versions_too() -> None:
     as_of=days | st.none(),
     known_at=days | st.none(),
 )
-def test_as_of_and_known_at_are_exact(
-    told: list[tuple[str | None, int, int | None]], as_of: int | None, known_at: int | None
-) -> None:
+def test_as_of_and_known_at_are_exact(told, as_of, known_at):
     """What is shown is what a plain list says: told by one time, begun by another, and not superseded by then.
 
     told: key, days after the fact before it, day from which it holds.
@@ -311,9 +303,7 @@ def test_as_of_and_known_at_are_exact(
     ),
     st.sampled_from([30, 60, 1_000]),
 )
-def test_no_replaced_version_is_shown_without_its_successor(
-    told: list[tuple[str, int, str]], query: str, budget: int
-) -> None:
+def test_no_replaced_version_is_shown_without_its_successor(told, query, budget):
     """Whatever a question about the past finds, each fact's current version follows all its replaced ones."""
     facts = InMemoryLongTermMemory()
     memory = SessionMemory.test_mode()

@@ -79,7 +79,7 @@ async def window(memory: SessionMemory, budget: int = 500, format: str = "openai
 )
 def test_a_thread_beside_sections_keeps_budgets_reasons_and_rules(
     world, messages, cap, budget, format, query
-) -> None:
+):
     """Counted anew it fits, within its cap; the same comes of the same, in another source too; all that was proposed
     is decided, once; the provider takes it."""
     spec = replace(HISTORY, budget=cap, floor=0.2)
@@ -121,7 +121,7 @@ def _position(item_id: str) -> int:
 
 
 @given(conversations(), st.integers(60, 1_500), formats)
-def test_the_newest_unit_and_question_are_in_and_units_are_whole(messages, budget, format) -> None:
+def test_the_newest_unit_and_question_are_in_and_units_are_whole(messages, budget, format):
     """Whatever is cut off, or there is no window; a call is in with its results, or they are out, and the tail has no
     gap."""
     source = HistorySource(asyncio.run(thread(messages)), "a", "s")
@@ -155,7 +155,7 @@ def grown(turns: int, *, words: int = 20) -> list[list[ChatMessage]]:
 
 
 @pytest.mark.parametrize("before", [0, 1_999])
-async def test_a_window_over_a_thread_only_grows(before: int) -> None:
+async def test_a_window_over_a_thread_only_grows(before):
     """Between two rebases each request begins with the one before, byte for byte."""
     provider = await thread(said(*("earlier" for _ in range(before))))
     memory = await memory_over(HistorySource(provider, "a", "s"))
@@ -187,7 +187,7 @@ class Counting(InMemoryHistoryProvider):
         return messages
 
 
-async def test_a_window_reads_the_same_of_any_thread() -> None:
+async def test_a_window_reads_the_same_of_any_thread():
     """As much of forty thousand messages as of a thousand: not twice what it shows."""
     reads = []
     for turns in (250, 10_000):
@@ -201,7 +201,7 @@ async def test_a_window_reads_the_same_of_any_thread() -> None:
     assert reads[1] <= 1.2 * reads[0] <= 400
 
 
-async def test_a_question_far_back_is_looked_for_once() -> None:
+async def test_a_question_far_back_is_looked_for_once():
     """An agent that works on one question for long reads what it shows; a newer question is seen, and so is one that
     is the newest after others were cleared."""
     provider = Counting()
@@ -223,7 +223,7 @@ async def test_a_question_far_back_is_looked_for_once() -> None:
     assert (await window(memory, 2_000)).messages[-1]["content"] == "Stop."
 
 
-async def test_the_newest_question_is_shown_however_far_back_it_is() -> None:
+async def test_the_newest_question_is_shown_however_far_back_it_is():
     """Before the mark, which counts what is left out on both sides of it."""
     work = [each for number in range(200) for each in called(f"c{number}", "found " * 20)]
     messages = [*said("one", "two"), *said("Find it.", *["noted"] * 3), *work]
@@ -237,7 +237,7 @@ async def test_the_newest_question_is_shown_however_far_back_it_is() -> None:
     assert context.decision("history/#2").reason == Reason.MUST
 
 
-async def test_a_message_is_fetched_by_its_id_or_by_its_position() -> None:
+async def test_a_message_is_fetched_by_its_id_or_by_its_position():
     """By the position where it has no id, one that looks like a position, or one that a later message has too."""
     messages = [
         ChatMessage("user", "old", id="m"),
@@ -268,7 +268,7 @@ async def test_a_message_is_fetched_by_its_id_or_by_its_position() -> None:
             await memory.fetch(missing)
 
 
-async def test_one_that_is_not_shown_is_found_by_its_id() -> None:
+async def test_one_that_is_not_shown_is_found_by_its_id():
     """In the whole thread."""
     messages = [ChatMessage("user", str(number), id=f"m{number}") for number in range(1_000)]
     memory = await memory_over(HistorySource(await thread(messages), "a", "s"))
@@ -288,7 +288,7 @@ def counting_turns(first: int, many: int) -> list[ChatMessage]:
     ),
     st.sampled_from([500, 1_200, 4_000]),
 )
-def test_nothing_that_was_cleared_is_shown(steps: list[str], budget: int) -> None:
+def test_nothing_that_was_cleared_is_shown(steps, budget):
     """The messages that are shown are stored, in the order in which they were said."""
 
     async def play() -> None:
@@ -314,7 +314,7 @@ def test_nothing_that_was_cleared_is_shown(steps: list[str], budget: int) -> Non
     asyncio.run(play())
 
 
-async def test_what_is_appended_or_cleared_between_turns_is_seen() -> None:
+async def test_what_is_appended_or_cleared_between_turns_is_seen():
     """The next window shows the thread as it is, and so does one of another writer's."""
     provider = await thread([])
     memory = await memory_over(HistorySource(provider, "a", "s"))
@@ -328,7 +328,7 @@ async def test_what_is_appended_or_cleared_between_turns_is_seen() -> None:
     assert (await window(memory)).messages == []
 
 
-async def test_a_thread_that_is_cleared_while_it_is_read_is_read_again() -> None:
+async def test_a_thread_that_is_cleared_while_it_is_read_is_read_again():
     """What is shown is the thread at one moment."""
 
     class Cleared(InMemoryHistoryProvider):
@@ -345,7 +345,7 @@ async def test_a_thread_that_is_cleared_while_it_is_read_is_read_again() -> None
     assert [m["content"] for m in context.messages] == ["new"]
 
 
-async def test_a_newest_unit_that_is_too_large_is_refused_with_the_sums() -> None:
+async def test_a_newest_unit_that_is_too_large_is_refused_with_the_sums():
     """It says of which source, and how much it is."""
     memory = await memory_over(HistorySource(await thread(said("word " * 500)), "a", "s"))
     with pytest.raises(WindowTooSmallError) as raised:
@@ -353,7 +353,7 @@ async def test_a_newest_unit_that_is_too_large_is_refused_with_the_sums() -> Non
     assert raised.value.need["history"] > 500
 
 
-async def test_a_system_message_is_shown_as_one_only_where_the_application_wrote_it() -> None:
+async def test_a_system_message_is_shown_as_one_only_where_the_application_wrote_it():
     """Not where it is derived, or trusted less."""
     messages = [
         ChatMessage("system", "mine"),
@@ -365,7 +365,7 @@ async def test_a_system_message_is_shown_as_one_only_where_the_application_wrote
     assert [m["role"] for m in context.messages] == ["system", "user", "user", "user"]
 
 
-async def test_two_threads_are_two_histories_and_none_can_forget() -> None:
+async def test_two_threads_are_two_histories_and_none_can_forget():
     """Each under its own name, with ids of its own."""
     provider = await thread([ChatMessage("user", "of a", id="m")])
     await provider.append("b", ChatMessage("user", "of b", id="m"), session_id="s")
@@ -380,7 +380,7 @@ async def test_two_threads_are_two_histories_and_none_can_forget() -> None:
         await memory.forget("history/m")
 
 
-def test_it_is_a_history_of_one_thread() -> None:
+def test_it_is_a_history_of_one_thread():
     """Another placement is refused, and so is an id that is none."""
     provider: HistoryProvider = InMemoryHistoryProvider()
     with pytest.raises(ValueError, match="use 'history'"):
@@ -390,7 +390,7 @@ def test_it_is_a_history_of_one_thread() -> None:
             HistorySource(provider, agent, session)
 
 
-async def test_an_item_has_the_time_run_and_metadata_of_its_message() -> None:
+async def test_an_item_has_the_time_run_and_metadata_of_its_message():
     """A time that the metadata state counts more than that of the append.
 
     A message of an older store has none.

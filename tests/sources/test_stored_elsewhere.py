@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -37,7 +36,7 @@ async def texts(memory: SessionMemory, query: str) -> list[str]:
     return [item.text for item in context.items]
 
 
-async def test_a_store_that_another_process_has_filled_is_shown(tmp_path: Path) -> None:
+async def test_a_store_that_another_process_has_filled_is_shown(tmp_path):
     """The source learns the names of entities and the keys of artefacts from the store."""
     subprocess.run([sys.executable, "-c", FILL, str(tmp_path)], check=True)
     async with open_stores(tmp_path) as stores:
@@ -58,7 +57,7 @@ async def test_a_store_that_another_process_has_filled_is_shown(tmp_path: Path) 
             await again.fetch("files/unknown")
 
 
-async def test_changes_of_another_process_are_seen(tmp_path: Path) -> None:
+async def test_changes_of_another_process_are_seen(tmp_path):
     """New and deleted entities at once, new and deleted artefacts after the time of a refresh."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     async with open_stores(tmp_path) as mine, open_stores(tmp_path) as theirs:
@@ -91,7 +90,7 @@ class CountingGraph(InMemoryGraphStore):
         return await super()._read_entities(ids)
 
 
-async def test_only_new_entities_are_read() -> None:
+async def test_only_new_entities_are_read():
     """Once each, however many contexts there are.
 
     Entities that are given are the only ones that a query names.
@@ -112,7 +111,7 @@ async def test_only_new_entities_are_read() -> None:
     assert store.reads == [3_000, 1]
 
 
-async def test_handles_that_are_given_are_the_only_ones() -> None:
+async def test_handles_that_are_given_are_the_only_ones():
     """The store is not listed, and other artefacts are not fetched."""
     store = InMemoryFileStore()
     for key in ("a.txt", "b.txt"):
@@ -140,7 +139,7 @@ class Down(InMemoryFileStore, InMemoryGraphStore):
         raise DurabilityError("the graph store does not answer")
 
 
-async def test_a_listing_that_fails_is_told() -> None:
+async def test_a_listing_that_fails_is_told():
     """Handles that are known are shown all the same."""
     store = Down()
     memory = SessionMemory.test_mode()

@@ -53,7 +53,7 @@ async def provided(kind: str, folder: Path) -> AsyncIterator[HistoryProvider]:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-async def test_an_early_fact_of_a_long_thread_is_recalled(kind: str, tmp_path: Path) -> None:
+async def test_an_early_fact_of_a_long_thread_is_recalled(kind, tmp_path):
     """With the day on which it was said, as a section of the same messages recalls it."""
     async with provided(kind, tmp_path) as provider:
         await provider.append_many("a", talk(300), session_id="s")
@@ -81,7 +81,7 @@ class Counting(InMemoryHistoryProvider):
         return messages
 
 
-async def test_each_question_reads_only_new_messages() -> None:
+async def test_each_question_reads_only_new_messages():
     """The first reads the thread once; without recall a question reads what it shows, and so does no question."""
     provider = Counting()
     await provider.append_many("a", talk(3_000), session_id="s")
@@ -101,7 +101,7 @@ async def test_each_question_reads_only_new_messages() -> None:
         assert provider.read < 200
 
 
-async def test_a_cleared_message_is_recalled_no_more() -> None:
+async def test_a_cleared_message_is_recalled_no_more():
     """Neither after its run was cleared, nor after the whole thread was. Other messages move up."""
     provider = InMemoryHistoryProvider()
     await provider.append_many("a", talk(20), session_id="s", run_id="r")
@@ -123,7 +123,7 @@ async def test_a_cleared_message_is_recalled_no_more() -> None:
     assert [item.text for item in (await asked(source)).items] == ["Hello."]
 
 
-async def test_a_recalled_message_has_its_own_id_and_is_filtered() -> None:
+async def test_a_recalled_message_has_its_own_id_and_is_filtered():
     """A pinned one is recalled, too; one of two with the same id by its position.
 
     A filter narrows by run and field.
@@ -152,7 +152,7 @@ async def test_a_recalled_message_has_its_own_id_and_is_filtered() -> None:
         assert ("SWORDFISH" in narrowed.text) == is_in
 
 
-async def test_the_newest_user_message_of_a_thread_is_the_query() -> None:
+async def test_the_newest_user_message_of_a_thread_is_the_query():
     """As it is in a section, if the session has no message of a user itself."""
     history = InMemoryHistoryProvider()
     messages = [ChatMessage("user", "My dog is called Bello and likes bones.")]
@@ -168,7 +168,7 @@ async def test_the_newest_user_message_of_a_thread_is_the_query() -> None:
     assert (await memory.assemble_context(budget=1_500)).query == "How is the weather?"
 
 
-async def test_a_question_of_a_thread_that_cannot_be_read_is_none() -> None:
+async def test_a_question_of_a_thread_that_cannot_be_read_is_none():
     """The report of the source says why; the context goes on."""
 
     class Down(InMemoryHistoryProvider):
@@ -182,7 +182,7 @@ async def test_a_question_of_a_thread_that_cannot_be_read_is_none() -> None:
     assert context.sources["history"].error == "ConnectionError"
 
 
-async def test_the_newest_user_message_of_a_log_is_the_query() -> None:
+async def test_the_newest_user_message_of_a_log_is_the_query():
     log = EventLog()
     log.append(ActionEvent("message", "Fix the client.", source="user"))
     log.append(ActionEvent("message", "Done."))

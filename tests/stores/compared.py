@@ -100,7 +100,7 @@ class Compared:
     examples: ClassVar[int] = 25
     steps: ClassVar[int] = 25
 
-    async def test_anything_in_any_order_does_what_the_model_does(self) -> None:
+    async def test_anything_in_any_order_does_what_the_model_does(self):
         """After any calls, the store reads as a store in memory does."""
         tried = settings(
             max_examples=self.examples,

@@ -17,7 +17,7 @@ from kaosmem.stores.task_list import agent_scope, at_work, current_board_key
 NOBODY = (None, None)
 
 
-def test_a_scope_says_who_is_at_work() -> None:
+def test_a_scope_says_who_is_at_work():
     """The thread comes from the scope around; afterwards it is as before."""
     assert at_work.get() == NOBODY
     with agent_scope("lead", thread_id="deal-42"):
@@ -30,7 +30,7 @@ def test_a_scope_says_who_is_at_work() -> None:
     assert at_work.get() == NOBODY
 
 
-def test_a_board_is_the_one_of_who_is_at_work() -> None:
+def test_a_board_is_the_one_of_who_is_at_work():
     """Without an agent, or a thread, there is none."""
     with pytest.raises(NotFoundError, match="enter agent_scope"):
         current_board_key()
@@ -43,20 +43,20 @@ def test_a_board_is_the_one_of_who_is_at_work() -> None:
 @pytest.mark.parametrize(
     "given", [{"agent_id": ""}, {"agent_id": "a", "thread_id": ""}, {"agent_id": None}]
 )
-def test_a_scope_that_names_nobody_is_refused(given: dict[str, str]) -> None:
+def test_a_scope_that_names_nobody_is_refused(given):
     """And leaves everything as it was."""
     with pytest.raises(InvalidNameError), agent_scope(**given):
         pass
     assert at_work.get() == NOBODY
 
 
-def test_an_exception_ends_the_scope() -> None:
+def test_an_exception_ends_the_scope():
     with pytest.raises(RuntimeError), agent_scope("a", thread_id="t"):
         raise RuntimeError
     assert at_work.get() == NOBODY
 
 
-async def test_siblings_do_not_see_each_other() -> None:
+async def test_siblings_do_not_see_each_other():
     """Of agents that wait inside each other's scopes each sees itself alone, whatever order they leave in."""
     inside = asyncio.Barrier(3)
     seen = {}
@@ -77,7 +77,7 @@ async def test_siblings_do_not_see_each_other() -> None:
     assert at_work.get() == NOBODY
 
 
-async def test_a_task_keeps_the_scope_that_it_was_started_in() -> None:
+async def test_a_task_keeps_the_scope_that_it_was_started_in():
     """It ends for who entered it, and goes on for who was started in it; who starts later sees nothing of it."""
     go = asyncio.Event()
 
@@ -93,7 +93,7 @@ async def test_a_task_keeps_the_scope_that_it_was_started_in() -> None:
     assert await asyncio.gather(before, within, after) == [NOBODY, ("t", "a"), NOBODY]
 
 
-async def test_what_a_task_enters_and_never_leaves_stays_with_it() -> None:
+async def test_what_a_task_enters_and_never_leaves_stays_with_it():
     """A cancelled or crashed agent takes its scope with it."""
 
     async def cancelled() -> None:
@@ -108,7 +108,7 @@ async def test_what_a_task_enters_and_never_leaves_stays_with_it() -> None:
     assert at_work.get() == NOBODY
 
 
-async def test_threads_see_what_they_are_given() -> None:
+async def test_threads_see_what_they_are_given():
     """`asyncio.to_thread` takes the scope along, a bare thread begins without one."""
     seen = []
     with agent_scope("a", thread_id="t"):
@@ -123,12 +123,12 @@ tree = st.recursive(st.just([]), lambda inner: st.lists(inner, max_size=3), max_
 
 
 @given(tree)
-def test_any_tree_of_agents_ends_as_it_began(agents: list[list[object]]) -> None:
+def test_any_tree_of_agents_ends_as_it_began(agents):
     """Every agent sees itself, in whatever order the tasks of all run."""
 
     async def work(path: str, below: list[list[object]]) -> None:
         with agent_scope(path, thread_id="t"):
-            await asyncio.gather(*(work(f"{path}.{n}", each) for n, each in enumerate(below)))  # type: ignore[arg-type]
+            await asyncio.gather(*(work(f"{path}.{n}", each) for n, each in enumerate(below)))
             assert at_work.get() == ("t", path)
 
     copy_context().run(asyncio.run, work("a", agents))

@@ -74,7 +74,7 @@ class TestInMemoryTasks(TaskContract):
         return InMemoryTaskStore()
 
 
-def test_a_contract_refuses_a_subclass_that_overrides_a_test() -> None:
+def test_a_contract_refuses_a_subclass_that_overrides_a_test():
     """Also if a class beside the contract brings the test."""
     test = "test_it_satisfies_the_protocol"
     beside = type("Beside", (), {test: None})

@@ -313,9 +313,7 @@ def fails(tested: Any, name: str) -> bool:
 @pytest.mark.parametrize(
     ("contract", "store", "name"), FAULTS, ids=lambda value: getattr(value, "__name__", value)
 )
-def test_a_fault_is_caught_by_the_test_of_what_it_breaks(
-    contract: type, store: type, name: str
-) -> None:
+def test_a_fault_is_caught_by_the_test_of_what_it_breaks(contract, store, name):
     assert fails(subject(contract, store), name)
 
 
@@ -336,7 +334,7 @@ def test_a_fault_is_caught_by_the_test_of_what_it_breaks(
     ],
     ids=lambda value: value.__name__,
 )
-def test_a_fault_is_caught_by_the_machine_too(contract: type, store: type) -> None:
+def test_a_fault_is_caught_by_the_machine_too(contract, store):
     tested = subject(contract, store)
     once = settings(
         max_examples=3_000, stateful_step_count=30, phases=[Phase.generate], database=None
@@ -361,14 +359,14 @@ def names_of(contract: type) -> Iterable[str]:
 
 
 @pytest.mark.parametrize(("contract", "store"), RIGHT, ids=lambda value: value.__name__)
-def test_what_is_right_fails_nothing_here(contract: type, store: type) -> None:
+def test_what_is_right_fails_nothing_here(contract, store):
     """So that what fails above fails for its fault."""
     tested = subject(contract, store)
     assert [name for name in names_of(contract) if name != MACHINE and fails(tested, name)] == []
 
 
 @pytest.mark.parametrize(("contract", "store"), RIGHT, ids=lambda value: value.__name__)
-def test_a_store_that_is_empty_after_reopening_is_caught(contract: type, store: type) -> None:
+def test_a_store_that_is_empty_after_reopening_is_caught(contract, store):
     """A store that keeps all in memory fails where it is said to be durable."""
 
     async def emptied(tested: Any, store: Any) -> Any:

@@ -67,7 +67,7 @@ def ran(folder: Path, *names: str) -> str:
     return subprocess.run(run, cwd=folder, capture_output=True, text=True, check=False).stdout
 
 
-def test_a_contract_runs_anywhere(tmp_path: Path) -> None:
+def test_a_contract_runs_anywhere(tmp_path):
     """Every test of it runs in pytest-asyncio's default mode, a failure shows what was compared, and a subclass
     that lacks a method is told which."""
     (tmp_path / "test_mine.py").write_text(PROJECT)

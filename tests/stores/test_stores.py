@@ -45,7 +45,7 @@ STORES = {
 
 
 @pytest.mark.parametrize("protocol", STORES, ids=lambda protocol: protocol.__name__)
-def test_a_store_has_the_parameters_of_its_protocol(protocol: type) -> None:
+def test_a_store_has_the_parameters_of_its_protocol(protocol):
     """Names, order, kinds and defaults, of coroutine functions all; and is a store of no other kind."""
     methods = {
         name: method
@@ -61,15 +61,13 @@ def test_a_store_has_the_parameters_of_its_protocol(protocol: type) -> None:
 
 
 @pytest.mark.parametrize(("given", "passing"), FILTERS, ids=str)
-def test_a_filter_means_in_a_session_what_it_means_in_a_store(
-    given: dict[str, object], passing: str
-) -> None:
+def test_a_filter_means_in_a_session_what_it_means_in_a_store(given, passing):
     """The cases of the vector store's contract, asked of what sections are narrowed by."""
     passes = parse_filter(given)
     assert [name for name, metadata in METADATA.items() if passes(metadata)] == passing.split()
 
 
-async def test_a_file_store_tells_its_urls_and_media_types() -> None:
+async def test_a_file_store_tells_its_urls_and_media_types():
     store = InMemoryFileStore()
     await store.upload("reports/a b#1.csv", b"a,b", content_type="text/csv")
     await store.upload("key", b"", content_type="text/plain")
@@ -80,7 +78,7 @@ async def test_a_file_store_tells_its_urls_and_media_types() -> None:
         await store.describe("none")
 
 
-async def test_memories_tell_when_they_were_saved_and_equal_ones_come_newest_first() -> None:
+async def test_memories_tell_when_they_were_saved_and_equal_ones_come_newest_first():
     clock = Clock()
     memory = InMemoryLongTermMemory(clock=clock)
     first = await memory.save("a", "The tenant prefers quiet neighbours.")
@@ -92,17 +90,17 @@ async def test_memories_tell_when_they_were_saved_and_equal_ones_come_newest_fir
         datetime(2026, 1, 1, 0, 1, tzinfo=UTC),
         datetime(2026, 1, 1, tzinfo=UTC),
     ]
-    assert (await memory.get("a", first)).score == 0  # type: ignore[union-attr]
+    assert (await memory.get("a", first)).score == 0
 
 
-async def test_memories_are_ranked_by_a_ranker_of_ones_own() -> None:
+async def test_memories_are_ranked_by_a_ranker_of_ones_own():
     memory = InMemoryLongTermMemory(ranker=RankBM25Ranker())
     for text in ("steel from Essen", "quiet neighbours", "thirty days"):
         await memory.save("a", text)
     assert [each.content for each in await memory.search("a", "steel")] == ["steel from Essen"]
 
 
-async def test_what_expired_takes_no_room() -> None:
+async def test_what_expired_takes_no_room():
     """It is dropped by the next who comes, whatever that one asks for."""
     clock = Clock()
     memory = InMemoryLongTermMemory(clock=clock)
@@ -151,7 +149,7 @@ async def refused() -> list[Exception]:
     return errors
 
 
-async def test_errors_hold_no_content_and_can_be_pickled() -> None:
+async def test_errors_hold_no_content_and_can_be_pickled():
     """They say what is wrong with what was given, not what it says."""
     for error in await refused():
         assert SECRET not in f"{error} {error!r}"
@@ -159,7 +157,7 @@ async def test_errors_hold_no_content_and_can_be_pickled() -> None:
         assert isinstance(error, ValueError)
 
 
-def test_a_stored_message_with_a_key_twice_is_damaged() -> None:
+def test_a_stored_message_with_a_key_twice_is_damaged():
     """Of two contents under one key nobody knows which one was meant."""
     with pytest.raises(CorruptionError, match="a stored message is damaged"):
         decode_message('{"role":"user","content":"pay Ann","content":"pay Bob"}')

@@ -35,18 +35,18 @@ def outcome(act: Callable[[], Task]) -> tuple[str, int] | None:
 
 
 @given(st.integers(0, 5), st.integers(0, 5))
-def test_the_chart_is_these_transitions_and_no_other(retries: int, most: int) -> None:
+def test_the_chart_is_these_transitions_and_no_other(retries, most):
     """Of all pairs of statuses, and all three ways to retry, whatever was retried before."""
     for begin, end in product(TaskStatus, TaskStatus):
         task = Task("t", "title", begin, retries)
         expected = (end, retries) if (begin, end) in BY_HAND else None
-        assert outcome(lambda task=task, end=end: task.moved(end)) == expected  # type: ignore[misc]
+        assert outcome(lambda task=task, end=end: task.moved(end)) == expected
     for status in TaskStatus:
         task = Task("t", "title", status, retries)
         retried = ("in_progress", retries + 1) if retries < most else ("abandoned", retries)
         assert outcome(lambda task=task: task.retried(most)) == (
             retried if status == "failed" else None
-        )  # type: ignore[misc]
+        )
         forced = ("in_progress", 0) if status in ("failed", "abandoned") else None
         assert outcome(task.forced) == forced
         assert task.settled().status == ("succeeded" if status == "in_progress" else status)
@@ -54,7 +54,7 @@ def test_the_chart_is_these_transitions_and_no_other(retries: int, most: int) ->
 
 
 @given(st.lists(st.tuples(titles, st.sampled_from(TaskStatus), st.integers(0, 3))))
-def test_a_board_shows_its_open_tasks_first(drawn: list[tuple[str, TaskStatus, int]]) -> None:
+def test_a_board_shows_its_open_tasks_first(drawn):
     """A line a task, whatever its title; open ones before settled ones, both in the order of the board."""
     tasks = tuple(Task(f"t{number}", *each) for number, each in enumerate(drawn))
     board = TaskList("c", "a", tasks)
@@ -73,7 +73,7 @@ def test_a_board_shows_its_open_tasks_first(drawn: list[tuple[str, TaskStatus, i
         assert joined.isprintable()
 
 
-def test_a_board_is_shown_as_text() -> None:
+def test_a_board_is_shown_as_text():
     board = TaskList(
         "c",
         "a",
@@ -91,19 +91,19 @@ def test_a_board_is_shown_as_text() -> None:
     assert TaskList("c", "a").render() == ""
 
 
-def test_tasks_and_boards_are_frozen() -> None:
+def test_tasks_and_boards_are_frozen():
     """What was read never changes; a changed board is another."""
     board = TaskList("c", "a", (Task("t", "title"),))
     with pytest.raises(AttributeError):
-        board.tasks[0].status = TaskStatus.SUCCEEDED  # type: ignore[misc]
+        board.tasks[0].status = TaskStatus.SUCCEEDED
     with pytest.raises(AttributeError):
-        board.max_retries = 9  # type: ignore[misc]
+        board.max_retries = 9
     changed = board.replaced("t", lambda task: task.moved(TaskStatus.IN_PROGRESS))
     assert (board.task("t").status, changed.task("t").status) == ("planned", "in_progress")
     assert hash(board) != hash(changed)
 
 
-def test_a_refused_move_names_what_is_possible() -> None:
+def test_a_refused_move_names_what_is_possible():
     """The error says from where, where that leads, and how to retry."""
     with pytest.raises(
         InvalidArgumentError,
@@ -115,10 +115,10 @@ def test_a_refused_move_names_what_is_possible() -> None:
     with pytest.raises(InvalidArgumentError, match="leads to nowhere"):
         Task("t", "title", TaskStatus.SUCCEEDED).moved(TaskStatus.PLANNED)
     with pytest.raises(ValueError, match="no status 'done'; there are planned, "):
-        Task("t", "title", "done")  # type: ignore[arg-type]
+        Task("t", "title", "done")
 
 
-def test_titles_are_in_no_repr_and_no_error() -> None:
+def test_titles_are_in_no_repr_and_no_error():
     secret = "terminate the lease"
     board = TaskList("c", "a", (Task("t", secret),))
     assert secret not in repr(board)

@@ -46,7 +46,7 @@ class RefusingClient:
         raise InvalidArgumentError("nothing is embedded here")
 
 
-async def test_a_document_without_an_embedding_gets_one() -> None:
+async def test_a_document_without_an_embedding_gets_one():
     """All that have none in one request, those that have keep theirs; the text of all blocks counts."""
     client = LetterCounts()
     assert isinstance(client, EmbeddingClient)
@@ -65,7 +65,7 @@ async def test_a_document_without_an_embedding_gets_one() -> None:
     assert [each.id for each in await store.search((0, 1, 0), limit=1)] == ["blocks"]
 
 
-async def test_what_is_there_is_not_embedded_again() -> None:
+async def test_what_is_there_is_not_embedded_again():
     """Adding it costs no request; upserting does, as its text may be another."""
     client = LetterCounts()
     store = InMemoryVectorStore(client)
@@ -77,7 +77,7 @@ async def test_what_is_there_is_not_embedded_again() -> None:
     assert client.asked[2:] == [["c"]]
 
 
-async def test_of_two_who_add_one_document_the_first_to_be_embedded_counts() -> None:
+async def test_of_two_who_add_one_document_the_first_to_be_embedded_counts():
     """While an embedding is made the document is still absent; then it is not replaced."""
     store = InMemoryVectorStore(LetterCounts())
     await asyncio.gather(
@@ -90,7 +90,7 @@ async def test_of_two_who_add_one_document_the_first_to_be_embedded_counts() -> 
 @pytest.mark.parametrize(
     "made", [[], [[1.0]], [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [[1.0], [float("nan")]], [None, 5]]
 )
-async def test_a_client_that_makes_nonsense_is_refused(made: list[list[float]]) -> None:
+async def test_a_client_that_makes_nonsense_is_refused(made):
     """Too few, zeros, or no numbers: an error, and nothing is stored."""
 
     class Nonsense:
@@ -120,25 +120,23 @@ async def test_a_client_that_makes_nonsense_is_refused(made: list[list[float]]) 
         ({"embedding": (10**400,)}, InvalidArgumentError),
     ],
 )
-def test_a_document_that_can_not_be_stored_can_not_be_made(
-    given: dict[str, object], error: type[Exception]
-) -> None:
+def test_a_document_that_can_not_be_stored_can_not_be_made(given, error):
     with pytest.raises(error) as caught:
-        VectorDocument(**{"content": "text", "id": "a", **given})  # type: ignore[arg-type]
+        VectorDocument(**{"content": "text", "id": "a", **given})
     assert isinstance(caught.value, ValueError)
 
 
-async def test_a_document_is_no_message_and_no_block() -> None:
+async def test_a_document_is_no_message_and_no_block():
     """A block of a message can't be stored as a Document, nor a Document said as a message, nor be in one."""
     document = VectorDocument("text", "a", (1, 0))
     block = DocumentBlock("text", "title")
     with pytest.raises(InvalidArgumentError):
-        await InMemoryVectorStore().add([block])  # type: ignore[list-item]
+        await InMemoryVectorStore().add([block])
     with pytest.raises(InvalidArgumentError):
-        await InMemoryHistoryProvider().append("a", document, session_id="s")  # type: ignore[arg-type]
+        await InMemoryHistoryProvider().append("a", document, session_id="s")
     for content in ((document,), document):
         with pytest.raises(InvalidArgumentError):
-            ChatMessage("user", content)  # type: ignore[arg-type]
+            ChatMessage("user", content)
     assert VectorDocument((block,), "a").content == (block,)
 
 
@@ -151,9 +149,7 @@ vectors = st.lists(st.integers(-3, 3), min_size=4, max_size=4).filter(any)
     st.integers(0, 10),
     st.randoms(use_true_random=False),
 )
-def test_what_is_near_does_not_depend_on_how_it_came_to_be_there(
-    rows: list[list[int]], query: list[int], limit: int, rng: random.Random
-) -> None:
+def test_what_is_near_does_not_depend_on_how_it_came_to_be_there(rows, query, limit, rng):
     """Another order, vectors put in and taken out between, or scaled by a power of two: the very same floats."""
     plain = UnitVectors(4)
     other = UnitVectors(4)
@@ -169,7 +165,7 @@ def test_what_is_near_does_not_depend_on_how_it_came_to_be_there(
     assert other.nearest([2 * each for each in query], limit) == plain.nearest(query, limit)
 
 
-def test_a_few_nearest_are_the_first_of_all() -> None:
+def test_a_few_nearest_are_the_first_of_all():
     """Where vectors are so alike that single precision takes one for another, too."""
     rng = np.random.default_rng(1)
     base = rng.standard_normal(64)
@@ -184,7 +180,7 @@ def test_a_few_nearest_are_the_first_of_all() -> None:
             assert held.nearest(query, limit, lambda each: int(each[1:]) % 2 == 1) == odd[:limit]
 
 
-def test_tiny_and_huge_vectors_have_a_direction() -> None:
+def test_tiny_and_huge_vectors_have_a_direction():
     """Squares that would be 0 or infinite are never formed."""
     held = UnitVectors(2)
     held.put(["tiny", "huge", "least"], [(3e-300, 4e-300), (-3e38, 3e38), (5e-324, 0)])
@@ -192,7 +188,7 @@ def test_tiny_and_huge_vectors_have_a_direction() -> None:
     assert held.vector("huge") == pytest.approx((-3e38, 3e38))
 
 
-def test_many_that_are_alike_come_in_order_of_their_ids() -> None:
+def test_many_that_are_alike_come_in_order_of_their_ids():
     """Beyond what is compared at once, too."""
     held = UnitVectors(2)
     ids = [f"v{number:05}" for number in range(10_000)]
@@ -204,7 +200,7 @@ def test_many_that_are_alike_come_in_order_of_their_ids() -> None:
     ]
 
 
-async def test_reprs_hold_no_content() -> None:
+async def test_reprs_hold_no_content():
     """Documents and results tell what they are, not what they say."""
     store = InMemoryVectorStore()
     secret = Path(__file__).stem[::-1]

@@ -70,9 +70,7 @@ SPELLINGS: dict[str, Callable[[str], bytes]] = {
     before=st.binary(max_size=7),
     after=st.binary(max_size=7),
 )
-def test_a_text_is_found_in_every_spelling(
-    how: str, text: str, before: bytes, after: bytes
-) -> None:
+def test_a_text_is_found_in_every_spelling(how, text, before, after):
     """Whatever stands around it; another text is not found."""
     data = before + SPELLINGS[how](f"It is {text}, I think.") + after
     assert paths_holding({"a": b"nothing", "b": data, "folder": None}, text) == ["b"]
@@ -80,13 +78,13 @@ def test_a_text_is_found_in_every_spelling(
 
 
 @given(st.binary(max_size=3), st.text(min_size=4, max_size=20), st.binary(max_size=3))
-def test_a_text_is_found_at_each_place_in_base64(before: bytes, text: str, after: bytes) -> None:
+def test_a_text_is_found_at_each_place_in_base64(before, text, after):
     """Three bytes are four digits, so that the same text has three spellings."""
     assert paths_holding({"a": b64encode(before + text.encode() + after)}, text) == ["a"]
 
 
 @pytest.mark.parametrize("kind", ["folder", "filesystem"])
-def test_all_files_below_a_place_are_searched(kind: str, tmp_path: Path) -> None:
+def test_all_files_below_a_place_are_searched(kind, tmp_path):
     """Hidden and temporary files, and the names of files and folders."""
     place = tmp_path if kind == "folder" else IsolatedMemoryFileSystem()
     names = ["x/.hidden.tmp", "plain", "x/y/jabberwocky"]

@@ -12,7 +12,7 @@ from kaosmem.testing.scripted_llm import ScriptExhaustedError
 ASKED = [ChatMessage("user", "Who goes?")]
 
 
-async def test_it_gives_its_answers_in_turn() -> None:
+async def test_it_gives_its_answers_in_turn():
     """As messages, texts of the assistant's, or errors; one more is an error of the test's."""
     failure = RuntimeError("overloaded")
     llm = ScriptedLLM(iter(["Friend.", ChatMessage("assistant", "Foe."), failure]))
@@ -29,7 +29,7 @@ async def test_it_gives_its_answers_in_turn() -> None:
     assert repr(llm) == "<ScriptedLLM, asked 4 times>"
 
 
-async def test_it_answers_what_a_function_makes_of_the_question() -> None:
+async def test_it_answers_what_a_function_makes_of_the_question():
     """Each time; what is asked is kept as it was, whatever the caller does with its list."""
     llm = ScriptedLLM(lambda messages: f"You said: {messages[-1].text}")
     asked = list(ASKED)

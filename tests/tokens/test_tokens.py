@@ -120,13 +120,13 @@ def reference(name: str) -> tiktoken.Encoding:
         ("\n\n", 1),
     ],
 )
-def test_default_counts_are_o200k_base(text: str, tokens: int) -> None:
+def test_default_counts_are_o200k_base(text, tokens):
     """The default counter gives the published encoding's counts, special tokens taken as text."""
     assert get_counter().name == "o200k_base"
     assert get_counter()(text) == tokens
 
 
-def test_counting_needs_no_network_and_no_environment() -> None:
+def test_counting_needs_no_network_and_no_environment():
     """A fresh process counts although every way to the network raises."""
     code = (
         "import socket\n"
@@ -147,7 +147,7 @@ def run(code: str) -> list[str]:
 
 @pytest.mark.parametrize("name", [*ENCODINGS, "estimate"])
 @given(st.lists(st.one_of(any_text, tricky), min_size=1, max_size=4))
-def test_pieces_add_up(name: str, contents: list[str]) -> None:
+def test_pieces_add_up(name, contents):
     """Pieces that begin with a visible mark and end in a newline count as their concatenation does."""
     count = get_counter(name)
     pieces = [
@@ -159,7 +159,7 @@ def test_pieces_add_up(name: str, contents: list[str]) -> None:
 
 @pytest.mark.parametrize("name", [*ENCODINGS, "estimate"])
 @given(st.one_of(any_text, tricky), st.sampled_from("aZ9.,)/!~'\"#["), st.one_of(any_text, tricky))
-def test_a_text_may_be_cut_before_a_space(name: str, before: str, visible: str, after: str) -> None:
+def test_a_text_may_be_cut_before_a_space(name, before, visible, after):
     """Counts add up before a space that follows a visible ASCII character."""
     count = get_counter(name)
     assert count(f"{before}{visible} {after}") == count(before + visible) + count(f" {after}")
@@ -167,8 +167,8 @@ def test_a_text_may_be_cut_before_a_space(name: str, before: str, visible: str, 
 
 @exact_counters
 def test_a_run_of_blanks_that_overflows_the_tokenizer_is_counted(
-    exact: type[TiktokenCounter],
-) -> None:
+    exact,
+):
     """A million spaces count, and as the encoding's own merge of one piece does."""
     count = exact()
     assert count(" " * 1_000_000) == spaces_in_one_piece(1_000_000)
@@ -193,16 +193,14 @@ def run_of(unit: str, chars: int) -> str:
     ],
 )
 @exact_counters
-def test_a_long_run_of_any_kind_is_counted(
-    exact: type[TiktokenCounter], name: str, run: str
-) -> None:
+def test_a_long_run_of_any_kind_is_counted(exact, name, run):
     """No run is too long for a counter, whatever it is of."""
     text = run_of(RUNS[run], 250_000)
     assert 0 < exact(name)(text) <= len(text.encode())
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_long_run_of_any_kind_is_estimated(run: str) -> None:
+def test_a_long_run_of_any_kind_is_estimated(run):
     """The estimate of a run is more than nothing, and at most twice its length."""
     assert 0 < EstimateCounter()(run_of(RUNS[run], 200_000)) <= 400_000
 
@@ -213,7 +211,7 @@ def test_a_long_run_of_any_kind_is_estimated(run: str) -> None:
 @example(text="\u0301\n \n", shortest=1)
 @example(text=".\n/", shortest=1)
 @settings(max_examples=3 * settings().max_examples)
-def test_blanks_are_cut_where_the_encoding_cuts(name: str, text: str, shortest: int) -> None:
+def test_blanks_are_cut_where_the_encoding_cuts(name, text, shortest):
     """Counting runs of blanks apart gives the encoding's own count, wherever the runs stand."""
     blank = counters._BLANK
     with pytest.MonkeyPatch.context() as patch:
@@ -226,14 +224,14 @@ def test_blanks_are_cut_where_the_encoding_cuts(name: str, text: str, shortest: 
 @pytest.mark.parametrize("name", ENCODINGS)
 @given(text=st.one_of(st.text(st.characters(exclude_categories=["Cs"])), tricky))
 @settings(max_examples=2 * settings().max_examples)
-def test_fast_counts_are_the_default_s(name: str, text: str) -> None:
+def test_fast_counts_are_the_default_s(name, text):
     """Both packages give the same number for any text, so a session may be opened with either."""
     assert ToktokCounter(name)(text) == TiktokenCounter(name)(text)
 
 
 @needs_fast
 @pytest.mark.parametrize("name", ENCODINGS)
-def test_fast_counts_around_every_character_are_the_default_s(name: str) -> None:
+def test_fast_counts_around_every_character_are_the_default_s(name):
     """Both packages take every character for the same kind, or it is left to tiktoken: those new in Unicode 17."""
     fast = ToktokCounter(name)
     default = TiktokenCounter(name)
@@ -254,7 +252,7 @@ def test_fast_counts_around_every_character_are_the_default_s(name: str) -> None
 
 
 @needs_fast
-def test_the_extra_counts_wherever_it_is_installed() -> None:
+def test_the_extra_counts_wherever_it_is_installed():
     """An encoding is counted by toktok under the encoding's name; either counter can be asked for by its own."""
     assert isinstance(get_counter(), ToktokCounter)
     assert isinstance(get_counter("cl100k_base"), ToktokCounter)
@@ -262,7 +260,7 @@ def test_the_extra_counts_wherever_it_is_installed() -> None:
     assert type(SessionMemory.test_mode(counter=TiktokenCounter()).admin.counter) is TiktokenCounter
 
 
-def test_without_the_extra_tiktoken_counts_and_says_what_to_install() -> None:
+def test_without_the_extra_tiktoken_counts_and_says_what_to_install():
     """Where toktok is missing, the default counts the same, and asking for it names the extra."""
     code = (
         "import sys; sys.modules['toktok'] = None\n"
@@ -277,7 +275,7 @@ def test_without_the_extra_tiktoken_counts_and_says_what_to_install() -> None:
     assert issubclass(MissingExtraError, ImportError)
 
 
-def test_the_estimate_is_near_on_prose_and_code() -> None:
+def test_the_estimate_is_near_on_prose_and_code():
     """On text of this project the estimate is within a fifth of the exact count."""
     from pathlib import Path
 
@@ -288,7 +286,7 @@ def test_the_estimate_is_near_on_prose_and_code() -> None:
         assert get_counter("estimate")(text) == pytest.approx(get_counter()(text), rel=0.2)
 
 
-def test_any_callable_counts_under_its_own_name() -> None:
+def test_any_callable_counts_under_its_own_name():
     """A function is a counter that is named after it and not taken to be additive."""
     counter = get_counter(len)
     assert isinstance(counter, CallableCounter)
@@ -302,14 +300,14 @@ def test_any_callable_counts_under_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["o300k", "", 5])
-def test_an_unknown_encoding_names_the_known_ones(name: object) -> None:
+def test_an_unknown_encoding_names_the_known_ones(name):
     """The error says which encodings there are."""
     with pytest.raises(InvalidArgumentError, match=r"o200k_base|callable"):
-        get_counter(name)  # type: ignore[arg-type]
+        get_counter(name)
 
 
 @exact_counters
-def test_each_counter_is_exact_alone(exact: type[TiktokenCounter]) -> None:
+def test_each_counter_is_exact_alone(exact):
     """Each exact counter refuses unknown encodings and is a counter whose parts add up."""
     with pytest.raises(InvalidArgumentError, match="o200k_base"):
         exact("o300k")
@@ -318,7 +316,7 @@ def test_each_counter_is_exact_alone(exact: type[TiktokenCounter]) -> None:
     assert repr(exact("cl100k_base")) == f"{exact.__name__}('cl100k_base')"
 
 
-def test_content_blocks_are_counted_as_text_and_images_at_their_estimate() -> None:
+def test_content_blocks_are_counted_as_text_and_images_at_their_estimate():
     """Blocks count as their text; an image has no text that could be counted."""
     count = get_counter()
     blocks = (TextBlock("hello"), ToolUseBlock("c1", "search", '{"q":1}'))
@@ -340,13 +338,13 @@ def test_content_blocks_are_counted_as_text_and_images_at_their_estimate() -> No
         ("gpt-oss-120b", "o200k_base"),
     ],
 )
-def test_a_model_names_its_encoding(model: str, encoding: str) -> None:
+def test_a_model_names_its_encoding(model, encoding):
     """A counter may be named after an OpenAI model, with or without its maker and date."""
     assert get_counter(model).name == encoding
 
 
 @pytest.mark.parametrize("model", ["claude-opus-4.5", "gemini-2.5-pro", "gpt2", "text-davinci-003"])
-def test_a_model_without_a_known_encoding_is_refused(model: str) -> None:
+def test_a_model_without_a_known_encoding_is_refused(model):
     """Nobody publishes how Claude counts, and old encodings are not carried."""
     with pytest.raises(InvalidArgumentError, match="the name of an OpenAI model"):
         get_counter(model)
@@ -355,9 +353,7 @@ def test_a_model_without_a_known_encoding_is_refused(model: str) -> None:
 @exact_counters
 @settings(max_examples=10)
 @given(before=tricky, after=tricky)
-def test_long_blanks_are_cut_where_the_encoding_cuts(
-    exact: type[TiktokenCounter], before: str, after: str
-) -> None:
+def test_long_blanks_are_cut_where_the_encoding_cuts(exact, before, after):
     """The count around a long run of blanks equals the encoding's own, wherever that still works."""
     text = before + " \n \t " * 20_001 + after
     assert exact()(text) == len(reference("o200k_base").encode_ordinary(text))

@@ -71,7 +71,7 @@ async def _digests(place: Any) -> list[str]:
     return [sha256(request_bytes(request)).hexdigest() for request in requests]
 
 
-def test_no_acknowledged_turn_is_lost_by_a_kill(given: list[str]) -> None:
+def test_no_acknowledged_turn_is_lost_by_a_kill(given):
     """After a SIGKILL every acknowledged turn is replayed, byte for byte, also on S3."""
     with subprocess.Popen(
         [sys.executable, "-c", _CHILD, *given],
@@ -88,7 +88,7 @@ def test_no_acknowledged_turn_is_lost_by_a_kill(given: list[str]) -> None:
     assert len(found) <= len(acknowledged) + 1  # the last one may be stored and not acknowledged
 
 
-async def test_two_writers_erasure_and_repair(given: list[str]) -> None:
+async def test_two_writers_erasure_and_repair(given):
     """Both writers' turns stay, an erased item leaves all of them, and a copy has the turns."""
     async with session_of(place_of(given)) as one:
         one.add_many("documents", [f"Room {n} costs {n} euros." for n in range(20)])

@@ -57,7 +57,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return tmp_path if request.param == "folder" else IsolatedMemoryFileSystem()
 
 
-async def test_every_turn_is_replayed_byte_for_byte(place: Any) -> None:
+async def test_every_turn_is_replayed_byte_for_byte(place):
     """After reopening, each stored turn gives the bytes that were sent, in every format."""
     sent: list[bytes] = []
     for number in range(3):
@@ -75,7 +75,7 @@ async def test_every_turn_is_replayed_byte_for_byte(place: Any) -> None:
         assert [request_bytes(replay.request(n)) for n in range(1, len(sent) + 1)] == sent
 
 
-async def test_forget_erases_turns_and_verify_covers_them(place: Any) -> None:
+async def test_forget_erases_turns_and_verify_covers_them(place):
     """Turns that showed the item keep only sums, others lose its decision; no file holds it."""
     async with SessionMemory.open(place, "s", trace=True) as memory:
         memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30)])
@@ -105,7 +105,7 @@ async def test_forget_erases_turns_and_verify_covers_them(place: Any) -> None:
     assert not any(b"swordfish" in data for data in files_in(place).values())
 
 
-async def test_a_trace_that_names_an_erased_item_fails_verification(place: Any) -> None:
+async def test_a_trace_that_names_an_erased_item_fails_verification(place):
     """`verify` finds an erased item in a turn, were one left."""
     async with SessionMemory.open(place, "s", trace=True) as memory:
         memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30)])
@@ -122,7 +122,7 @@ async def test_a_trace_that_names_an_erased_item_fails_verification(place: Any) 
         )
 
 
-async def test_items_of_sources_are_replayed_and_erased(place: Any) -> None:
+async def test_items_of_sources_are_replayed_and_erased(place):
     """The trace keeps an item of an attached source once, answers for it, and forgets it."""
     facts = InMemoryLongTermMemory()
     await facts.save("u", SECRET)
@@ -145,7 +145,7 @@ async def test_items_of_sources_are_replayed_and_erased(place: Any) -> None:
     assert not any(b"swordfish" in data for data in files_in(place).values())
 
 
-async def test_a_turn_with_an_item_that_no_file_may_hold_says_so(place: Any) -> None:
+async def test_a_turn_with_an_item_that_no_file_may_hold_says_so(place):
     """Its request is not kept, short texts included; its note says why, also in the page."""
     async with SessionMemory.open(place, "s", trace=True) as memory:
         memory.add("findings", "The deal closes in May.")
@@ -167,7 +167,7 @@ async def test_a_turn_with_an_item_that_no_file_may_hold_says_so(place: Any) -> 
         assert request_bytes(replay.request(3)) == request_bytes(request_of(plain.rendered))
 
 
-async def test_many_turns_wait_for_a_save() -> None:
+async def test_many_turns_wait_for_a_save():
     """However many turns wait, an assembly makes none of them; the save does."""
     memory = SessionMemory.test_mode(trace=True)
     memory.add("findings", "Ann owns the deal.")
@@ -180,7 +180,7 @@ async def test_many_turns_wait_for_a_save() -> None:
     assert {replay.request(n) for n in range(1, 101)} == {replay.request(1)}
 
 
-async def test_texts_are_stored_once(place: Any) -> None:
+async def test_texts_are_stored_once(place):
     """A trace adds no second copy of an item's text, of a message or of the query."""
     marks = [f"mark-{n:04d}-abcdefghijklmnop" for n in range(8)]
     async with SessionMemory.open(place, "s", trace=True) as memory:
@@ -194,7 +194,7 @@ async def test_texts_are_stored_once(place: Any) -> None:
     assert [data.count(mark.encode()) for mark in marks] == [1] * 8
 
 
-async def test_a_repaired_copy_keeps_its_turns(place: Any) -> None:
+async def test_a_repaired_copy_keeps_its_turns(place):
     """All turns but the damaged one are in the copy, and are replayed."""
     async with SessionMemory.open(place, "s", trace=True) as memory:
         memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30)])
@@ -218,7 +218,7 @@ async def test_a_repaired_copy_keeps_its_turns(place: Any) -> None:
         assert _replay(memory).turns[-1].number == len(sent) + 1
 
 
-async def test_two_writers_keep_the_turns_of_both(place: Any) -> None:
+async def test_two_writers_keep_the_turns_of_both(place):
     """Turns of two writers are all kept, and numbered in the order of the log."""
     async with SessionMemory.open(place, "s", trace=True) as one:
         one.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30)])
@@ -238,7 +238,7 @@ async def test_two_writers_keep_the_turns_of_both(place: Any) -> None:
         assert sorted(request_bytes(replay.request(n)) for n in range(1, 6)) == sorted(sent)
 
 
-async def test_turns_move_to_the_archive_and_stay(place: Any) -> None:
+async def test_turns_move_to_the_archive_and_stay(place):
     """A snapshot moves turns to an archive file: opening reads none, and none is lost."""
     async with SessionMemory.open(place, "s", trace=True) as memory:
         memory.add_many("documents", [f"Room {n} costs {n} euros. " * 9 for n in range(900)])
@@ -255,7 +255,7 @@ async def test_turns_move_to_the_archive_and_stay(place: Any) -> None:
         assert "is in" in str(memory.why(replay.turns[0].shown[0], turn=1))
 
 
-async def test_without_a_trace_the_last_turns_are_in_memory() -> None:
+async def test_without_a_trace_the_last_turns_are_in_memory():
     """The default keeps 20 turns in memory, False none; a turn that is gone is refused by name."""
     memory = SessionMemory.test_mode()
     item = memory.add("findings", "Ann owns the deal.")
@@ -272,10 +272,10 @@ async def test_without_a_trace_the_last_turns_are_in_memory() -> None:
     with pytest.raises(NotFoundError):
         none.why("Ann")
     with pytest.raises(InvalidArgumentError, match="every turn"):
-        SessionMemory.test_mode(trace="all")  # type: ignore[arg-type]
+        SessionMemory.test_mode(trace="all")
 
 
-async def test_forget_erases_turns_in_memory_too() -> None:
+async def test_forget_erases_turns_in_memory_too():
     memory = SessionMemory.test_mode()
     item = memory.add("findings", SECRET)
     memory.add("documents", "The rent is 900 euros.")
@@ -288,7 +288,7 @@ async def test_forget_erases_turns_in_memory_too() -> None:
     assert memory.why("swordfish", turn=2).decision is None
 
 
-async def test_a_stored_turn_answers_as_its_context_did() -> None:
+async def test_a_stored_turn_answers_as_its_context_did():
     """The sentence of a stored turn is that of the context, for each item that was offered."""
     memory = SessionMemory.test_mode(trace=True)
     memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(300)])
@@ -319,7 +319,7 @@ _STEPS = st.lists(
 
 @given(_STEPS, st.randoms(use_true_random=False))
 @settings(max_examples=15)
-def test_whatever_happens_turns_are_replayed(steps: list[str], chosen: random.Random) -> None:
+def test_whatever_happens_turns_are_replayed(steps, chosen):
     """After any changes, saves and erasures, each turn that showed no erased item has its bytes."""
     asyncio.run(_live(["add", "turn", *steps, "turn", "reopen"], chosen))
 
@@ -367,9 +367,7 @@ _TEXTS = st.text(st.sampled_from('ab \n<\0é"\\'), max_size=80)
 
 
 @given(st.lists(_TEXTS, max_size=4), st.lists(_TEXTS, max_size=4), st.data())
-def test_a_request_is_joined_as_it_was_split(
-    texts: list[str], others: list[str], data: st.DataObject
-) -> None:
+def test_a_request_is_joined_as_it_was_split(texts, others, data):
     """Whatever a layout made of the items, and whatever stands between, the bytes come back."""
     memory = SessionMemory.test_mode()
     items: list[Item] = [memory.add("findings", text) for text in texts if text.strip()]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -70,12 +69,12 @@ items = st.builds(
 
 
 @given(items)
-def test_an_item_survives_json(item: Item) -> None:
+def test_an_item_survives_json(item):
     """What is stored of an item gives the same item back."""
     assert Item.from_dict(json.loads(json_text(item.to_dict())), item.section) == item
 
 
-def test_items_and_blocks_are_frozen() -> None:
+def test_items_and_blocks_are_frozen():
     """No field of an item or a block can be set."""
     item = Item("a", "messages", "user", (TextBlock("x"),), 1, datetime.now(UTC))
     for thing, name in ((item, "content"), (item.content[0], "text"), (item.message, "role")):
@@ -109,13 +108,13 @@ def test_items_and_blocks_are_frozen() -> None:
         ([3], "content"),
     ],
 )
-def test_content_that_could_not_be_kept_is_refused(content: object, why: str) -> None:
+def test_content_that_could_not_be_kept_is_refused(content, why):
     """Lone surrogates are named with their position, other things by what is wrong with them."""
     with pytest.raises(InvalidArgumentError, match=why):
-        check_content(content)  # type: ignore[arg-type]
+        check_content(content)
 
 
-def test_a_result_of_texts_and_images_is_kept_in_order() -> None:
+def test_a_result_of_texts_and_images_is_kept_in_order():
     """Lists become tuples, dicts become blocks, and the text of a result names its images."""
     parts = [{"type": "text", "text": "see"}, ImageBlock("data:image/png;base64,AAAA", "image/png")]
     (result,) = check_content([{"type": "tool_result", "tool_use_id": "a", "content": parts}])
@@ -135,22 +134,20 @@ def test_a_result_of_texts_and_images_is_kept_in_order() -> None:
         ("user", Trust.EXTERNAL, ("page",), "user"),
     ],
 )
-def test_only_the_applications_own_items_are_system_messages(
-    role: str, trust: Trust, sources: tuple[str, ...], shown: str
-) -> None:
+def test_only_the_applications_own_items_are_system_messages(role, trust, sources, shown):
     """A system item that is derived or trusted less is shown under another role; the item keeps its own."""
     item = Item("a", "messages", role, "x", 1, datetime.now(UTC), trust=trust, sources=sources)
     assert (item.role, item.shown_role, item.message.role) == (role, shown, shown)
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "<|endoftext|>", "\u2028", "", "𝔘", "\ufeff"])
-def test_strange_text_is_text(text: str) -> None:
+def test_strange_text_is_text(text):
     """NUL, special-token strings and separators are kept as they are."""
     assert check_content(text) == text
 
 
 @given(json_values)
-def test_metadata_that_json_holds_is_copied(value: object) -> None:
+def test_metadata_that_json_holds_is_copied(value):
     """The copy is equal and survives JSON."""
     copy = check_json({"value": value}, "metadata")
     assert json.loads(json_text(copy)) == copy == {"value": value}
@@ -179,13 +176,13 @@ def nested(depth: int) -> list[object]:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_metadata_that_json_would_change_is_refused(value: object) -> None:
+def test_metadata_that_json_would_change_is_refused(value):
     """The message says where."""
     with pytest.raises(InvalidArgumentError, match="metadata"):
         check_json({"x": value}, "metadata")
 
 
-def test_errors_survive_pickling() -> None:
+def test_errors_survive_pickling():
     """Each error shows its message and can cross processes."""
     errors = [
         value
@@ -201,20 +198,20 @@ def test_errors_survive_pickling() -> None:
     assert pickle.loads(pickle.dumps(too_small)).need == {"role": 5}
 
 
-def test_a_message_takes_blocks_in_any_sequence_and_refuses_what_is_no_content() -> None:
+def test_a_message_takes_blocks_in_any_sequence_and_refuses_what_is_no_content():
     """A list, and blocks as dicts, are what a tuple of blocks is."""
     block = TextBlock("found")
-    assert ChatMessage("user", [block]) == ChatMessage("user", [{"type": "text", "text": "found"}])  # type: ignore[arg-type, list-item]
-    assert hash(ChatMessage("user", [block])) == hash(ChatMessage("user", (block,)))  # type: ignore[arg-type]
+    assert ChatMessage("user", [block]) == ChatMessage("user", [{"type": "text", "text": "found"}])
+    assert hash(ChatMessage("user", [block])) == hash(ChatMessage("user", (block,)))
     for content in (None, 3, [None], [{"type": "sound"}], {"text": "found"}):
         with pytest.raises(InvalidArgumentError, match="content"):
-            ChatMessage("user", content)  # type: ignore[arg-type]
+            ChatMessage("user", content)
     with pytest.raises(InvalidArgumentError, match="role is a NoneType; give a str"):
-        ChatMessage(None, "found")  # type: ignore[arg-type]
+        ChatMessage(None, "found")
 
 
 @given(st.dictionaries(good_text | st.just("\ud800"), json_values, max_size=4))
-def test_arguments_of_a_call_may_be_a_mapping(arguments: dict[str, Any]) -> None:
+def test_arguments_of_a_call_may_be_a_mapping(arguments):
     """A mapping becomes compact JSON text in its own order, in a block and in the mapping of one."""
     text = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
     block = {"type": "tool_use", "id": "1", "name": "search", "arguments": arguments}
@@ -229,7 +226,7 @@ def test_arguments_of_a_call_may_be_a_mapping(arguments: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("arguments", [5, None, [1], ("a",), {1: 2}, {"a": float("nan")}])
-def test_arguments_that_are_no_object_name_the_field(arguments: Any) -> None:
+def test_arguments_that_are_no_object_name_the_field(arguments):
     """The error says which field of which block is wrong."""
     with pytest.raises(
         InvalidArgumentError, match=r"block 1.*'arguments'|arguments of a tool call"

@@ -126,8 +126,8 @@ TestUnitsMachine = UnitsMachine.TestCase
 
 @given(st.lists(LINKS, max_size=12))
 def test_a_history_may_be_cut_exactly_where_no_unit_has_members_on_both_sides(
-    links: list[Link],
-) -> None:
+    links,
+):
     """Cut points are all positions that no unit of the plain account straddles."""
     plain = PlainUnits()
     for ordinal, link in enumerate(links):
@@ -140,7 +140,7 @@ def test_a_history_may_be_cut_exactly_where_no_unit_has_members_on_both_sides(
     assert cut_points(links) == expected
 
 
-def test_plain_entries_that_stand_alone_are_not_stored() -> None:
+def test_plain_entries_that_stand_alone_are_not_stored():
     """A hundred thousand plain messages leave nothing behind in Units."""
     units = Units()
     for ordinal in range(100_000):
@@ -149,7 +149,7 @@ def test_plain_entries_that_stand_alone_are_not_stored() -> None:
     assert units.members(77_777) == (77_777,)
 
 
-def test_a_link_is_read_off_the_content_blocks() -> None:
+def test_a_link_is_read_off_the_content_blocks():
     """Calls and results make the link; thinking ties a message to no other one."""
     blocks = (ThinkingBlock("hm", "seal"), ToolUseBlock("1", "find"), ToolUseBlock("2", "read"))
     assert Link.of(ChatMessage("assistant", blocks)) == call("1", "2")
@@ -199,8 +199,8 @@ def obeys(messages: list[ChatMessage]) -> bool:
 @given(HISTORIES)
 @settings(max_examples=2 * settings().max_examples)
 def test_repair_makes_any_history_valid_and_repairing_again_changes_nothing(
-    history: list[ChatMessage],
-) -> None:
+    history,
+):
     """Whatever came in, each call is followed by its one result, and a valid history stays as it is."""
     repaired = repair(history)
     assert obeys(repaired)
@@ -208,7 +208,7 @@ def test_repair_makes_any_history_valid_and_repairing_again_changes_nothing(
 
 
 @given(HISTORIES)
-def test_repair_loses_no_words_and_invents_no_results(history: list[ChatMessage]) -> None:
+def test_repair_loses_no_words_and_invents_no_results(history):
     """All blocks but results stay, in order; results are those of the history, or say that there is none."""
 
     def rest(messages: list[ChatMessage]) -> list[object]:
@@ -234,8 +234,8 @@ def test_repair_loses_no_words_and_invents_no_results(history: list[ChatMessage]
 
 @given(HISTORIES)
 def test_repair_of_each_unit_alone_gives_the_messages_of_the_whole(
-    history: list[ChatMessage],
-) -> None:
+    history,
+):
     """Repair is local: no unit's repair depends on what stands outside it."""
     units = grouped(*map(Link.of, history))
     firsts = dict.fromkeys(units.first(ordinal) for ordinal in range(len(history)))
@@ -243,7 +243,7 @@ def test_repair_of_each_unit_alone_gives_the_messages_of_the_whole(
     assert sorted(map(repr, apart)) == sorted(map(repr, repair(history)))
 
 
-def test_repair_hands_back_plain_messages_and_well_formed_pairs_as_the_same_objects() -> None:
+def test_repair_hands_back_plain_messages_and_well_formed_pairs_as_the_same_objects():
     """What needs no repair is not made anew, so that what was measured about it stays known."""
     history = [
         ChatMessage("user", "find it"),
@@ -253,7 +253,7 @@ def test_repair_hands_back_plain_messages_and_well_formed_pairs_as_the_same_obje
     assert all(after is before for after, before in zip(repair(history), history, strict=True))
 
 
-def test_calls_that_share_an_id_get_ids_of_their_own() -> None:
+def test_calls_that_share_an_id_get_ids_of_their_own():
     """Of two calls with one id in a message the first keeps it and its result, the second is said to have none."""
     asked = ChatMessage(
         "assistant",
@@ -267,7 +267,7 @@ def test_calls_that_share_an_id_get_ids_of_their_own() -> None:
     assert repaired[3] == results[1]
 
 
-def test_a_late_result_moves_up_and_what_came_between_moves_down() -> None:
+def test_a_late_result_moves_up_and_what_came_between_moves_down():
     """A user message logged inside an open call comes after the result."""
     asked = ChatMessage("assistant", (ToolUseBlock("1", "find"), ToolUseBlock("2", "read")))
     between = ChatMessage("user", "hurry")
@@ -283,7 +283,7 @@ def test_a_late_result_moves_up_and_what_came_between_moves_down() -> None:
     ]
 
 
-def test_one_unanswered_call_costs_no_other_message() -> None:
+def test_one_unanswered_call_costs_no_other_message():
     """In a signed loop of fifty pairs with one call in flight, only that call gets a stated error."""
     pairs = [
         ChatMessage("assistant", (ThinkingBlock("hm", "seal"), ToolUseBlock(str(n // 2), "find")))
@@ -317,12 +317,12 @@ SYSTEM = Link(role="system")
     ],
     ids=["empty", "pair", "parallel batch", "late result", "tool loop", "interleaved batch"],
 )
-def test_cut_points_of_typical_histories(links: list[Link], cuts: list[int]) -> None:
+def test_cut_points_of_typical_histories(links, cuts):
     """A pair, a batch and all that arrives inside an open call are never cut; a loop is cut between its rounds."""
     assert cut_points(links) == cuts
 
 
-def test_a_batch_that_joins_a_larger_unit_goes_on_there() -> None:
+def test_a_batch_that_joins_a_larger_unit_goes_on_there():
     """A result of two answers makes them one, and what comes of either stays with both."""
     joined = (
         call("a", batch="p"),
@@ -334,7 +334,7 @@ def test_a_batch_that_joins_a_larger_unit_goes_on_there() -> None:
     assert grouped(*joined).members(4) == (0, 1, 2, 3, 4)
 
 
-def test_units_that_merge_match_their_calls_and_results_anew() -> None:
+def test_units_that_merge_match_their_calls_and_results_anew():
     """A call that an update brought in late is answered as soon as its result shares its unit, as after a restart."""
     units = grouped(ASSISTANT, Link(("b",), ("a",), role="user", mixed=True))
     units.replace(0, call("a", "b"))

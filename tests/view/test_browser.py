@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,7 +47,7 @@ def opened(browser: Browser) -> Iterator[Opened]:
         context.close()
 
 
-def test_hostile_texts_run_nothing(opened: Opened, hostile: str) -> None:
+def test_hostile_texts_run_nothing(opened, hostile):
     """Every view shows the texts as they are: nothing runs, no element and no host is theirs."""
     page = opened(hostile)
     for _ in range(3):
@@ -68,7 +67,7 @@ def test_hostile_texts_run_nothing(opened: Opened, hostile: str) -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_axe_finds_nothing_serious(opened: Opened, hostile: str, width: int, scheme: str) -> None:
+def test_axe_finds_nothing_serious(opened, hostile, width, scheme):
     """In each view, light and wide or dark on a phone: no finding, and nothing wider than that."""
     page = opened(hostile, width, color_scheme=scheme)
     for tab in TABS:
@@ -83,7 +82,7 @@ def test_axe_finds_nothing_serious(opened: Opened, hostile: str, width: int, sch
             page.click("[aria-label='Close the item']")
 
 
-def test_the_page_works_from_the_keyboard(opened: Opened, hostile: str) -> None:
+def test_the_page_works_from_the_keyboard(opened, hostile):
     """Arrows change the turn, digits the view, / the search; the list and the tabs have their keys."""
     page = opened(hostile)
     last = page.inner_text("output >> nth=0")
@@ -107,7 +106,7 @@ def test_the_page_works_from_the_keyboard(opened: Opened, hostile: str) -> None:
     assert page.get_attribute("#tab-sent", "aria-selected") == "true"
 
 
-def test_long_lists_draw_the_rows_in_sight(opened: Opened, tmp_path: Path) -> None:
+def test_long_lists_draw_the_rows_in_sight(opened, tmp_path):
     """Of 3,000 decisions, a list draws some dozens, also after a jump to its end."""
     page = opened(write(many_turns(2, 3_000), tmp_path / "long.html"))
     page.click("#tab-out")
@@ -119,9 +118,7 @@ def test_long_lists_draw_the_rows_in_sight(opened: Opened, tmp_path: Path) -> No
 
 
 @pytest.mark.timed
-def test_many_turns_open_in_a_second(
-    opened: Opened, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_many_turns_open_in_a_second(opened, tmp_path, capsys):
     """2,000 turns and 100,000 decisions take less than a second more than one turn does."""
     small = write(many_turns(1, 50), tmp_path / "small.html")
     large = write(many_turns(2_000, 50), tmp_path / "large.html")

@@ -32,7 +32,7 @@ class _Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-async def test_hostile_texts_stay_texts() -> None:
+async def test_hostile_texts_stay_texts():
     """A parser finds the page's own elements and no other, whatever the texts are."""
     data = await hostile_page()
     page = "".join(html_page(data))
@@ -50,7 +50,7 @@ async def test_hostile_texts_stay_texts() -> None:
         assert not set("<>&\u2028\u2029") & set(match[1])
 
 
-async def test_the_policy_allows_the_own_script_alone() -> None:
+async def test_the_policy_allows_the_own_script_alone():
     """The policy names hashes of the script and the style, no host, and no inline script."""
     page = "".join(html_page(await hostile_page()))
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
@@ -62,7 +62,7 @@ async def test_the_policy_allows_the_own_script_alone() -> None:
     assert policy[1].count("'sha256-") == 2
 
 
-def test_the_bundle_is_built_from_the_sources() -> None:
+def test_the_bundle_is_built_from_the_sources():
     """The script in the package names the digest of `frontend/src`: `npm run build` makes it anew."""
     sources = hashlib.sha256()
     for path in sorted((FRONTEND / "src").iterdir()):
@@ -76,7 +76,7 @@ def live(tmp_path: Path) -> LivePage:
     return LivePage(str(tmp_path), "s", "default")
 
 
-async def test_a_live_page_needs_its_token_and_its_own_name(tmp_path: Path, live: LivePage) -> None:
+async def test_a_live_page_needs_its_token_and_its_own_name(tmp_path, live):
     """Without the token, or by another host's name, the server tells nothing."""
     async with SessionMemory.open(tmp_path, "s", trace=True) as memory:
         memory.add("findings", "Ann owns the deal.")
@@ -94,7 +94,7 @@ async def test_a_live_page_needs_its_token_and_its_own_name(tmp_path: Path, live
         assert (await client.get("/", params={"token": TOKEN})).status_code == 400
 
 
-async def test_a_live_page_gets_the_new_turns(tmp_path: Path, live: LivePage) -> None:
+async def test_a_live_page_gets_the_new_turns(tmp_path, live):
     """After another turn is saved, the news has its line, its data and the items."""
     headers = {"X-Token": TOKEN}
     transport = httpx.ASGITransport(view_app(live, TOKEN))
@@ -117,7 +117,7 @@ async def test_a_live_page_gets_the_new_turns(tmp_path: Path, live: LivePage) ->
         assert news["items"][item.id]["text"] == "The deal closes in May."
 
 
-async def test_an_erased_turn_shows_its_sums_alone() -> None:
+async def test_an_erased_turn_shows_its_sums_alone():
     """The page of a session has no text of an erased item, and the turn's tokens."""
     from kaosmem.view.data import page_data
 
@@ -128,5 +128,5 @@ async def test_an_erased_turn_shows_its_sums_alone() -> None:
     await memory.forget(item.id)
     data: PageData = page_data(memory._session)
     assert "swordfish" not in "".join(html_page(data))
-    assert data.session["turns"][0]["erased"]  # type: ignore[index,call-overload]
-    assert data.session["turns"][0]["used"] > 0  # type: ignore[index,call-overload]
+    assert data.session["turns"][0]["erased"]
+    assert data.session["turns"][0]["used"] > 0

@@ -73,7 +73,7 @@ def table(request: pytest.FixtureRequest) -> Iterator[Table]:
 
 
 @pytest.mark.parametrize("name", each(LIVES))
-def test_no_power_loss_loses_anything(name: str, table: Table) -> None:
+def test_no_power_loss_loses_anything(name, table):
     """Every state after every call keeps the promise, and so does each that follows some of them."""
     explorer = Explorer()
     explorer.crash(LIVES[name], at_most=30, again=6)
@@ -82,7 +82,7 @@ def test_no_power_loss_loses_anything(name: str, table: Table) -> None:
 
 
 @pytest.mark.parametrize("name", each(sorted(LIVES.keys() - LONGER)))
-def test_who_goes_on_after_a_kill_loses_nothing_by_a_power_loss(name: str, table: Table) -> None:
+def test_who_goes_on_after_a_kill_loses_nothing_by_a_power_loss(name, table):
     """What a killed writer left in the page cache alone is no trap for the next, wherever power fails then."""
     explorer = Explorer()
     explorer.kill(LIVES[name], every=_KILLED_AT_EACH[name])  # the soak test kills at each call
@@ -91,7 +91,7 @@ def test_who_goes_on_after_a_kill_loses_nothing_by_a_power_loss(name: str, table
 
 
 @pytest.mark.parametrize("name", each(FORGOTTEN))
-def test_who_forgets_after_a_kill_forgets_for_good(name: str, table: Table) -> None:
+def test_who_forgets_after_a_kill_forgets_for_good(name, table):
     """What a killed writer left half-written, deleted in the cache alone, or began to forget is gone as well."""
     explorer = Explorer()
     explorer.kill(FORGOTTEN[name], every=8, then=[FORGET])
@@ -99,9 +99,7 @@ def test_who_forgets_after_a_kill_forgets_for_good(name: str, table: Table) -> N
 
 
 @pytest.mark.parametrize("name", each(OVERTAKEN))
-def test_who_is_there_when_another_is_killed_loses_nothing_by_a_power_loss(
-    name: str, table: Table
-) -> None:
+def test_who_is_there_when_another_is_killed_loses_nothing_by_a_power_loss(name, table):
     """Neither does who had the session open all the time and goes on from what the other left."""
     explorer = Explorer()
     every = 4 if name in MANY_STATES else 1  # the soak test kills at each call
@@ -112,9 +110,7 @@ def test_who_is_there_when_another_is_killed_loses_nothing_by_a_power_loss(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", OVERTAKEN)
-def test_who_is_there_when_another_is_killed_at_any_call_loses_nothing(
-    name: str, table: Table
-) -> None:
+def test_who_is_there_when_another_is_killed_at_any_call_loses_nothing(name, table):
     """As above, at each call."""
     explorer = Explorer()
     explorer.overtake(*OVERTAKEN[name])
@@ -123,7 +119,7 @@ def test_who_is_there_when_another_is_killed_at_any_call_loses_nothing(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", FORGOTTEN)
-def test_who_forgets_after_a_kill_at_any_call_forgets_for_good(name: str, table: Table) -> None:
+def test_who_forgets_after_a_kill_at_any_call_forgets_for_good(name, table):
     """As above, at each call."""
     explorer = Explorer()
     explorer.kill(FORGOTTEN[name], then=[FORGET])
@@ -132,7 +128,7 @@ def test_who_forgets_after_a_kill_at_any_call_forgets_for_good(name: str, table:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", LIVES)
-def test_no_second_power_loss_in_a_longer_life_loses_anything(name: str, table: Table) -> None:
+def test_no_second_power_loss_in_a_longer_life_loses_anything(name, table):
     """All states after all states, where a snapshot and another commit follow the one after recovery."""
     explorer = Explorer()
     explorer.kill(LIVES[name])

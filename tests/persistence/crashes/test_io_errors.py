@@ -8,7 +8,7 @@ import pytest
 
 from tests.persistence.crashes.failing_disk import LASTING, ONCE
 from tests.persistence.crashes.scenarios import SCENARIOS, SHORT
-from tests.persistence.crashes.trials import REMEDIES, Remedy, try_all
+from tests.persistence.crashes.trials import REMEDIES, try_all
 from tests.tables import add_table
 
 Table = dict[str, int]
@@ -31,7 +31,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("name", SHORT)
-def test_no_error_of_the_disk_loses_anything(name: str, fault: str, table: Table) -> None:
+def test_no_error_of_the_disk_loses_anything(name, fault, table):
     """Whichever call fails, a write fails with a DurabilityError at most, and doing it again, opening the session
     again, or going on with the same handle gives each record once, durably.
 
@@ -48,6 +48,6 @@ def test_no_error_of_the_disk_loses_anything(name: str, fault: str, table: Table
 @pytest.mark.soak
 @pytest.mark.parametrize("remedy", REMEDIES)
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_every_remedy_helps_against_every_error(name: str, remedy: Remedy, table: Table) -> None:
+def test_every_remedy_helps_against_every_error(name, remedy, table):
     for fault in FAULTS:
         table[fault] = table.get(fault, 0) + try_all(SCENARIOS[name], FAULTS[fault], [remedy])

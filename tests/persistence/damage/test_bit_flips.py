@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -155,7 +155,7 @@ def large(snapshot: int | None) -> Life:
 
 
 @pytest.mark.parametrize("snapshot", [None, 1], ids=["log", "snapshot"])
-def test_no_flipped_bit_of_a_small_session_is_believed(snapshot: int | None) -> None:
+def test_no_flipped_bit_of_a_small_session_is_believed(snapshot):
     """A bit flipped is an error, is said, or changes nothing: never is another state taken for the right one."""
     life = small(snapshot)
     assert flip(life, stride=29).total() >= life.bits // 29  # all of them in a soak
@@ -165,9 +165,7 @@ def test_no_flipped_bit_of_a_small_session_is_believed(snapshot: int | None) -> 
 @pytest.mark.parametrize(
     ("make", "snapshot"), [(small, None), (small, 1), (large, None), (large, 14)]
 )
-def test_no_flipped_bit_at_all_is_believed(
-    make: Callable[[int | None], Life], snapshot: int | None
-) -> None:
+def test_no_flipped_bit_at_all_is_believed(make, snapshot):
     """So it is with every bit of them, and of a log of 50 records with a snapshot in the middle."""
     life = make(snapshot)
     assert flip(life).total() == life.bits

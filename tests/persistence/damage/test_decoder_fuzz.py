@@ -179,7 +179,7 @@ def attempt(files: Files) -> list[str]:
     return outcomes
 
 
-def test_what_the_forger_begins_with_is_sound() -> None:
+def test_what_the_forger_begins_with_is_sound():
     """The sessions that are forged are opened whole, and so they are when they are only sealed anew."""
     for files in sessions():
         for each in (files, seal({path: data.split(b"\n")[:-1] for path, data in files.items()})):
@@ -191,7 +191,7 @@ def test_what_the_forger_begins_with_is_sound() -> None:
             use(log, hydrated)
 
 
-def test_forged_files_are_opened_or_refused() -> None:
+def test_forged_files_are_opened_or_refused():
     """Whatever a file whose checksums fit says, opening works or raises one of our errors; what opens can be used."""
     count = 200
     outcomes = fuzz(count, seed=1)
@@ -204,7 +204,7 @@ def test_forged_files_are_opened_or_refused() -> None:
 
 
 @pytest.mark.soak
-def test_many_forged_files_are_opened_or_refused() -> None:
+def test_many_forged_files_are_opened_or_refused():
     """So it is with 100,000 others."""
     outcomes = sum((fuzz(20_000, seed) for seed in range(2, 7)), Counter[str]())
     print(f"\n100,000 forged sessions: {dict(outcomes.most_common())}")
@@ -212,7 +212,7 @@ def test_many_forged_files_are_opened_or_refused() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 10**6, 2**62, 2**63 - 1])
-def test_a_number_that_cannot_be_is_no_size_and_no_place(number: int) -> None:
+def test_a_number_that_cannot_be_is_no_size_and_no_place(number):
     """A seq, a k or a count in one line of any file, whatever it is, is served or refused, and soon."""
     lines = {path: data.split(b"\n")[:-1] for path, data in sessions()[1].items()}
     places = [
@@ -284,7 +284,7 @@ def many_sections() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("times", "bomb"), BOMBS.values(), ids=BOMBS)
-def test_what_would_grow_in_memory_is_refused_first(times: int, bomb: Callable[[], Files]) -> None:
+def test_what_would_grow_in_memory_is_refused_first(times, bomb):
     """A small file that would be a large heap is refused; what is held on the way is bounded by the file's size."""
     files = bomb()
     size = sum(map(len, files.values()))
@@ -296,7 +296,7 @@ def test_what_would_grow_in_memory_is_refused_first(times: int, bomb: Callable[[
     assert peak_of(work) < times * size + 2**20
 
 
-def test_a_line_of_100_mb_is_refused_unparsed() -> None:
+def test_a_line_of_100_mb_is_refused_unparsed():
     """A line over the limit is refused by its length, and not copied."""
     body = b'"seq":1,"k":0,"txn":"t","sec":"s","op":"add","d":{"t":"' + b"x" * 100 * 2**20 + b'"}}'
     (line,) = seal({f"log/{1:020d}.jsonl": [b'{"crc":"00000000",' + body]}).values()

@@ -17,9 +17,7 @@ from tests.persistence.damage.turns import FIRST, added, forged, ids, lost, newe
     ids=lambda case: case[1],
 )
 @pytest.mark.parametrize("read_only", [False, True])
-async def test_a_newer_version_is_refused_wherever_it_stands(
-    case: tuple[str, str, int], read_only: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_newer_version_is_refused_wherever_it_stands(case, read_only, monkeypatch):
     """In the first record, a later one or a snapshot: UnsupportedVersionError, and no file is touched."""
     folder, field, seq = case
     monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 10 if folder == "snap" else 10**9)
@@ -34,7 +32,7 @@ async def test_a_newer_version_is_refused_wherever_it_stands(
     assert stored(place) == before
 
 
-async def test_a_newer_version_is_refused_in_a_damaged_session() -> None:
+async def test_a_newer_version_is_refused_in_a_damaged_session():
     """What is intact of a session that a newer version has written to is not guessed at."""
     files = {
         FIRST: b"".join(
@@ -54,7 +52,7 @@ async def local(root: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", ["default", "default/s", "default/s/log", "default/s/snap"])
-async def test_a_file_in_place_of_a_folder_is_refused(path: str, tmp_path: Path) -> None:
+async def test_a_file_in_place_of_a_folder_is_refused(path, tmp_path):
     """CorruptionError by its path, to readers and writers, and the file is left alone."""
     (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / path).write_text("mine")
@@ -66,7 +64,7 @@ async def test_a_file_in_place_of_a_folder_is_refused(path: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("folder", ["log", "snap"])
-async def test_a_folder_in_place_of_a_file_costs_that_file(folder: str, tmp_path: Path) -> None:
+async def test_a_folder_in_place_of_a_file_costs_that_file(folder, tmp_path):
     """A writer is refused; read-only the rest is served, and the folder is said."""
     path = await local(tmp_path) / folder / f"{4:020d}.jsonl"
     path.mkdir(parents=True)
@@ -78,7 +76,7 @@ async def test_a_folder_in_place_of_a_file_costs_that_file(folder: str, tmp_path
         assert any("folder" in str(error) for error in memory.damage)
 
 
-async def test_foreign_files_are_refused_in_a_log_and_passed_over_elsewhere(tmp_path: Path) -> None:
+async def test_foreign_files_are_refused_in_a_log_and_passed_over_elsewhere(tmp_path):
     """A file that is no segment may hide records, so a log with one is read only; no other folder is harmed by one."""
     session = await local(tmp_path)
     (session / "snap").mkdir(exist_ok=True)
@@ -97,7 +95,7 @@ async def test_foreign_files_are_refused_in_a_log_and_passed_over_elsewhere(tmp_
 @pytest.mark.parametrize(
     "content", [b"hello\nworld\n", b'{"a":1}\n{"b":2}\n', b"\n", b"\xff\xfe\n" * 9]
 )
-async def test_a_session_of_which_nothing_is_intact_is_refused(content: bytes) -> None:
+async def test_a_session_of_which_nothing_is_intact_is_refused(content):
     """A log that no line of ours is in is CorruptionError, read-only, too."""
     for read_only in (False, True):
         with pytest.raises(CorruptionError):
@@ -105,7 +103,7 @@ async def test_a_session_of_which_nothing_is_intact_is_refused(content: bytes) -
                 pass
 
 
-async def test_an_empty_log_is_a_new_session(tmp_path: Path) -> None:
+async def test_an_empty_log_is_a_new_session(tmp_path):
     """An empty folder, log folder or segment holds nothing, and can be written to."""
     for name, path in {"a": "", "b": "log", "c": "snap"}.items():
         (tmp_path / "default" / name / path).mkdir(parents=True)

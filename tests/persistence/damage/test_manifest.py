@@ -219,7 +219,7 @@ def cases(seed: int, kind_of_place: str) -> Iterator[tuple[History, str, str, Fi
 
 
 @pytest.mark.parametrize("place", ["objects", "log", "local"])
-def test_each_damaged_file_is_named(place: str) -> None:
+def test_each_damaged_file_is_named(place):
     """A file that is missing, cut, old, foreign or swapped is named to readers and writers, and no answer is wrong."""
     found = [*cases(1, place)]
     for case, kind, path, files in random.Random(1).sample(found, 20):
@@ -228,7 +228,7 @@ def test_each_damaged_file_is_named(place: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("place", ["objects", "log", "local"])
-def test_each_damaged_file_of_many_sessions_is_named(place: str) -> None:
+def test_each_damaged_file_of_many_sessions_is_named(place):
     """So it is with each file of twenty sessions."""
     for seed in range(20):
         for case, kind, path, files in cases(seed, place):
@@ -249,7 +249,7 @@ async def refused(place: Any, match: str) -> list[CorruptionError]:
 
 
 @pytest.mark.parametrize("kind", ["objects", "log", "local"])
-async def test_a_session_whose_log_is_gone_is_not_empty(kind: str) -> None:
+async def test_a_session_whose_log_is_gone_is_not_empty(kind):
     """It is listed still, and readers and writers are told that its log is missing."""
     files = {
         name: data
@@ -262,7 +262,7 @@ async def test_a_session_whose_log_is_gone_is_not_empty(kind: str) -> None:
     assert any("log/" in str(error) for error in damage)
 
 
-async def test_an_archive_without_its_session_is_named() -> None:
+async def test_an_archive_without_its_session_is_named():
     """Where the identity is gone too, the archive tells that there was a session."""
     files = {
         name: data
@@ -273,7 +273,7 @@ async def test_an_archive_without_its_session_is_named() -> None:
 
 
 @pytest.mark.parametrize("kind", ["log", "local"])
-async def test_a_whole_log_of_another_session_is_refused(kind: str) -> None:
+async def test_a_whole_log_of_another_session_is_refused(kind):
     """It is named, and nothing of it is served."""
     own = history(1, kind).files
     other = history(2, kind).files
@@ -288,7 +288,7 @@ async def test_a_whole_log_of_another_session_is_refused(kind: str) -> None:
     assert await refused(place_of(files), "session")
 
 
-async def test_a_segment_of_another_session_is_not_served() -> None:
+async def test_a_segment_of_another_session_is_not_served():
     """Linked into the log, beyond its end or into a gap, it is neither shown nor rescued."""
     case = history(1, "log")
     other = history(2, "log")
@@ -305,7 +305,7 @@ async def test_a_segment_of_another_session_is_not_served() -> None:
         assert {*got.values()} <= {text for answers in case.answers for text in answers.values()}
 
 
-async def test_a_lost_identity_is_written_anew() -> None:
+async def test_a_lost_identity_is_written_anew():
     """Without `session.json` a session opens and says so; the next save stores it again."""
     files = history(1, "objects").files
     place = place_of({name: data for name, data in files.items() if name != "session.json"})
@@ -318,7 +318,7 @@ async def test_a_lost_identity_is_written_anew() -> None:
     assert [(each["session"], each["log"]) for each in stated] == [("s", stated[0]["log"])] * 2
 
 
-async def test_a_copied_session_is_the_same_session_under_its_own_id() -> None:
+async def test_a_copied_session_is_the_same_session_under_its_own_id():
     """A backup opens where it is restored; under another id it is named, and a repair makes a session of its own."""
     case = history(1, "objects")
     async with opened(place_of(case.files)) as memory:

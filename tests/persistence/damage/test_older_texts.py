@@ -100,7 +100,7 @@ def is_said(report: RepairReport, seq: int) -> bool:
     return False
 
 
-async def test_no_older_text_stands_for_a_newer_one(tmp_path: Path) -> None:
+async def test_no_older_text_stands_for_a_newer_one(tmp_path):
     """An item whose update is lost is marked.
 
     If the item is not known, the report names the lost records.
@@ -122,7 +122,7 @@ async def test_no_older_text_stands_for_a_newer_one(tmp_path: Path) -> None:
     assert older > marked > 5
 
 
-async def test_the_loss_of_the_newest_segment_of_a_copy_is_said(tmp_path: Path) -> None:
+async def test_the_loss_of_the_newest_segment_of_a_copy_is_said(tmp_path):
     """Nothing in a copied folder tells how many records the segment had: the end is left open."""
     older = 0
     for seed in range(6):
@@ -138,8 +138,8 @@ async def test_the_loss_of_the_newest_segment_of_a_copy_is_said(tmp_path: Path) 
 
 
 async def test_records_after_a_snapshot_in_the_lost_segment_are_said_to_be_lost(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """The newest segment may go on after a snapshot that holds its first records."""
     root = tmp_path / "session"
     session = await told(root, 0)

@@ -81,12 +81,12 @@ async def check_reading(memory: SessionMemory, each: Life) -> None:
     Case(7, [("swap", "snap/00000000000000000012.jsonl", 178932668)])
 )  # the header and an item
 @example(Case(7, [("line", "snap/00000000000000000012.jsonl", 178932668)]))
-def test_what_is_intact_is_served(case: Case) -> None:
+def test_what_is_intact_is_served(case):
     """Whatever is done to the files, no item is served that never was, and none that is intact is missing unsaid."""
     asyncio.run(check(case))
 
 
-async def test_one_damaged_byte_costs_one_record_at_most() -> None:
+async def test_one_damaged_byte_costs_one_record_at_most():
     """With any byte of a line damaged the records before and after are served; the damage has file, byte and seq."""
     lines = whole_log(stored(await turns(*(added(f"d{number}") for number in range(6)))))
     data = b"".join(lines)
@@ -102,7 +102,7 @@ async def test_one_damaged_byte_costs_one_record_at_most() -> None:
         assert ("lost" in str(damage[0])) == bool(lost) or "nothing is lost" in str(damage[0])
 
 
-async def test_a_missing_file_costs_what_was_in_it() -> None:
+async def test_a_missing_file_costs_what_was_in_it():
     """Segments that are gone are said as a gap with the record after them, which cannot be checked."""
     files = stored(await turns(*(added(f"d{number}") for number in range(6))))
     segments = sorted(path for path in files if path.startswith("log/"))
@@ -116,7 +116,7 @@ async def test_a_missing_file_costs_what_was_in_it() -> None:
         assert f"records {seqs[0]} to {seqs[1]} are" in str(gap)
 
 
-async def test_a_torn_commit_is_left_out_beside_damage() -> None:
+async def test_a_torn_commit_is_left_out_beside_damage():
     """What a crash left of the last commit was never acknowledged, and is not served, whatever else is damaged."""
     lines = whole_log(stored(await turns(*(added(f"d{number}") for number in range(4)))))
     item = json.loads(lines[4])["d"]["item"]
@@ -143,7 +143,7 @@ async def test_a_torn_commit_is_left_out_beside_damage() -> None:
     ]
 
 
-async def test_a_line_between_others_costs_one_at_most() -> None:
+async def test_a_line_between_others_costs_one_at_most():
     """A repeated line costs nothing. A foreign line costs the line after it."""
     lines = whole_log(stored(await turns(*(added(f"d{number}") for number in range(5)))))
     for line, kept in ((lines[2], "01234"), (b"foreign " * 9 + b"\n", "0134")):
@@ -152,7 +152,7 @@ async def test_a_line_between_others_costs_one_at_most() -> None:
         assert damage
 
 
-def test_exact_state_is_preferred() -> None:
+def test_exact_state_is_preferred():
     """Where any sound snapshot and log give the exact state that is served, and what is damaged is said."""
     for each in range(20):
         case = Case(each, [])
@@ -186,8 +186,8 @@ async def snapshotted(monkeypatch: pytest.MonkeyPatch) -> tuple[Files, Held]:
 
 
 async def test_a_lone_damaged_snapshot_is_served_line_by_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """Each damaged byte of it costs an item at most, in the header the record after it."""
     files, whole = await snapshotted(monkeypatch)
     (path,) = (path for path in files if path.startswith("snap/"))
@@ -202,8 +202,8 @@ async def test_a_lone_damaged_snapshot_is_served_line_by_line(
 
 
 async def test_the_intact_items_of_another_session_are_not_served(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """A damaged snapshot of another session is named, and none of its items stand for the own ones."""
     files, other = (await snapshotted(monkeypatch))[0], (await snapshotted(monkeypatch))[0]
     files = stored(await turns(added("e"), place=place_of(files)))
@@ -214,8 +214,8 @@ async def test_the_intact_items_of_another_session_are_not_served(
 
 
 async def test_sections_without_a_description_are_given_or_dormant(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """Where the header is lost a section has the spec given for its name, or is kept and not shown."""
     files, whole = await snapshotted(monkeypatch)
     (path,) = (path for path in files if path.startswith("snap/"))
@@ -231,7 +231,7 @@ async def test_sections_without_a_description_are_given_or_dormant(
         assert any("'findings'" in notice for notice in memory.notices)
 
 
-async def test_a_section_that_lost_its_only_call_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_section_that_lost_its_only_call_is_served(monkeypatch):
     """A snapshot says that a call waits for its result. If the call is lost, the rest is served."""
     monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 10**9)
     call = [ToolUseBlock("c1", "look", "{}")]
@@ -249,7 +249,7 @@ async def test_a_section_that_lost_its_only_call_is_served(monkeypatch: pytest.M
     assert ids(found) == ["d"]
 
 
-async def test_changes_to_what_is_lost_do_what_they_can() -> None:
+async def test_changes_to_what_is_lost_do_what_they_can():
     """An update of an item whose add is lost adds it; a removal, use or eviction of it is passed over."""
     changes = (
         added("a"),
@@ -272,7 +272,7 @@ async def test_changes_to_what_is_lost_do_what_they_can() -> None:
         ]
 
 
-async def test_of_a_compaction_what_is_intact_is_served() -> None:
+async def test_of_a_compaction_what_is_intact_is_served():
     """Without its record the originals are served; without one of their records the derived item, at the end."""
 
     told = Item("s", "documents", "summary", "b and c", 3, START, sources=("b", "c"))
@@ -299,7 +299,7 @@ async def sound(files: Files) -> Held:
         return held(memory)
 
 
-async def test_what_was_forgotten_stays_so() -> None:
+async def test_what_was_forgotten_stays_so():
     """A tombstone erases what remains, also where the record of its item's newest content is lost."""
     place = await turns(
         added("a", "one"), lambda memory: memory.update("a", "two"), added("b"), added("c")
@@ -314,8 +314,8 @@ async def test_what_was_forgotten_stays_so() -> None:
 
 
 async def test_what_a_crash_left_undeleted_is_not_brought_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """Where a snapshot is damaged that was to be all there is, nothing older stands in for what it lacks."""
     monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 10**9)
     place = await turns(added("secret"), added("b"), added("c"))
@@ -335,7 +335,7 @@ async def test_what_a_crash_left_undeleted_is_not_brought_back(
     assert ids(found) == ["c"]
 
 
-async def test_the_order_stays_where_items_are_lost() -> None:
+async def test_the_order_stays_where_items_are_lost():
     """Items keep their order, whatever is lost between."""
     files = stored(await turns(*(added(f"m{number}", section="messages") for number in range(8))))
     async with opened(place_of(lost(files, 3, 4, 7)), read_only=True) as memory:
@@ -344,7 +344,7 @@ async def test_the_order_stays_where_items_are_lost() -> None:
         assert [entry["position"] for entry in entries] == [0, 1, 2, 3, 4]
 
 
-async def test_what_was_evicted_can_still_be_recalled() -> None:
+async def test_what_was_evicted_can_still_be_recalled():
     """Messages that a damaged session has evicted keep their places in the history."""
     files = stored(
         await turns(*(added(f"m{number}", "word " * 20, section="messages") for number in range(9)))
@@ -356,7 +356,7 @@ async def test_what_was_evicted_can_still_be_recalled() -> None:
         assert len({version.position for version in evicted}) == len(evicted)
 
 
-async def test_damaged_archives_cost_their_damaged_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_damaged_archives_cost_their_damaged_lines(monkeypatch):
     """Read-only, all intact versions can be fetched, and the damage is said once read; a writer is refused them."""
     monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 10)
     files = stored(
@@ -387,7 +387,7 @@ async def test_damaged_archives_cost_their_damaged_lines(monkeypatch: pytest.Mon
         newest(log, f"d{number}")
 
 
-async def test_a_sound_session_has_no_damage() -> None:
+async def test_a_sound_session_has_no_damage():
     """Damage is empty, and what is said of a torn tail is in it and among the notices, once."""
     place = await turns(added("a"), added("b"))
     async with opened(place, read_only=True) as memory:

@@ -64,7 +64,7 @@ def counted(world: World, expected: int) -> None:
 
 @pytest.mark.parametrize("steps", [(2, 2), (3, 4), (1, 2, 3), (2, 2, 2)])
 @pytest.mark.parametrize("merged", [True, False])
-def test_every_schedule_is_taken_once(steps: tuple[int, ...], merged: bool) -> None:
+def test_every_schedule_is_taken_once(steps, merged):
     """Protocols of n and m steps have (n + m)! / (n! m!) schedules, whether equal states are merged or not."""
     processes = {f"p{number}": partial(reads, count) for number, count in enumerate(steps)}
     coverage = explore(Scenario(SimulatedDisk(), processes, start=COUNTER), merged=merged)
@@ -74,7 +74,7 @@ def test_every_schedule_is_taken_once(steps: tuple[int, ...], merged: bool) -> N
     assert coverage.schedules == expected
 
 
-def test_a_lost_update_is_found_with_the_shortest_schedule() -> None:
+def test_a_lost_update_is_found_with_the_shortest_schedule():
     """Two that read before either writes count as one, which takes four steps to see."""
     with pytest.raises(ViolationError, match="2 were counted as 1") as caught:
         explore(two(adds_one))
@@ -87,7 +87,7 @@ def test_a_lost_update_is_found_with_the_shortest_schedule() -> None:
     assert "Read(n, 0, None)" in str(caught.value)
 
 
-def test_an_append_is_seen_in_parts() -> None:
+def test_an_append_is_seen_in_parts():
     """A reader may see a line of which not all is there, and after a kill it stays so."""
 
     def appends() -> Protocol:

@@ -74,9 +74,7 @@ def title(storage: str, name: str, faults: Mapping[str, int]) -> str:
 
 
 @pytest.mark.parametrize(("storage", "name", "faults"), BRIEF, ids=[title(*case) for case in BRIEF])
-def test_no_interleaving_loses_anything(
-    storage: str, name: str, faults: dict[str, int], table: Table
-) -> None:
+def test_no_interleaving_loses_anything(storage, name, faults, table):
     """Whatever the order of steps and the faults, all that was acknowledged is there, once, whole and in order."""
     kind = KINDS[storage]
     table[title(storage, name, faults)] = explore(scenario(kind, PLANS[name].cast(kind), faults))
@@ -85,7 +83,7 @@ def test_no_interleaving_loses_anything(
 @pytest.mark.soak
 @pytest.mark.parametrize("storage", KINDS)
 @pytest.mark.parametrize("name", PLANS)
-def test_no_interleaving_of_any_plan_loses_anything(storage: str, name: str, table: Table) -> None:
+def test_no_interleaving_of_any_plan_loses_anything(storage, name, table):
     """The same for every plan, each with every fault."""
     kind = KINDS[storage]
     for faults in FAULTS[storage] if name != "days between" else [{"day": 1}]:
@@ -95,7 +93,7 @@ def test_no_interleaving_of_any_plan_loses_anything(storage: str, name: str, tab
 
 
 @pytest.mark.parametrize("storage", KINDS)
-def test_a_writer_never_writes_into_a_session_made_anew(storage: str, table: Table) -> None:
+def test_a_writer_never_writes_into_a_session_made_anew(storage, table):
     """Who has a session open that is deleted and made anew is told so; the new one has its own items alone.
 
     Where nothing locks, who opens the session while the other takes its commit back may be told of damage.
