@@ -255,15 +255,11 @@ def list_(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the sessions of a folder or URL: items, tokens, archived items, bytes and the time of the last save."""
-    from kaosmem.cli.sessions import listed_sessions, print_sessions
-    from kaosmem.cli.terminal import write_json
+    """List the sessions of a folder or URL, with their bytes and the time of the last save."""
+    from kaosmem.cli.sessions import listed_sessions
+    from kaosmem.cli.terminal import write_result
 
-    listed = _run(listed_sessions(root, namespace, limit=limit))
-    if as_json:
-        write_json(listed)
-    else:
-        print_sessions(listed, namespace)
+    write_result(_run(listed_sessions(root, namespace, limit=limit)), as_json=as_json)
 
 
 @app.command(short_help="Print a session's sections, or one item.")
@@ -286,40 +282,21 @@ def show(
     namespace: Namespace = "default",
     as_json: AsJson = False,
 ) -> None:
-    """Print a session's sections with their newest items, or one item in full."""
-    from kaosmem.cli.report import item_json, print_item, print_session, session_json
-    from kaosmem.cli.terminal import write_json
+    """Print a session's sections with their figures and newest items, or one item in full.
+
+    `--limit 0` prints the figures alone.
+    """
+    from kaosmem.cli.report import NEWEST, item_json, session_json
+    from kaosmem.cli.terminal import write_result
 
     memory, found = _run(_stored(url, namespace, item))
     if found is not None:
-        if as_json:
-            write_json(item_json(memory, found))
-        else:
-            print_item(memory, found)
+        write_result(item_json(memory, found), as_json=as_json)
         return
-    held = (
-        [spec.name for spec in memory.sections if len(memory[spec.name])]
-        if section is None
-        else [section]
-    )
-    sections = [memory[name] for name in held]
-    if as_json:
-        write_json(session_json(memory, sections, limit=limit))
-    else:
-        print_session(memory, sections, limit=limit)
-
-
-@app.command(short_help="Print a session's sizes by section.")
-def stats(url: SessionUrl, namespace: Namespace = "default", as_json: AsJson = False) -> None:
-    """Print items, tokens, archived items and the share of the budget for each section of a session."""
-    from kaosmem.cli.report import print_stats, stats_json
-    from kaosmem.cli.terminal import write_json
-
-    memory, _ = _run(_stored(url, namespace))
-    if as_json:
-        write_json(stats_json(memory))
-    else:
-        print_stats(memory)
+    sections = [each for each in memory if len(each) or len(each.archive)]
+    if section is not None:
+        sections = [memory[section]]
+    write_result(session_json(memory, sections, limit=limit), as_json=as_json, columns=NEWEST)
 
 
 @app.command(short_help="Say why the model saw an item or not.")
@@ -480,14 +457,10 @@ def repair(
 
     Prints the rescued items and the missing parts. For a sound session, nothing is written.
     """
-    from kaosmem.cli.sessions import print_repair, repair_json, repaired
-    from kaosmem.cli.terminal import write_json
+    from kaosmem.cli.sessions import repair_json, repaired
+    from kaosmem.cli.terminal import write_result
 
-    report = _run(repaired(url, into, namespace))
-    if as_json:
-        write_json(repair_json(report))
-    else:
-        print_repair(report)
+    write_result(repair_json(_run(repaired(url, into, namespace))), as_json=as_json)
 
 
 @app.command(short_help="Erase items of a session for good.")
@@ -509,18 +482,15 @@ def forget(
 
     Prints a receipt: the erased items, the windows that showed them, and the deleted files.
     """
-    from kaosmem.cli.sessions import erased, print_receipt
-    from kaosmem.cli.terminal import write_json
+    from kaosmem.cli.sessions import erased
+    from kaosmem.cli.terminal import write_result
 
     found = _run(erased(url, namespace, items))
     if receipt is not None:
         receipt.write_text(
             json.dumps(found.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
         )
-    if as_json:
-        write_json(found.to_dict())
-    else:
-        print_receipt(found)
+    write_result(found.to_dict(), as_json=as_json)
 
 
 @app.command(short_help="Verify that erased items are gone.")

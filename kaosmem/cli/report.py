@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from kaosmem.assembly.context import Context, Decision, item_preview
+from kaosmem.assembly.context import Context, Decision
 from kaosmem.assembly.explanation import best_first, explanation
 from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import Why
-from kaosmem.cli.terminal import screen_columns, screen_lines, write, write_table
+from kaosmem.cli.terminal import screen_columns, screen_lines, write
 from kaosmem.display import visible
 from kaosmem.errors import CorruptionError
 from kaosmem.ingest.passages import IngestReport
@@ -22,21 +22,12 @@ from kaosmem.session.memory import SessionMemory
 from kaosmem.types import JSONDict
 from kaosmem.types.items import Item
 
-_SHOWN_NOTICES = 20
 _PASSAGE_LINES = 6
 _MISSES = 10
 _INDENT = "    "
-_ITEM_COLUMNS = "item", "role", "tokens", "content"
-_SECTION_COLUMNS = (
-    "section",
-    "eviction",
-    "items",
-    "tokens",
-    "share",
-    "budget",
-    "full",
-    "archived",
-)
+
+NEWEST = {"newest": ("section", "id", "role", "tokens", "content")}
+"""The fields of an item that the table of the newest items has."""
 
 
 def ingest_summary(report: IngestReport, *, all_skipped: bool = False) -> Iterator[str]:
@@ -155,107 +146,42 @@ def why_json(why: Why) -> JSONDict:
     }
 
 
-def print_session(memory: SessionMemory, sections: Sequence[Section], *, limit: int) -> None:
-    """Print sections and the newest items of each."""
-    write(f"session {memory.admin.session_id}: {memory.admin.used:,} tokens\n")
-    for section in sections:
-        budget = "" if section.budget is None else f" of {section.budget:,}"
-        count = len(compacted_in(section))
-        compacted = f", {count:,} compacted" if count else ""
-        title = (
-            f"{section.spec.name}: {len(section):,} items{compacted}, {section.used:,}{budget} "
-            "tokens, "
-            f"{len(section.archive):,} archived"
-        )
-        newest = islice(reversed(section), limit)
-        rows = [
-            (item.id, item.role or "-", f"{item.tokens:,}", item_preview(item)) for item in newest
-        ]
-        write_table(title, _ITEM_COLUMNS, rows)
-        if len(section) > limit:
-            write(f"… and {len(section) - limit:,} older\n")
-    _print_notices(memory)
-
-
 def session_json(memory: SessionMemory, sections: Sequence[Section], *, limit: int) -> JSONDict:
-    """Return sections and the newest items of each as JSON values."""
-    return {
-        "session": memory.admin.session_id,
-        "sections": {
-            section.spec.name: [_item_json(item) for item in islice(reversed(section), limit)]
-            for section in sections
-        },
-        "notices": list(memory.notices),
-        "damage": damage_json(memory.damage),
-    }
-
-
-def print_item(memory: SessionMemory, item: Item) -> None:
-    """Print an item, a line for each field, then its content in full."""
-    fields = item_json(memory, item)
-    content = fields.pop("content")
-    fields["trust"] = item.trust.name.lower()
-    for name, value in fields.items():
-        write(
-            f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}\n"
-        )
-    write(
-        f"\n{content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2)}\n"
-    )
-
-
-def item_json(memory: SessionMemory, item: Item) -> JSONDict:
-    """Return one item as JSON values, and whether it is live or archived."""
-    return {"state": "live" if item.id in memory else "archived", **_item_json(item)}
-
-
-def print_stats(memory: SessionMemory) -> None:
-    """Print a session's figures."""
-    figures = stats_json(memory)
-    write(f"session {memory.admin.session_id}, counted with {figures['counter']}\n")
-    title = f"{figures['items']:,} items, {figures['tokens']:,} tokens, {figures['archived']:,} archived"
-    rows = [
-        (
-            name,
-            section["eviction"],
-            f"{section['items']:,}",
-            f"{section['tokens']:,}",
-            _percent(section["tokens"], figures["tokens"]),
-            number_or_dash(section["budget"]),
-            _percent(section["tokens"], section["budget"]),
-            f"{section['archived']:,}",
-        )
-        for name, section in figures["sections"].items()
-    ]
-    write_table(title, _SECTION_COLUMNS, rows)
-    _print_notices(memory)
-
-
-def stats_json(memory: SessionMemory) -> JSONDict:
-    """Return a session's figures, by section, as JSON values."""
-    sections = [memory[spec.name] for spec in memory.sections]
+    """Return the figures of sections, and the newest items of each, as JSON values."""
+    figures = []
+    newest = []
+    for section in sections:
+        figures.append(_section_json(section))
+        newest += [_item_json(item) for item in islice(reversed(section), limit)]
     return {
         "session": memory.admin.session_id,
         "counter": memory.admin.counter.name,
         "tokens": memory.admin.used,
-        "items": sum(map(len, sections)),
-        "archived": sum(len(section.archive) for section in sections),
-        "sections": {
-            section.spec.name: {
-                "items": len(section),
-                "compacted": len(compacted_in(section)),
-                "tokens": section.used,
-                "share": section.used / max(1, memory.admin.used),
-                "budget": section.budget,
-                "archived": len(section.archive),
-                "eviction": section.spec.policy.name,
-                "persistence": section.spec.persistence,
-            }
-            for section in sections
-        },
+        "sections": figures,
+        "newest": newest,
         "notices": list(memory.notices),
         "damage": damage_json(memory.damage),
     }
+
+
+def _section_json(section: Section) -> JSONDict:
+    return {
+        "section": section.spec.name,
+        "items": len(section),
+        "compacted": len(compacted_in(section)),
+        "tokens": section.used,
+        "budget": section.budget,
+        "archived": len(section.archive),
+        "eviction": section.spec.policy.name,
+        "persistence": section.spec.persistence,
+    }
+
+
+def item_json(memory: SessionMemory, item: Item) -> JSONDict:
+    """Return one item as JSON values, its content last, and whether it is live or archived."""
+    stored = _item_json(item)
+    content = stored.pop("content")
+    return {"state": "live" if item.id in memory else "archived", **stored, "content": content}
 
 
 def damage_json(damage: Iterable[CorruptionError]) -> list[JSONDict]:
@@ -264,22 +190,6 @@ def damage_json(damage: Iterable[CorruptionError]) -> list[JSONDict]:
         {"file": error.file, "byte": error.byte, "seq": error.seq, "message": str(error)}
         for error in damage
     ]
-
-
-def number_or_dash(number: int | None) -> str:
-    """Return a number with its thousands apart, and a dash for None."""
-    return "-" if number is None else f"{number:,}"
-
-
-def _percent(part: int, whole: int | None) -> str:
-    return f"{part / whole:.0%}" if whole else "-"
-
-
-def _print_notices(memory: SessionMemory) -> None:
-    for notice in memory.notices[:_SHOWN_NOTICES]:
-        write(f"note: {notice}\n")
-    if len(memory.notices) > _SHOWN_NOTICES:
-        write(f"… and {len(memory.notices) - _SHOWN_NOTICES:,} more notes; --json has all\n")
 
 
 def _item_json(item: Item) -> JSONDict:

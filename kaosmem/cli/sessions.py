@@ -6,17 +6,16 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from kaosmem.assembly.context import Context
-from kaosmem.cli.report import damage_json, number_or_dash, stats_json
-from kaosmem.cli.terminal import Phases, write, write_table
-from kaosmem.errors import InvalidArgumentError, InvalidNameError, KaosmemError, NotFoundError
+from kaosmem.cli.report import damage_json
+from kaosmem.cli.terminal import Phases
+from kaosmem.errors import InvalidArgumentError, InvalidNameError, NotFoundError
 from kaosmem.ingest.passages import IngestReport
 from kaosmem.names import check_name, shown, shown_location
-from kaosmem.persistence.storage.places import StoredSession, filesystem_of, unknown_session
+from kaosmem.persistence.storage.places import filesystem_of, unknown_session
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.sections.spec import DEFAULT_SECTIONS
 from kaosmem.session import ErasureReceipt, RepairReport, list_namespaces, stored_sessions
@@ -25,11 +24,9 @@ from kaosmem.session.memory import SessionMemory
 from kaosmem.session.saving.repair import repair_session
 from kaosmem.types import JSONDict, JSONObject
 
-_COLUMNS = "namespace", "session", "items", "tokens", "archived", "bytes", "last saved"
-
 
 async def listed_sessions(root: str, namespace: str | None, *, limit: int) -> JSONDict:
-    """Return the sessions that were saved last, with their figures, and the number of all.
+    """Return the sessions that were saved last, and the number of all. None is opened.
 
     Args:
         namespace: List this one only. None lists all namespaces.
@@ -41,64 +38,26 @@ async def listed_sessions(root: str, namespace: str | None, *, limit: int) -> JS
         namespaces = await list_namespaces(root)
     else:
         namespaces = [namespace]
-    found = []
+    found: list[JSONDict] = []
     for name in namespaces:
-        found += [(name, session) for session in await stored_sessions(root, name)]
+        for session in await stored_sessions(root, name):
+            saved = session.saved.isoformat(" ", "seconds") if session.saved else None
+            found.append(
+                {
+                    "namespace": name,
+                    "session": session.session_id,
+                    "bytes": session.size_bytes,
+                    "last_saved": saved,
+                }
+            )
     if not found and not await asyncio.to_thread(filesystem_of(root).exists, ""):
         raise NotFoundError(
             f"no sessions in {shown_location(root)}: there is no such place; check the path, or "
             "make a session with "
             "`kaosmem assemble --session`"
         )
-    earliest = datetime.min.replace(tzinfo=UTC)
-    found.sort(key=lambda each: each[1].saved or earliest, reverse=True)
-    listed = []
-    with Phases() as phases:
-        phases.begin("opening sessions")
-        for done, (name, session) in enumerate(found[:limit], 1):
-            listed.append(await _listed(root, name, session))
-            phases.show(session.session_id, done, min(limit, len(found)))
-    return {"root": root, "total": len(found), "sessions": listed}
-
-
-async def _listed(root: str, namespace: str, session: StoredSession) -> JSONDict:
-    """Return a session with its figures; without them if it can't be read, as its note says."""
-    url = f"{root.rstrip('/')}/{session.session_id}"
-    figures: JSONDict = dict.fromkeys(("items", "tokens", "archived"))
-    try:
-        async with opened(url, namespace) as memory:
-            figures = {name: stats_json(memory)[name] for name in figures}
-            note = "; ".join(memory.notices)
-    except KaosmemError as error:
-        note = str(error)
-    return {
-        "namespace": namespace,
-        "session": session.session_id,
-        **figures,
-        "bytes": session.size_bytes,
-        "last_saved": session.saved.isoformat() if session.saved else None,
-        "note": note,
-    }
-
-
-def print_sessions(listed: JSONDict, namespace: str | None) -> None:
-    """Print sessions, a line each, then their notes."""
-    where = "all namespaces" if namespace is None else f"namespace {namespace}"
-    total = listed["total"]
-    sessions = listed["sessions"]
-    rows = []
-    for each in sessions:
-        numbers = [number_or_dash(each[name]) for name in ("items", "tokens", "archived", "bytes")]
-        saved = each["last_saved"]
-        second = f"{datetime.fromisoformat(saved):%Y-%m-%d %H:%M:%S}Z" if saved else "-"
-        rows.append((each["namespace"], each["session"], *numbers, second))
-    title = f"{total:,} session{'s' * (total != 1)} in {listed['root']}, {where}"
-    write_table(title, _COLUMNS, rows)
-    for each in sessions:
-        if each["note"]:
-            write(f"note: {each['session']}: {each['note']}\n")
-    if total > len(sessions):
-        write(f"… and {total - len(sessions):,} saved before; --limit shows more\n")
+    found.sort(key=lambda each: each["last_saved"] or "", reverse=True)
+    return {"root": root, "total": len(found), "sessions": found[:limit]}
 
 
 @asynccontextmanager
@@ -251,62 +210,11 @@ async def verified(url: str, namespace: str, receipt: Path) -> tuple[str, ...]:
         return await memory.admin.verify(ErasureReceipt.from_dict(stored))
 
 
-_OLD_VERSIONS = {
-    "none": "",
-    "kept": "old versions: kept; delete the old versions in the bucket, which hold the items\n",
-    "unknown": "old versions: unknown; the storage does not tell whether it keeps old versions of "
-    "deleted files\n",
-}
-
-
-def print_receipt(receipt: ErasureReceipt) -> None:
-    """Print what was erased, a line for each kind."""
-    write(f"erased from session {receipt.session_id} at record {receipt.record}\n")
-    for name in ("items", "derived", "finished", "windows", "files"):
-        if found := getattr(receipt, name):
-            write(f"{name}: {', '.join(found)}\n")
-    write(_OLD_VERSIONS[receipt.old_versions])
-
-
-_REPAIR_COLUMNS = "section", "items", "archived"
-_SHOWN_DAMAGE = 20
-
-
-def print_repair(report: RepairReport) -> None:
-    """Print the rescued and the missing items, by section."""
-    damage = report.damage[:_SHOWN_DAMAGE]
-    if report.into is None:
-        write(f"session {report.session_id}: nothing to repair, and nothing was written\n")
-        for error in damage:
-            write(f"note: {error}\n")
-        return
-    write(
-        f"session {report.session_id} is damaged, and left as it is; session {report.into} has all "
-        "that is intact\n"
-    )
-    title = f"rescued: {sum(report.items.values()):,} items, {sum(report.archived.values()):,} archived versions"
-    rows = [
-        (name, f"{report.items.get(name, 0):,}", f"{report.archived.get(name, 0):,}")
-        for name in dict.fromkeys((*report.items, *report.archived))
-    ]
-    write_table(title, _REPAIR_COLUMNS, rows)
-    write("\n")
-    for error in damage:
-        write(f"damage: {error}\n")
-    if len(report.damage) > len(damage):
-        write(f"… and {len(report.damage) - len(damage):,} more; --json has all\n")
-    if report.outdated:
-        ids = ", ".join(report.outdated[:_SHOWN_DAMAGE])
-        write(
-            f"older text: the newest text of {len(report.outdated):,} items is lost, such as "
-            f"{ids}\n"
-        )
-
-
 def repair_json(report: RepairReport) -> JSONDict:
     """Return the result of a repair as JSON values."""
     return {
         "session": report.session_id,
+        "state": "sound" if report.into is None else "damaged",
         "into": report.into,
         "items": dict(report.items),
         "archived": dict(report.archived),

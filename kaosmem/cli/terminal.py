@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from kaosmem.display import aligned, fitted, visible
-from kaosmem.types import JSONValue
+from kaosmem.display import aligned, fitted, preview, visible
+from kaosmem.types import JSONDict, JSONValue
 
 _WITHIN_LINE = re.compile(r"[^\n\t]+")
 _FIGURE = re.compile(r"-|[\d.,]+%?")
+_CELL_COLUMNS = 200
 
 
 def clear_screen() -> None:
@@ -35,6 +36,61 @@ def write(text: str) -> None:
 def write_json(value: JSONValue) -> None:
     """Write a JSON value to stdout, as `write` does."""
     write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def write_result(
+    result: JSONDict, *, as_json: bool, columns: Mapping[str, Sequence[str]] | None = None
+) -> None:
+    """Write the result of a command: as JSON for a program, or laid out for a person.
+
+    A person gets a line for each value, and a table for each list of objects. Errors in a list are
+    a line each.
+
+    Args:
+        columns: The columns of tables that have more fields than a person wants, by name.
+    """
+    if as_json:
+        write_json(result)
+        return
+    tables = []
+    for name, value in result.items():
+        if name in ("damage", "notices") or not _is_table(value):
+            _write_lines(name, value)
+        else:
+            tables.append((name, value))
+    for name, rows in tables:
+        header = (columns or {}).get(name) or [*rows[0]]
+        cells = [[_in_words(row.get(column)) for column in header] for row in rows]
+        write_table(name, header, [[preview(cell, _CELL_COLUMNS) for cell in row] for row in cells])
+
+
+def _is_table(value: JSONValue) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+
+def _write_lines(name: str, value: JSONValue) -> None:
+    """Write a line for a value, or for each value of a list; none for an empty value."""
+    if isinstance(value, list):
+        for each in value:
+            _write_lines(name, each)
+    elif isinstance(value, dict) and "message" in value:
+        write(f"{name}: {value['message']}\n")
+    elif value not in (None, "", {}):
+        write(f"{name}: {_in_words(value)}\n")
+
+
+def _in_words(value: JSONValue) -> str:
+    """Return a value as a person reads it."""
+    match value:
+        case None:
+            return "-"
+        case str():
+            return value
+        case int() if not isinstance(value, bool):
+            return f"{value:,}"
+        case dict() if all(isinstance(each, int) for each in value.values()):
+            return ", ".join(f"{name} {number:,}" for name, number in value.items())
+    return json.dumps(value, ensure_ascii=False)
 
 
 def write_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -30,7 +30,7 @@ from kaosmem import (
     Trust,
     WindowTooSmallError,
 )
-from kaosmem.cli.report import item_json, print_session, stats_json
+from kaosmem.cli.report import item_json, session_json
 from kaosmem.compaction import (
     CompactionPipeline,
     CompactionStrategy,
@@ -201,14 +201,13 @@ async def test_a_compaction_is_kept_as_its_section_is(tmp_path, persistence):
         assert kept == (0 if persistence == "none" else 60)
 
 
-async def test_what_is_compacted_is_named(capsys):
+async def test_what_is_compacted_is_named():
     """The figures of a session and what it shows of itself count what stands for others."""
     memory = SessionMemory.test_mode(sections=messages(summarizing()))
     talk(memory, range(30))
     await shown(memory)
-    assert stats_json(memory)["sections"]["messages"]["compacted"] == 1
-    print_session(memory, [memory["messages"]], limit=3)
-    assert "1 compacted" in capsys.readouterr().out
+    (figures,) = session_json(memory, [memory["messages"]], limit=3)["sections"]
+    assert figures["compacted"] == 1
     (summary,) = summaries(memory)
     replaced = len(summary.sources)
     assert item_json(memory, summary)["metadata"]["compacted"]["items"] == replaced
