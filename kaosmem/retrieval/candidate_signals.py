@@ -204,7 +204,7 @@ class CandidateSignals:
 
         In a conversation, all short messages count as about the same.
         """
-        tokens = self._index.present_tokens(self.slots)
+        tokens = self._index.tokens.values[self.slots]
         short = _SHORT_MESSAGE if self._index.is_conversation else 1
         return on_log_scale(np.maximum(0, tokens - 1), short) // 5
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from kaosmem.retrieval.arrays import Int64s
     from kaosmem.retrieval.query_terms import QueryTerms
-    from kaosmem.retrieval.ranker import TokensOf
     from kaosmem.retrieval.rankers import Embedder, Weights
     from kaosmem.types.items import Item
 
@@ -98,7 +97,6 @@ class DenseIndex(LinearIndex):
         embedder: Embedder,
         weights: Weights,
         analyze: Callable[[str], list[str]],
-        tokens_of: TokensOf | None = None,
     ) -> None:
         if not 1 <= embedder.dimensions <= MAX_DIMENSIONS:
             raise InvalidArgumentError(
@@ -106,7 +104,7 @@ class DenseIndex(LinearIndex):
                 f"{MAX_DIMENSIONS}"
             )
         self._embedder = embedder
-        super().__init__(weights=weights, analyze=analyze, tokens_of=tokens_of)
+        super().__init__(weights=weights, analyze=analyze)
         self._kind = f"dense by {embedder.name}"
         self._ready: dict[int, NDArray[np.int8]] = {}  # rows of the entries being added, by digest
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kaosmem.retrieval.arrays import Int64s
-    from kaosmem.retrieval.ranker import TokensOf
     from kaosmem.retrieval.rankers import Weights
 
 K1, B = 1.2, 0.4
@@ -58,9 +57,8 @@ class LinearIndex(TextIndex):
         *,
         weights: Weights,
         analyze: Callable[[str], list[str]] = analyze,
-        tokens_of: TokensOf | None = None,
     ) -> None:
-        super().__init__(k1=K1, b=B, analyze=analyze, tokens_of=tokens_of)
+        super().__init__(k1=K1, b=B, analyze=analyze)
         self._model = weights
 
     def _clear(self, terms: Iterable[str] = ()) -> None:

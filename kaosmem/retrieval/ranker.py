@@ -122,20 +122,11 @@ class SampleIndex(Index, Protocol):
     collection: CollectionStatistics | None
 
 
-TokensOf = Callable[[list[int]], Sequence[int]]
-"""Asks for the tokens that entries have now, by their ordinals."""
-
-
 class StorableIndex(Index, Protocol):
     """An index that can be kept in a file.
 
     Reading it back takes a fraction of the time that making it takes. It keeps no item.
-
-    Attributes:
-        tokens_of: Returns the present tokens of entries. None is their tokens when they came.
     """
-
-    tokens_of: TokensOf | None
 
     @property
     def ordinals(self) -> NDArray[np.int64]:
@@ -169,10 +160,10 @@ class Ranker(Protocol):
 class StorableRanker(Ranker, Protocol):
     """A ranker whose indexes can be stored."""
 
-    def index(self, *, tokens_of: TokensOf | None = None) -> StorableIndex:
+    def index(self) -> StorableIndex:
         """Return a new, empty index."""
 
-    def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> StorableIndex:
+    def load(self, data: bytes | memoryview) -> StorableIndex:
         """Return the index of a dump.
 
         The bytes are kept as they are until the index is changed. Nothing in a dump depends on the

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kaosmem.retrieval.graph_index import GraphIndex
     from kaosmem.retrieval.linear_index import LinearIndex
     from kaosmem.retrieval.rank_bm25_index import RankBM25Index
-    from kaosmem.retrieval.ranker import TokensOf
     from kaosmem.retrieval.text_index import TextIndex
 
 
@@ -136,13 +135,13 @@ class BM25Ranker:
                 f"k1 is {shown_number(self.k1)}; give a number from 0.000001 to 1,000, such as 1.5"
             )
 
-    def index(self, *, tokens_of: TokensOf | None = None) -> TextIndex:
+    def index(self) -> TextIndex:
         from kaosmem.retrieval.text_index import TextIndex
 
-        return TextIndex(k1=self.k1, b=self.b, analyze=self.analyze, tokens_of=tokens_of)
+        return TextIndex(k1=self.k1, b=self.b, analyze=self.analyze)
 
-    def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> TextIndex:
-        return self.index(tokens_of=tokens_of).load(data)
+    def load(self, data: bytes | memoryview) -> TextIndex:
+        return self.index().load(data)
 
 
 @dataclass(frozen=True)
@@ -225,15 +224,13 @@ class LinearRanker:
         if self.weights is not None:
             check_instance(self.weights, Weights, "weights")
 
-    def index(self, *, tokens_of: TokensOf | None = None) -> LinearIndex:
+    def index(self) -> LinearIndex:
         from kaosmem.retrieval.linear_index import LinearIndex
 
-        return LinearIndex(
-            weights=self.weights or default_weights(), analyze=self.analyze, tokens_of=tokens_of
-        )
+        return LinearIndex(weights=self.weights or default_weights(), analyze=self.analyze)
 
-    def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> LinearIndex:
-        return self.index(tokens_of=tokens_of).load(data)
+    def load(self, data: bytes | memoryview) -> LinearIndex:
+        return self.index().load(data)
 
 
 @dataclass(frozen=True)
@@ -272,7 +269,7 @@ class DenseRanker:
         assert self.embedder is not None
         return f"dense-{self.embedder.name}"
 
-    def index(self, *, tokens_of: TokensOf | None = None) -> DenseIndex:
+    def index(self) -> DenseIndex:
         from kaosmem.retrieval.dense_index import DenseIndex
 
         assert self.embedder is not None
@@ -280,15 +277,14 @@ class DenseRanker:
             embedder=self.embedder,
             weights=self.weights or default_weights("weights_dense.json"),
             analyze=self.analyze,
-            tokens_of=tokens_of,
         )
 
-    def load(self, data: bytes | memoryview, *, tokens_of: TokensOf | None = None) -> DenseIndex:
+    def load(self, data: bytes | memoryview) -> DenseIndex:
         """Return the index that was dumped by a ranker with the same embedder.
 
         Raises CorruptionError.
         """
-        return self.index(tokens_of=tokens_of).load(data)
+        return self.index().load(data)
 
 
 @dataclass(frozen=True)

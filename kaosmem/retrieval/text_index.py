@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from kaosmem.retrieval.arrays import Int64s, UInt32s
     from kaosmem.retrieval.bm25 import Saturation
-    from kaosmem.retrieval.ranker import CollectionStatistics, TokensOf
+    from kaosmem.retrieval.ranker import CollectionStatistics
     from kaosmem.types.items import Item
 
 _BATCH = 1_024
@@ -84,7 +84,6 @@ class TextIndex:
     Args:
         k1, b: Parameters of BM25.
         analyze: Splits a text into terms.
-        tokens_of: Returns the present tokens of entries. None is their tokens when they came.
 
     Attributes:
         vocabulary: The terms, by number.
@@ -94,7 +93,7 @@ class TextIndex:
         titles: The numbers of the terms of each source's name, each once, by number of source.
         roles: The role of each slot.
         lengths: How many terms each slot has, 0 for an empty slot.
-        tokens: How many tokens the item of each slot had when it came.
+        tokens: How many tokens the item of each slot has.
         are_rules: Whether each slot states a standing rule.
         figures: How many terms of each slot are made of digits alone.
     """
@@ -108,9 +107,7 @@ class TextIndex:
         k1: float = 1.5,
         b: float = 0.75,
         analyze: Callable[[str], list[str]] = analyze,
-        tokens_of: TokensOf | None = None,
     ) -> None:
-        self.tokens_of = tokens_of
         self.collection: CollectionStatistics | None = None
         self.analyze = analyze
         self._parameters = BM25.of(k1, b)
@@ -420,12 +417,6 @@ class TextIndex:
         numbers = self.sources.numbers
         is_same = (found >= 0) & (numbers[found] == numbers[slots])
         return np.where(is_same, found, -1)
-
-    def present_tokens(self, slots: Int64s) -> Int64s:
-        """Return the tokens that the entries in some slots have now."""
-        if self.tokens_of is None:
-            return self.tokens.values[slots]
-        return np.array(self.tokens_of(self.slots.ordinals[slots].tolist()), np.int64)
 
     def _average_length(self, units: int) -> int:
         size = max(1, len(self))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kaosmem.language.dates import Period
     from kaosmem.language.query import Query
     from kaosmem.retrieval import Index
-    from kaosmem.retrieval.ranker import StorableIndex, StorableRanker, TokensOf
+    from kaosmem.retrieval.ranker import StorableIndex, StorableRanker
     from kaosmem.types.items import Item
 
 _ALIGNED = 64
@@ -186,7 +186,7 @@ class DatedIndex:
         return chain((count, days, bytes(-size % _ALIGNED)), chunks)
 
     @classmethod
-    def load(cls, ranker: StorableRanker, data: memoryview, *, tokens_of: TokensOf) -> Self:
+    def load(cls, ranker: StorableRanker, data: memoryview) -> Self:
         """Return the index of a dump. Raises ValueError for a damaged one."""
         import numpy as np
 
@@ -195,7 +195,7 @@ class DatedIndex:
         if size > len(data):
             raise ValueError(f"the dump of an index has {len(data)} bytes; its days take {size}")
         days = array("i", np.frombuffer(data[8:size], "<i4").tolist())
-        index = ranker.load(data[size + -size % _ALIGNED :], tokens_of=tokens_of)
+        index = ranker.load(data[size + -size % _ALIGNED :])
         dated = cls(index, days)
         if dated.ordinals != {*index.ordinals.tolist()}:
             raise ValueError("the dump of an index has days of other entries")

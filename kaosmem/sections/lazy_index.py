@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from kaosmem.retrieval.ranker import CountingIndex, StorableRanker
 from kaosmem.sections.dated_index import DatedIndex, Found
@@ -19,7 +19,7 @@ from kaosmem.types.items import decoded
 if TYPE_CHECKING:
     from kaosmem.language.query import Query
     from kaosmem.retrieval import Index
-    from kaosmem.retrieval.ranker import Ranker, StorableIndex
+    from kaosmem.retrieval.ranker import Ranker
     from kaosmem.sections.archive import EvictedItem
     from kaosmem.types.items import Item, StoredItem
 
@@ -116,8 +116,6 @@ class LazyIndex:
         for at in before.updated.keys() | held.updated.keys():
             if before.updated.get(at) != held.updated.get(at):
                 changed.add(at)
-        if isinstance(self._ranker_used, StorableRanker):
-            cast("StorableIndex", index.index).tokens_of = held.item_tokens
         self._begin(index, changed.union(self._pending))
 
     def find(self, query: Query, limit: int, among: set[int] | None = None) -> Found:
@@ -276,11 +274,7 @@ class LazyIndex:
 
     def _begin_anew(self) -> DatedIndex:
         """Have an empty index, all items pending."""
-        ranker = self._ranker_used
-        if isinstance(ranker, StorableRanker):
-            index = DatedIndex(ranker.index(tokens_of=self._held.item_tokens))
-        else:
-            index = DatedIndex(ranker.index())
+        index = DatedIndex(self._ranker_used.index())
         with self.lock:
             self._begin(index, ())
         return index
@@ -302,7 +296,7 @@ class LazyIndex:
         if not isinstance(ranker, StorableRanker):
             return False
         try:
-            index = DatedIndex.load(ranker, stored.data, tokens_of=self._held.item_tokens)
+            index = DatedIndex.load(ranker, stored.data)
         except ValueError:
             return False
         with self.lock:

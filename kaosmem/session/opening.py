@@ -70,7 +70,7 @@ class Opening:
         )
         hydrated = self.hydrate(recovered, read_only=read_only)
         if not hydrated.is_partial:
-            keep_indexes(log, hydrated.sections)
+            keep_indexes(log, hydrated.sections, self.counter.name)
         return log, hydrated
 
     def hydrate(self, recovered: Recovered, *, read_only: bool = False) -> Hydrated:

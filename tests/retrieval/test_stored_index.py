@@ -208,23 +208,6 @@ def test_of_a_removed_entry_no_word_is_left(ranker):
         assert b"zanzibar" not in bytes_of(index)
 
 
-def test_tokens_are_those_that_entries_have_when_they_are_ranked():
-    """An index asks for them if it is told whom to ask; else they are those that came with the entries."""
-    entries = numbered(60)
-    data = bytes_of(index_of(LinearRanker(), entries))
-    tokens = dict[int, int]()
-    query = seeded_texts(1, words=20)[0]
-    kept = LinearRanker().load(data)
-    asking = LinearRanker().load(data)
-    asking.tokens_of = lambda ordinals: [tokens[ordinal] for ordinal in ordinals]
-    tokens |= {number: item.tokens for number, item in entries.items()}
-    assert asking.rank(query, 60) == kept.rank(query, 60) != []
-    tokens |= dict.fromkeys(tokens, 500)
-    assert asking.rank(query, 60) != kept.rank(query, 60)
-    recounted = {number: replace(item, tokens=500) for number, item in entries.items()}
-    assert asking.rank(query, 60) == index_of(LinearRanker(), recounted).rank(query, 60)
-
-
 def test_only_an_analysis_of_ours_can_be_stored():
     """Whether a caller's function gives the same terms tomorrow can't be told: there is no dump, and none is read."""
     for ranker in (BM25Ranker(analyze=str.split), LinearRanker(analyze=str.split)):

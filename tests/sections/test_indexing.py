@@ -313,22 +313,6 @@ async def test_what_could_not_be_indexed_is_indexed_by_the_next_question():
         assert len(index) == len(memory["documents"])
 
 
-def test_an_index_takes_changes_in_after_a_query_that_failed():
-    """The error keeps all that the query looked at, for as long as it is kept itself."""
-    osprey, *notes = SessionMemory.test_mode().add_many(
-        "documents", ["osprey", *(f"note {n}" for n in range(4))]
-    )
-    index = LinearRanker().index(tokens_of=lambda ordinals: [{}[at] for at in ordinals])
-    index.add(enumerate(notes[:3]))
-    with pytest.raises(KeyError) as kept:
-        index.rank("note", 1)
-    index.update(1, osprey)
-    index.add([(3, notes[3])])
-    index.tokens_of = None
-    assert index.rank("osprey", 1)[0][0] == 1
-    assert kept
-
-
 async def test_an_item_may_go_while_its_index_is_warmed_up(monkeypatch):
     """The first ranking runs in another thread, and the session goes on changing."""
     monkeypatch.setattr(lazy_index, "MIN_STORED", 5)
@@ -362,7 +346,7 @@ def check_index(memory: SessionMemory) -> None:
         section = memory[spec.name]
         held = section.held
         ranker = spec.ranker or LinearRanker()
-        anew = ranker.index(tokens_of=held.item_tokens)
+        anew = ranker.index()
         anew.add([(at, held.read(at)) for at in (*held.evicted, *held)])
         with index_of(section) as index:
             assert sorted(index.ordinals.tolist()) == sorted(anew.ordinals.tolist())

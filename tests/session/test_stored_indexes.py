@@ -123,6 +123,20 @@ async def test_a_session_ranks_by_the_index_that_was_kept(place, monkeypatch):
     assert reads.count == 2
 
 
+def eighths(text: str) -> int:
+    return (len(text) + 7) // 8
+
+
+async def test_an_index_with_the_tokens_of_another_counter_is_made_anew(place, monkeypatch):
+    """The size of an item is one of the signals that it is ranked by."""
+    await filled(place)
+    reads = Reads(monkeypatch)
+    async with opened(place, counter=eighths) as memory:
+        found = await asked(memory)
+    assert reads.count == 0
+    assert found == await asked_anew(place, counter=eighths)
+
+
 OPS = st.sampled_from(
     ["add", "say", "note", "update", "remove", "forget", "ask", "save", "open", "other"]
 )

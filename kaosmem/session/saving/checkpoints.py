@@ -196,7 +196,7 @@ class Checkpoints:
         dump = section.index.dump(moment)
         if dump is None:
             return False
-        header = {"updates": dump.updates}
+        header = {"updates": dump.updates, "counter": self._counter.name}
         return self._log.store_index(
             section.spec.name, header, dump.chunks, at=at, ranker=dump.ranker
         )

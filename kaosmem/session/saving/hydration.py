@@ -322,14 +322,18 @@ def drain(sections: Iterable[Section]) -> list[Operation]:
     return operations
 
 
-def keep_indexes(log: SessionLog, sections: Mapping[str, Section]) -> None:
-    """Tell sections of a log where their indexes are stored."""
+def keep_indexes(log: SessionLog, sections: Mapping[str, Section], counter: str) -> None:
+    """Tell sections of a log where their indexes are stored.
+
+    Args:
+        counter: The name of the session's counter. An index has the tokens of one counter.
+    """
     for name, section in sections.items():
-        section.index.keep_in(partial(_stored_index, log, name))
+        section.index.keep_in(partial(_stored_index, log, name, counter))
 
 
-def _stored_index(log: SessionLog, section: str, ranker: str) -> StoredIndex | None:
+def _stored_index(log: SessionLog, section: str, counter: str, ranker: str) -> StoredIndex | None:
     match log.index(section, ranker):
-        case {"updates": int(updates)}, memoryview() as data:
+        case {"updates": int(updates), "counter": str(of)}, memoryview() as data if of == counter:
             return StoredIndex(updates, data)
     return None
