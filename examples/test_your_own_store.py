@@ -1,4 +1,4 @@
-"""A store of your own: forty lines over SQLite that pass the contract, used by an unchanged agent."""
+"""A store of your own: four methods over SQLite that pass the contract, used by an unchanged agent."""
 
 from __future__ import annotations
 
@@ -6,22 +6,19 @@ import json
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kaosmem import InvalidArgumentError, SessionMemory
-from kaosmem.names import check_id
 from kaosmem.sources import StateSource
 from kaosmem.stores import InMemoryShortTermMemory, ShortTermMemory
-from kaosmem.stores.state import check_state
 from kaosmem.testing import ShortTermContract
 
 
-class SqliteSessionState:
-    """A ShortTermMemory in a table; each method is one transaction."""
+class SqliteSessionState(ShortTermMemory):
+    """A ShortTermMemory in a table; each method gets checked values and is one transaction."""
 
     def __init__(self, database: str) -> None:
         self.database = database
@@ -29,33 +26,6 @@ class SqliteSessionState:
         self._connection.execute(
             "create table if not exists states (session text primary key, state text)"
         )
-
-    async def get_state(self, session_id: str) -> dict[str, Any]:
-        rows = self._connection.execute(
-            "select state from states where session = ?", [_key(session_id)]
-        )
-        return json.loads(next(rows, ("{}",))[0])
-
-    async def set_state(self, session_id: str, state: Mapping[str, Any]) -> None:
-        with self._connection:
-            self._connection.execute(
-                "replace into states values (?, ?)", [_key(session_id), _text(state)]
-            )
-
-    async def update_state(self, session_id: str, patch: Mapping[str, Any]) -> dict[str, Any]:
-        _text(patch)
-        with self._connection:
-            # Others wait until this has read and written.
-            self._connection.execute("begin immediate")
-            state = await self.get_state(session_id) | dict(patch)
-            self._connection.execute(
-                "replace into states values (?, ?)", [_key(session_id), _text(state)]
-            )
-        return json.loads(_text(state))
-
-    async def clear(self, session_id: str) -> None:
-        with self._connection:
-            self._connection.execute("delete from states where session = ?", [_key(session_id)])
 
     async def list_states(self) -> list[str]:
         rows = self._connection.execute("select session, state from states")
@@ -65,16 +35,23 @@ class SqliteSessionState:
         with self._connection:
             self._connection.execute("delete from states")
 
+    async def _read(self, session_id: str) -> dict[str, Any]:
+        rows = self._connection.execute("select state from states where session = ?", [session_id])
+        return json.loads(next(rows, ("{}",))[0])
+
+    async def _change(
+        self, session_id: str, patch: dict[str, Any], *, replace: bool
+    ) -> dict[str, Any]:
+        with self._connection:
+            # Others wait until this has read and written.
+            self._connection.execute("begin immediate")
+            state = {} if replace else await self._read(session_id)
+            text = json.dumps(state | patch)
+            self._connection.execute("replace into states values (?, ?)", [session_id, text])
+        return json.loads(text)
+
     def close(self) -> None:
         self._connection.close()
-
-
-def _key(session_id: str) -> str:
-    return check_id(session_id, "session id")
-
-
-def _text(state: Mapping[str, Any]) -> str:
-    return json.dumps(check_state(state))
 
 
 class TestSqliteSessionState(ShortTermContract):

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
-from kaosmem.arguments import Clock, check_clock, check_text, check_ttl
+from kaosmem.arguments import Clock
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.names import check_id
 from kaosmem.persistence.steps import Delete, List, Read, Write
 from kaosmem.persistence.storage.places import (
     Location,
@@ -23,14 +22,12 @@ from kaosmem.persistence.storage.places import (
 )
 from kaosmem.stores.blob import (
     BlobInfo,
-    Bytes,
+    BlobStore,
     changed_blob,
-    check_bytes,
     checked,
     checksum,
     unknown_blob,
 )
-from kaosmem.stores.expiry import expiry_of, utc_now
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -43,13 +40,14 @@ _MAX_TYPE_CHARS = 128
 _TRIES = 10
 
 
-class FolderFileStore:
+class FolderFileStore(BlobStore):
     """A BlobStore in a folder of a local disk, or of any filesystem that fsspec knows.
 
     Each upload is a file of its own, whole before it counts and durable before the call returns.
     Its name holds the checksum, the size, the expiry and the media type. It lies in a folder that
     is named by a hash of the key. A small file beside it holds the key. Bytes that have changed
-    since raise CorruptionError.
+    since raise CorruptionError. `presign_url` signs where the filesystem can sign. A `file://` URL
+    does not expire.
 
     Args:
         location: A path, a URL that fsspec understands, or a filesystem. Use a folder for blobs
@@ -64,42 +62,32 @@ class FolderFileStore:
     """
 
     def __init__(self, location: Location, *, clock: Clock | None = None) -> None:
+        super().__init__(clock=clock)
         self._location = location
-        self._clock = utc_now if clock is None else check_clock(clock)
 
-    async def connect(self) -> None:
-        pass
-
-    async def disconnect(self) -> None:
-        pass
-
-    async def upload(
-        self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None
-    ) -> None:
-        blob = check_bytes(data)
-        media_type = quote(check_text(content_type, "content_type"), safe="")
+    async def _put(self, key: str, data: bytes, content_type: str, expiry: float | None) -> None:
+        media_type = quote(content_type, safe="")
         if len(media_type) > _MAX_TYPE_CHARS:
             raise InvalidArgumentError(
                 f"content_type has {len(media_type):,} characters, at most {_MAX_TYPE_CHARS} can "
                 "be stored; "
                 "give a media type such as text/csv"
             )
-        expiry = expiry_of(self._clock, ttl)
 
         def upload(storage: Storage) -> None:
             _keep_key(storage, key)
             before = _files(storage)
             seq = before[-1].seq + 1 if before else 1
             ends = math.inf if expiry is None else expiry
-            new = _File(seq, checksum(blob), len(blob), ends, media_type)
-            storage.perform(Write(new.path, (blob,)))
+            new = _File(seq, checksum(data), len(data), ends, media_type)
+            storage.perform(Write(new.path, (data,)))
             for each in before:
                 storage.perform(Delete(each.path, at_once=True))
             _keep_key(storage, key)  # a deletion may have taken it meanwhile
 
         await self._perform(key, upload)
 
-    async def download(self, key: str) -> bytes:
+    async def _get(self, key: str) -> bytes:
         def download(storage: Storage) -> bytes:
             for _ in range(_TRIES):
                 files = self._current(storage)
@@ -118,14 +106,14 @@ class FolderFileStore:
 
         return await self._perform(key, download)
 
-    async def describe(self, key: str) -> BlobInfo:
+    async def _describe(self, key: str) -> BlobInfo:
         def describe(storage: Storage) -> BlobInfo:
             file = self._newest(storage, key)
             return BlobInfo(unquote(file.media_type), file.size)
 
         return await self._perform(key, describe)
 
-    async def delete(self, key: str) -> None:
+    async def _delete(self, key: str) -> None:
         def delete(storage: Storage) -> None:
             for file in _files(storage):
                 storage.perform(Delete(file.path, at_once=True))
@@ -166,26 +154,17 @@ class FolderFileStore:
         """
         return await self._sweep(self._clock().timestamp())
 
-    async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
-        """Return a URL of the bytes, signed where the filesystem can sign.
-
-        A `file://` URL does not expire.
-
-        Raises MissingFileError, and InvalidArgumentError for the seconds.
-        """
-        check_ttl(expires_s, "expires_s")
-
+    async def _url(self, key: str, expires_s: float) -> str:
         def presign(storage: Storage) -> str:
-            return self._url("/".join((*_folders(key), self._newest(storage, key).path)), expires_s)
+            return self._signed(
+                "/".join((*_folders(key), self._newest(storage, key).path)), expires_s
+            )
 
         return await self._perform(key, presign)
 
     async def _perform(self, key: str, work: Callable[[Storage], T]) -> T:
-        """Return what `work` returns, done in a thread.
-
-        Raises InvalidNameError, DurabilityError.
-        """
-        storage = folder_storage(self._location, *_folders(check_id(key, "blob key")))
+        """Return what `work` returns, done in a thread. Raises DurabilityError."""
+        storage = folder_storage(self._location, *_folders(key))
         with as_durability_error("the blob store"):
             return await asyncio.to_thread(work, storage)
 
@@ -233,7 +212,7 @@ class FolderFileStore:
             return files[0]
         raise unknown_blob(key)
 
-    def _url(self, path: str, expires_s: float) -> str:
+    def _signed(self, path: str, expires_s: float) -> str:
         from fsspec.implementations.dirfs import DirFileSystem
         from fsspec.implementations.local import LocalFileSystem
 

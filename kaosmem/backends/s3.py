@@ -12,23 +12,21 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
-from kaosmem.arguments import Clock, check_clock, check_count, check_text, check_ttl
+from kaosmem.arguments import Clock, check_count, check_ttl
 from kaosmem.errors import (
     DurabilityError,
     InvalidArgumentError,
     InvalidNameError,
     MissingExtraError,
 )
-from kaosmem.names import check_id, shown, shown_location
+from kaosmem.names import shown, shown_location
 from kaosmem.stores.blob import (
     BlobInfo,
-    Bytes,
-    check_bytes,
+    BlobStore,
     checked,
     checksum,
     unknown_blob,
 )
-from kaosmem.stores.expiry import expiry_of, utc_now
 
 if TYPE_CHECKING:
     from obstore import Attributes, GetResult
@@ -55,7 +53,7 @@ _UNKNOWN_TYPE = "application/octet-stream"
 """The media type of an object of others that has none."""
 
 
-class S3FileStore:
+class S3FileStore(BlobStore):
     """A BlobStore in a bucket: each key is one object, replaced at once or not at all.
 
     The name of the object is the key, below the prefix of the URL. So other programs find it, and
@@ -93,6 +91,7 @@ class S3FileStore:
         timeout_s: float = 30.0,
         **options: Any,
     ) -> None:
+        super().__init__(clock=clock)
         try:
             from obstore.store import S3Store
         except ImportError as error:
@@ -115,43 +114,28 @@ class S3FileStore:
                 f"no blobs can be kept in {shown_location(url)} ({type(error).__name__}); "
                 "give s3://<bucket>/<prefix> and the settings of its server"
             ) from None
-        self._clock = utc_now if clock is None else check_clock(clock)
 
-    async def connect(self) -> None:
-        pass
-
-    async def disconnect(self) -> None:
-        pass
-
-    async def upload(
-        self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None
-    ) -> None:
-        """Store bytes, in place of earlier bytes under this key.
-
-        More than 5 MiB are sent in parts, side by side.
-        """
-        path = _path(key)
-        blob = check_bytes(data)
-        attributes = self._attributes(key, content_type, ttl) | {_CHECKSUM: checksum(blob)}
+    async def _put(self, key: str, data: bytes, content_type: str, expiry: float | None) -> None:
+        """Store bytes. More than 5 MiB are sent in parts, side by side."""
+        attributes = _attributes(key, content_type, expiry) | {_CHECKSUM: checksum(data)}
         async with self._turn():
-            await self._store.put_async(path, blob, attributes=attributes)
+            await self._store.put_async(_path(key), data, attributes=attributes)
 
-    async def download(self, key: str) -> bytes:
+    async def _get(self, key: str) -> bytes:
         async with self._turn():
-            found = await self._get(key)
+            found = await self._found(key)
             data = bytes(await found.bytes_async())
         wanted = found.attributes.get(_CHECKSUM)
         return data if wanted is None else checked(key, data, wanted)
 
-    async def describe(self, key: str) -> BlobInfo:
+    async def _describe(self, key: str) -> BlobInfo:
         async with self._turn():
-            found = await self._get(key, head=True)
+            found = await self._found(key, head=True)
         return BlobInfo(found.attributes.get("Content-Type", _UNKNOWN_TYPE), found.meta["size"])
 
-    async def delete(self, key: str) -> None:
-        path = _path(key)
+    async def _delete(self, key: str) -> None:
         async with self._turn():
-            await self._store.delete_async(path)
+            await self._store.delete_async(_path(key))
 
     async def list_keys(self) -> list[str]:
         """Return the keys whose bytes are not expired, sorted, objects of others included.
@@ -170,12 +154,11 @@ class S3FileStore:
         own = [path for path, each in await self._all() if _CHECKSUM in each.attributes]
         await self._delete_all_of(own)
 
-    async def presign_url(self, key: str, *, expires_s: float = 3_600) -> str:
-        check_ttl(expires_s, "expires_s")
+    async def _url(self, key: str, expires_s: float) -> str:
         from obstore import sign_async
 
         async with self._turn():
-            await self._get(key, head=True)
+            await self._found(key, head=True)
             return await sign_async(self._store, "GET", _path(key), timedelta(seconds=expires_s))
 
     async def delete_expired(self) -> int:
@@ -232,7 +215,7 @@ class S3FileStore:
         finally:
             turns.release()
 
-    async def _get(self, key: str, *, head: bool = False) -> GetResult:
+    async def _found(self, key: str, *, head: bool = False) -> GetResult:
         """Return an answer whose bytes are still to be read. Raises MissingFileError."""
         found = await self._head(_path(key), head=head)
         if found is None or self._is_expired(found):
@@ -245,28 +228,25 @@ class S3FileStore:
         except FileNotFoundError:
             return None
 
-    def _attributes(self, key: str, content_type: str, ttl: float | None) -> Attributes:
-        expiry = expiry_of(self._clock, ttl)
-        if not (check_text(content_type, "content_type").isascii() and content_type.isprintable()):
-            raise InvalidArgumentError(
-                f"content_type is {shown(content_type)}; give a media type such as text/csv"
-            )
-        given = {"Content-Type": content_type}
-        if _path(key) != key:
-            given[_KEY] = b64encode(key.encode()).decode()
-        return given if expiry is None else given | {_EXPIRES: repr(expiry)}
-
     def _is_expired(self, found: GetResult) -> bool:
         expires = found.attributes.get(_EXPIRES)
         return expires is not None and datetime.fromtimestamp(float(expires), UTC) <= self._clock()
 
 
-def _path(key: str) -> str:
-    """Return the name of a key's object.
+def _attributes(key: str, content_type: str, expiry: float | None) -> Attributes:
+    if not (content_type.isascii() and content_type.isprintable()):
+        raise InvalidArgumentError(
+            f"content_type is {shown(content_type)}; give a media type such as text/csv"
+        )
+    given = {"Content-Type": content_type}
+    if _path(key) != key:
+        given[_KEY] = b64encode(key.encode()).decode()
+    return given if expiry is None else given | {_EXPIRES: repr(expiry)}
 
-    Different keys have different names. Raises InvalidNameError.
-    """
-    segments = check_id(key, "blob key").split("/")
+
+def _path(key: str) -> str:
+    """Return the name of a key's object. Different keys have different names."""
+    segments = key.split("/")
     is_short = len(key.encode()) <= _MAX_KEY_BYTES
     if is_short and not key.startswith(_RESERVED) and all(map(_is_name, segments)):
         return key

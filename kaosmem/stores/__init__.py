@@ -1,4 +1,4 @@
-"""Stores outside a session: a Protocol and an implementation in memory for each kind."""
+"""Stores outside a session: a base class and an implementation in memory for each kind."""
 
 from kaosmem.entities import Entity, Relationship
 from kaosmem.stores.blob import BlobStore, InMemoryFileStore

@@ -41,18 +41,12 @@ class Expiries(Generic[K]):
         self._earliest = math.inf
         """No key expires before this time."""
 
-    def set(self, key: K, ttl: float | None) -> None:
-        """Let a key expire `ttl` seconds from now, None for never. Raises InvalidArgumentError."""
-        time = expiry_of(self.clock, ttl)
-        if time is None:
-            self.discard(key)
-        else:
-            self.set_time(key, time)
-
-    def set_time(self, key: K, time: float) -> None:
-        """Let a key expire at a time, in seconds since 1970."""
-        self._times[key] = time
-        self._earliest = min(self._earliest, time)
+    def set(self, key: K, time: float | None) -> None:
+        """Let a key expire at a time, in seconds since 1970. None: never."""
+        self.discard(key)
+        if time is not None:
+            self._times[key] = time
+            self._earliest = min(self._earliest, time)
 
     def discard(self, key: K) -> None:
         """Let a key stay."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import random
 import secrets
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kaosmem.arguments import Clock, check_clock, check_count, check_metadata, check_text, check_ttl
 from kaosmem.errors import InvalidArgumentError, NotFoundError
@@ -45,115 +45,6 @@ class StoredFact:
     id: str
     metadata: JSONObject = field(repr=False)
     key: str
-
-
-@runtime_checkable
-class LongTermMemory(Protocol):
-    """Facts by agent and namespace, found by a query.
-
-    A fact has versions. The version that began to hold last is live, and of those with one time the
-    one saved last. The others are superseded: they stay readable, and are found on request only.
-
-    Ids, namespaces and keys are any text of 1 to 256 characters without control characters.
-    Different ones never collide. All methods raise InvalidNameError for others.
-    """
-
-    async def save(
-        self,
-        agent_id: str,
-        content: str,
-        namespace: str = "default",
-        ttl: float | None = None,
-        *,
-        key: str | None = None,
-        metadata: JSONObject | None = None,
-    ) -> str:
-        """Save a fact and return its new id. The same text again is another fact.
-
-        Raises InvalidArgumentError for the text, the ttl and the metadata.
-
-        Args:
-            ttl: Seconds until it is gone, None for never. A version that is gone brings no earlier
-                one back.
-            key: Names the fact. If the namespace has facts with this key, the new one is a version
-                of them, and supersedes the live one in one step, unless it began to hold earlier.
-                The default is the new id.
-            metadata: Such as `source` and `speaker`. `timestamp` says when the fact began to hold,
-                in ISO 8601; a time without a zone is in UTC. The default is now, or the latest
-                begin of a version if a clock was ahead.
-        """
-
-    async def update(
-        self,
-        agent_id: str,
-        memory_id: str,
-        content: str,
-        namespace: str = "default",
-        ttl: float | None = None,
-        *,
-        metadata: JSONObject | None = None,
-    ) -> str:
-        """Save a new version of the fact that has this version, and return the new version's id.
-
-        This is `save` with the fact's key. The metadata and the ttl of earlier versions are not
-        carried over. Raises NotFoundError for an id that the namespace does not have, and as
-        `save`.
-        """
-
-    async def search(
-        self,
-        agent_id: str,
-        query: str,
-        namespace: str = "default",
-        limit: int = 5,
-        *,
-        superseded: bool = False,
-    ) -> list[StoredFact]:
-        """Return at most `limit` facts that answer the query, best first.
-
-        Of equally good facts, the newest comes first. The limit counts the returned versions.
-
-        Args:
-            superseded: Whether superseded versions are searched, too.
-        """
-
-    async def versions(
-        self, agent_id: str, key: str, namespace: str = "default"
-    ) -> list[Version[StoredFact]]:
-        """Return the versions of a fact, in the order in which they began to hold.
-
-        Deleted and expired versions are left out. Each version holds until the next one begins,
-        even if that one is deleted later. All times are in UTC. `known_from` is the time of saving.
-        An unknown fact has no versions.
-
-        Args:
-            key: The fact's key. A fact without a key has the id of its first version as key.
-        """
-
-    async def get(
-        self, agent_id: str, memory_id: str, namespace: str = "default"
-    ) -> StoredFact | None:
-        """Return a version of a fact, superseded or not, by its id.
-
-        Return None if the namespace has no fact with this id.
-        """
-
-    async def delete(self, agent_id: str, memory_id: str, namespace: str = "default") -> None:
-        """Delete a version of a fact, if it exists. Its other versions stay as they are."""
-
-    async def clear(self, agent_id: str, namespace: str = "default") -> None:
-        """Delete all facts of an agent in a namespace."""
-
-    @abstractmethod
-    async def list_namespaces(self) -> list[Shelf]:
-        """Return each pair of an agent id and a namespace that has facts, sorted.
-
-        Expired facts do not count.
-        """
-
-    @abstractmethod
-    async def delete_all(self) -> None:
-        """Delete everything that the store holds: all of its tenant."""
 
 
 def fact_metadata(metadata: JSONObject | None) -> JSONDict:
@@ -297,8 +188,16 @@ class FactRows(Protocol):
         """
 
 
-class BaseLongTermMemory(LongTermMemory):
-    """The checks and the rules of a LongTermMemory. A backend adds four methods.
+class LongTermMemory(ABC):
+    """Facts by agent and namespace, found by a query.
+
+    A fact has versions. The version that began to hold last is live, and of those with one time the
+    one saved last. The others are superseded: they stay readable, and are found on request only.
+
+    Ids, namespaces and keys are any text of 1 to 256 characters without control characters.
+    Different ones never collide. All methods raise InvalidNameError for others.
+
+    A store is a subclass with the abstract methods, which get checked values.
 
     Args:
         clock: Returns times with a zone. None: the computer's clock.
@@ -317,6 +216,20 @@ class BaseLongTermMemory(LongTermMemory):
         key: str | None = None,
         metadata: JSONObject | None = None,
     ) -> str:
+        """Save a fact and return its new id. The same text again is another fact.
+
+        Raises InvalidArgumentError for the text, the ttl and the metadata.
+
+        Args:
+            ttl: Seconds until it is gone, None for never. A version that is gone brings no earlier
+                one back.
+            key: Names the fact. If the namespace has facts with this key, the new one is a version
+                of them, and supersedes the live one in one step, unless it began to hold earlier.
+                The default is the new id.
+            metadata: Such as `source` and `speaker`. `timestamp` says when the fact began to hold,
+                in ISO 8601; a time without a zone is in UTC. The default is now, or the latest
+                begin of a version if a clock was ahead.
+        """
         shelf = _shelf_key(agent_id, namespace)
         named = None if key is None else check_id(key, "key")
         return await self._save(shelf, _new_fact(content, ttl, named, metadata), None)
@@ -331,6 +244,12 @@ class BaseLongTermMemory(LongTermMemory):
         *,
         metadata: JSONObject | None = None,
     ) -> str:
+        """Save a new version of the fact that has this version, and return the new version's id.
+
+        This is `save` with the fact's key. The metadata and the ttl of earlier versions are not
+        carried over. Raises NotFoundError for an id that the namespace does not have, and as
+        `save`.
+        """
         shelf = _shelf_key(agent_id, namespace)
         version = check_id(memory_id, "memory id")
         return await self._save(shelf, _new_fact(content, ttl, None, metadata), version)
@@ -344,6 +263,13 @@ class BaseLongTermMemory(LongTermMemory):
         *,
         superseded: bool = False,
     ) -> list[StoredFact]:
+        """Return at most `limit` facts that answer the query, best first.
+
+        Of equally good facts, the newest comes first. The limit counts the returned versions.
+
+        Args:
+            superseded: Whether superseded versions are searched, too.
+        """
         shelf = _shelf_key(agent_id, namespace)
         asked = check_text(query, "query")
         return await self._search(shelf, asked, check_count(limit, "limit"), superseded=superseded)
@@ -351,6 +277,15 @@ class BaseLongTermMemory(LongTermMemory):
     async def versions(
         self, agent_id: str, key: str, namespace: str = "default"
     ) -> list[Version[StoredFact]]:
+        """Return the versions of a fact, in the order in which they began to hold.
+
+        Deleted and expired versions are left out. Each version holds until the next one begins,
+        even if that one is deleted later. All times are in UTC. `known_from` is the time of saving.
+        An unknown fact has no versions.
+
+        Args:
+            key: The fact's key. A fact without a key has the id of its first version as key.
+        """
         shelf = _shelf_key(agent_id, namespace)
         check_id(key, "key")
         found = await self._read(shelf, lambda rows: rows.versions(key))
@@ -362,18 +297,35 @@ class BaseLongTermMemory(LongTermMemory):
     async def get(
         self, agent_id: str, memory_id: str, namespace: str = "default"
     ) -> StoredFact | None:
+        """Return a version of a fact, superseded or not, by its id.
+
+        Return None if the namespace has no fact with this id.
+        """
         shelf = _shelf_key(agent_id, namespace)
         check_id(memory_id, "memory id")
         found = await self._read(shelf, lambda rows: rows.get(memory_id))
         return None if found is None else found.fact()
 
     async def delete(self, agent_id: str, memory_id: str, namespace: str = "default") -> None:
+        """Delete a version of a fact, if it exists. Its other versions stay as they are."""
         shelf = _shelf_key(agent_id, namespace)
         check_id(memory_id, "memory id")
         await self._write(shelf, lambda rows: rows.delete(memory_id))
 
     async def clear(self, agent_id: str, namespace: str = "default") -> None:
+        """Delete all facts of an agent in a namespace."""
         await self._write(_shelf_key(agent_id, namespace), lambda rows: rows.delete(None))
+
+    @abstractmethod
+    async def list_namespaces(self) -> list[Shelf]:
+        """Return each pair of an agent id and a namespace that has facts, sorted.
+
+        Expired facts do not count.
+        """
+
+    @abstractmethod
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds: all of its tenant."""
 
     async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
         """Save a fact, end the earlier versions of its key, in one step, and return the new id.
@@ -427,7 +379,7 @@ class BaseLongTermMemory(LongTermMemory):
         """
 
 
-class InMemoryLongTermMemory(BaseLongTermMemory):
+class InMemoryLongTermMemory(LongTermMemory):
     """A LongTermMemory in this process. It finds facts by their words.
 
     Args:
@@ -469,9 +421,7 @@ class InMemoryLongTermMemory(BaseLongTermMemory):
 
     async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
         memory_id = await super()._save(shelf, new, of)
-        expiry = self._shelves[shelf].rows[memory_id].expiry
-        if expiry is not None:
-            self._expiries.set_time((shelf, memory_id), expiry)
+        self._expiries.set((shelf, memory_id), self._shelves[shelf].rows[memory_id].expiry)
         return memory_id
 
     async def _read(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from operator import attrgetter
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TypeVar
 
 from kaosmem.arguments import check_count, check_several
 from kaosmem.entities import Entity, Relationship, SubGraph, check_relationship_id
@@ -19,11 +19,12 @@ ORDER = attrgetter("source", "target", "type", "id")
 """The order of relationships that are as near."""
 
 
-@runtime_checkable
-class GraphStore(Protocol):
+class GraphStore(ABC):
     """A graph: entities and relationships, each by its id.
 
     A relationship without an id of its own has one of its source, type and target.
+
+    A store is a subclass with the abstract methods, which get checked values.
     """
 
     async def add_entities(self, entities: Iterable[Entity | JSONObject]) -> None:
@@ -32,6 +33,8 @@ class GraphStore(Protocol):
         Entities and relationships may be mappings of their fields. Raises InvalidNameError and
         InvalidArgumentError.
         """
+        added = {each.id: each for each in map(Entity.of, check_several(entities, "entities"))}
+        await self._add_entities(list(added.values()))
 
     async def add_relationships(self, relationships: Iterable[Relationship | JSONObject]) -> None:
         """Add relationships, or replace those with the same ids.
@@ -41,6 +44,11 @@ class GraphStore(Protocol):
         Of several with one id the last counts. A missing end becomes an entity with only an id.
         Raises as `add_entities`.
         """
+        added = {
+            each.id: each
+            for each in map(Relationship.of, check_several(relationships, "relationships"))
+        }
+        await self._add_relationships(list(added.values()))
 
     async def get_neighbors(
         self,
@@ -60,54 +68,6 @@ class GraphStore(Protocol):
         Args:
             relationship_types: Walk and return only these types. None: all types.
         """
-
-    async def delete_entity(self, entity_id: str) -> None:
-        """Delete an entity and all its relationships, if it exists. The other ends stay."""
-
-    async def delete_relationship(self, relationship: str | Relationship | JSONObject) -> None:
-        """Delete the relationship with this id, if it exists. The ends stay.
-
-        Args:
-            relationship: An id, or a relationship that has it. Raises InvalidNameError and
-                InvalidArgumentError.
-        """
-
-    @abstractmethod
-    async def list_entities(self) -> list[str]:
-        """Return the ids of all entities, sorted."""
-
-    @abstractmethod
-    async def get_entities(self, ids: Iterable[str]) -> list[Entity]:
-        """Return the entities with these ids, each once and sorted by id. Unknown ids are left out.
-
-        Raises InvalidNameError for an id, InvalidArgumentError for ids given as one str.
-        """
-
-    @abstractmethod
-    async def delete_all(self) -> None:
-        """Delete everything that the store holds: all of its tenant."""
-
-
-class BaseGraphStore(GraphStore):
-    """The checks of a GraphStore. A backend adds eight methods, which get checked values."""
-
-    async def add_entities(self, entities: Iterable[Entity | JSONObject]) -> None:
-        added = {each.id: each for each in map(Entity.of, check_several(entities, "entities"))}
-        await self._add_entities(list(added.values()))
-
-    async def add_relationships(self, relationships: Iterable[Relationship | JSONObject]) -> None:
-        added = {
-            each.id: each
-            for each in map(Relationship.of, check_several(relationships, "relationships"))
-        }
-        await self._add_relationships(list(added.values()))
-
-    async def get_neighbors(
-        self,
-        entity_id: str,
-        depth: int = 1,
-        relationship_types: Collection[str] | None = None,
-    ) -> SubGraph:
         check_id(entity_id, "entity id")
         check_count(depth, "depth", least=1)
         if relationship_types is None:
@@ -116,19 +76,38 @@ class BaseGraphStore(GraphStore):
         types = frozenset(check_id(each, "relationship type") for each in given)
         return await self._around(entity_id, depth, types)
 
-    async def get_entities(self, ids: Iterable[str]) -> list[Entity]:
-        wanted = {check_id(each, "entity id") for each in check_several(ids, "ids")}
-        return await self._read_entities(sorted(wanted)) if wanted else []
-
     async def delete_entity(self, entity_id: str) -> None:
+        """Delete an entity and all its relationships, if it exists. The other ends stay."""
         await self._delete_entity(check_id(entity_id, "entity id"))
 
     async def delete_relationship(self, relationship: str | Relationship | JSONObject) -> None:
+        """Delete the relationship with this id, if it exists. The ends stay.
+
+        Args:
+            relationship: An id, or a relationship that has it. Raises InvalidNameError and
+                InvalidArgumentError.
+        """
         if isinstance(relationship, str):
             relationship_id = check_relationship_id(relationship)
         else:
             relationship_id = Relationship.of(relationship).id
         await self._delete_relationship(relationship_id)
+
+    @abstractmethod
+    async def list_entities(self) -> list[str]:
+        """Return the ids of all entities, sorted."""
+
+    async def get_entities(self, ids: Iterable[str]) -> list[Entity]:
+        """Return the entities with these ids, each once and sorted by id. Unknown ids are left out.
+
+        Raises InvalidNameError for an id, InvalidArgumentError for ids given as one str.
+        """
+        wanted = {check_id(each, "entity id") for each in check_several(ids, "ids")}
+        return await self._read_entities(sorted(wanted)) if wanted else []
+
+    @abstractmethod
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds: all of its tenant."""
 
     @abstractmethod
     async def _add_entities(self, entities: list[Entity]) -> None:
@@ -186,7 +165,7 @@ def walk(
     return SubGraph(tuple(near), tuple(relationships.values()))
 
 
-class InMemoryGraphStore(BaseGraphStore):
+class InMemoryGraphStore(GraphStore):
     """A GraphStore in this process.
 
     >>> store = InMemoryGraphStore()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TypeAlias
 
 from kaosmem.arguments import (
     STRICT_JSON,
@@ -28,58 +28,6 @@ Thread: TypeAlias = tuple[str, str]
 """An agent id and a session id."""
 
 
-@runtime_checkable
-class HistoryProvider(Protocol):
-    """The messages of each agent in each session: a thread, in the order of appending.
-
-    With `run_id=""` a message belongs to no run. An unknown thread is empty.
-    A message keeps its metadata. It comes back with the `run_id` of its append, and with the time
-    of its append as `created_at` if it had none.
-
-    Ids are any text of 1 to 256 characters without control characters. Different ids never collide.
-    All methods raise InvalidNameError for another id, before anything has changed.
-    """
-
-    async def append(
-        self, agent_id: str, message: ChatMessage, session_id: str, run_id: str = ""
-    ) -> None:
-        """Append a message. Raises InvalidArgumentError."""
-
-    async def append_many(
-        self, agent_id: str, messages: Iterable[ChatMessage], session_id: str, run_id: str = ""
-    ) -> None:
-        """Append messages with none of another's between them; all, or, raising, none.
-
-        Raises InvalidArgumentError for a value that is no list of messages.
-        """
-
-    async def get_messages(
-        self, agent_id: str, session_id: str, limit: int | None = None, offset: int = 0
-    ) -> list[ChatMessage]:
-        """Return messages, oldest first: `limit` (None for all) after the `offset` oldest.
-
-        The last n of a thread are those from `offset=await count_messages(...) - n`.
-        Raises InvalidArgumentError for a negative number.
-        """
-
-    async def count_messages(self, agent_id: str, session_id: str) -> int:
-        """Return how many messages there are."""
-
-    async def clear(self, agent_id: str, session_id: str) -> None:
-        """Delete the thread."""
-
-    async def clear_run(self, agent_id: str, session_id: str, run_id: str) -> None:
-        """Delete the thread's messages of one run; "" is no run, and refused."""
-
-    @abstractmethod
-    async def list_threads(self) -> list[Thread]:
-        """Return the agent id and the session id of each thread that has messages, sorted."""
-
-    @abstractmethod
-    async def delete_all(self) -> None:
-        """Delete everything that the store holds: all of its tenant."""
-
-
 def check_message(message: object) -> ChatMessage:
     """Return a message as it can be stored. Raises InvalidArgumentError."""
     if not isinstance(message, ChatMessage):
@@ -95,27 +43,38 @@ def _stamped(message: ChatMessage, now: datetime, run: str) -> ChatMessage:
     return replace(message, created_at=message.created_at or now, run_id=run)
 
 
-class BaseHistoryProvider(HistoryProvider):
-    """The checks of a HistoryProvider. A backend adds six methods, which get checked values.
+class HistoryProvider(ABC):
+    """The messages of each agent in each session: a thread, in the order of appending.
+
+    With `run_id=""` a message belongs to no run. An unknown thread is empty.
+    A message keeps its metadata. It comes back with the `run_id` of its append, and with the time
+    of its append as `created_at` if it had none.
+
+    Ids are any text of 1 to 256 characters without control characters. Different ids never collide.
+    All methods raise InvalidNameError for another id, before anything has changed.
+
+    A store is a subclass with the abstract methods, which get checked values.
 
     Args:
         clock: Gives the times of messages, with a zone. None: the computer's clock.
     """
 
-    _clock: Clock = staticmethod(utc_now)
-
     def __init__(self, *, clock: Clock | None = None) -> None:
-        if clock is not None:
-            self._clock = check_clock(clock)
+        self._clock = utc_now if clock is None else check_clock(clock)
 
     async def append(
         self, agent_id: str, message: ChatMessage, session_id: str, run_id: str = ""
     ) -> None:
+        """Append a message. Raises InvalidArgumentError."""
         await self.append_many(agent_id, (message,), session_id=session_id, run_id=run_id)
 
     async def append_many(
         self, agent_id: str, messages: Iterable[ChatMessage], session_id: str, run_id: str = ""
     ) -> None:
+        """Append messages with none of another's between them; all, or, raising, none.
+
+        Raises InvalidArgumentError for a value that is no list of messages.
+        """
         thread = _thread_key(agent_id, session_id)
         run = run_id if run_id == "" else check_id(run_id, "run id")
         if new := [check_message(message) for message in check_several(messages, "messages")]:
@@ -125,6 +84,11 @@ class BaseHistoryProvider(HistoryProvider):
     async def get_messages(
         self, agent_id: str, session_id: str, limit: int | None = None, offset: int = 0
     ) -> list[ChatMessage]:
+        """Return messages, oldest first: `limit` (None for all) after the `offset` oldest.
+
+        The last n of a thread are those from `offset=await count_messages(...) - n`.
+        Raises InvalidArgumentError for a negative number.
+        """
         thread = _thread_key(agent_id, session_id)
         start = check_count(offset, "offset")
         return await self._read(
@@ -132,13 +96,24 @@ class BaseHistoryProvider(HistoryProvider):
         )
 
     async def count_messages(self, agent_id: str, session_id: str) -> int:
+        """Return how many messages there are."""
         return await self._count(_thread_key(agent_id, session_id))
 
     async def clear(self, agent_id: str, session_id: str) -> None:
+        """Delete the thread."""
         await self._delete(_thread_key(agent_id, session_id), None)
 
     async def clear_run(self, agent_id: str, session_id: str, run_id: str) -> None:
+        """Delete the thread's messages of one run; "" is no run, and refused."""
         await self._delete(_thread_key(agent_id, session_id), check_id(run_id, "run id"))
+
+    @abstractmethod
+    async def list_threads(self) -> list[Thread]:
+        """Return the agent id and the session id of each thread that has messages, sorted."""
+
+    @abstractmethod
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds: all of its tenant."""
 
     @abstractmethod
     async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:
@@ -157,7 +132,7 @@ class BaseHistoryProvider(HistoryProvider):
         """Delete the messages of one run, or all messages for None."""
 
 
-class InMemoryHistoryProvider(BaseHistoryProvider):
+class InMemoryHistoryProvider(HistoryProvider):
     """A HistoryProvider in this process.
 
     Args:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
 
 from kaosmem.arguments import check_json
 from kaosmem.errors import InvalidArgumentError
@@ -13,29 +12,36 @@ from kaosmem.names import check_id
 from kaosmem.types import JSONDict, JSONObject
 
 
-@runtime_checkable
-class ShortTermMemory(Protocol):
+class ShortTermMemory(ABC):
     """One state for each session: JSON values by name.
 
     An unknown state is {}. An id is any text of 1 to 256 characters without control characters. All
     methods raise InvalidNameError for another id, and InvalidArgumentError for values that JSON
     cannot hold.
+
+    A store is a subclass with the abstract methods, which get checked values.
     """
 
     async def get_state(self, session_id: str) -> JSONDict:
         """Return the state."""
+        return await self._read(check_id(session_id, "session id"))
 
     async def set_state(self, session_id: str, state: JSONObject) -> None:
         """Put a state in the place of the one before."""
+        await self._change(check_id(session_id, "session id"), check_state(state), replace=True)
 
     async def update_state(self, session_id: str, patch: JSONObject) -> JSONDict:
         """Replace the values of the patch's names, in one step, and return the state.
 
         A value is replaced as a whole. Other names keep their values.
         """
+        return await self._change(
+            check_id(session_id, "session id"), check_state(patch), replace=False
+        )
 
     async def clear(self, session_id: str) -> None:
         """Delete the state."""
+        await self._change(check_id(session_id, "session id"), {}, replace=True)
 
     @abstractmethod
     async def list_states(self) -> list[str]:
@@ -44,24 +50,6 @@ class ShortTermMemory(Protocol):
     @abstractmethod
     async def delete_all(self) -> None:
         """Delete everything that the store holds: all of its tenant."""
-
-
-class BaseShortTermMemory(ShortTermMemory):
-    """The checks of a ShortTermMemory. A backend adds four methods, which get checked values."""
-
-    async def get_state(self, session_id: str) -> JSONDict:
-        return await self._read(check_id(session_id, "session id"))
-
-    async def set_state(self, session_id: str, state: JSONObject) -> None:
-        await self._change(check_id(session_id, "session id"), check_state(state), replace=True)
-
-    async def update_state(self, session_id: str, patch: JSONObject) -> JSONDict:
-        return await self._change(
-            check_id(session_id, "session id"), check_state(patch), replace=False
-        )
-
-    async def clear(self, session_id: str) -> None:
-        await self._change(check_id(session_id, "session id"), {}, replace=True)
 
     @abstractmethod
     async def _read(self, session_id: str) -> JSONDict:
@@ -76,7 +64,7 @@ class BaseShortTermMemory(ShortTermMemory):
         """
 
 
-class InMemoryShortTermMemory(BaseShortTermMemory):
+class InMemoryShortTermMemory(ShortTermMemory):
     """A ShortTermMemory in this process.
 
     >>> states = InMemoryShortTermMemory()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
+from typing import ClassVar, TypeAlias
 
 from kaosmem.errors import DuplicateError, NotFoundError
 from kaosmem.names import check_id, shown
@@ -14,8 +14,7 @@ BoardKey: TypeAlias = tuple[str, str]
 """A conversation id and an agent id."""
 
 
-@runtime_checkable
-class TaskStore(Protocol):
+class TaskStore(ABC):
     """A board of tasks for each agent in each conversation. Every change is one step.
 
     planned > in_progress; in_progress > succeeded, blocked or failed; blocked > in_progress: by
@@ -25,6 +24,8 @@ class TaskStore(Protocol):
 
     Ids are any text of 1 to 256 characters without control characters. Different ids never collide.
     All methods raise InvalidNameError for another id.
+
+    A store is a subclass with the abstract methods, which get whole boards.
     """
 
     async def create_task_list(
@@ -43,64 +44,6 @@ class TaskStore(Protocol):
         Args:
             max_retries: How often a failed task may be retried before it is abandoned.
         """
-
-    async def get_task_list(self, conversation_id: str, agent_id: str) -> TaskList | None:
-        """Return a board, None where there is none."""
-
-    async def update_status(
-        self, conversation_id: str, agent_id: str, task_id: str, status: TaskStatus | str
-    ) -> TaskList:
-        """Move a task on and return the board.
-
-        Raises InvalidArgumentError where the chart does not lead there.
-        """
-
-    async def add_tasks(
-        self, conversation_id: str, agent_id: str, tasks: Iterable[Task]
-    ) -> TaskList:
-        """Add planned tasks at the end, and return the board.
-
-        If the call raises, no task is added. Raises as `create_task_list`.
-        """
-
-    async def increment_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
-        """Retry a failed task, or abandon it where its retries are used up, and return the board.
-
-        Raises InvalidArgumentError for a task that has not failed.
-        """
-
-    async def force_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
-        """Retry a failed or abandoned task, its retries counted anew, and return the board.
-
-        Raises InvalidArgumentError for any other.
-        """
-
-    async def settle_conversation(self, conversation_id: str) -> int:
-        """Mark the tasks in progress of a conversation's boards as succeeded.
-
-        Return the number of these tasks.
-        """
-
-    @abstractmethod
-    async def list_boards(self) -> list[BoardKey]:
-        """Return the conversation id and the agent id of each board, sorted."""
-
-    @abstractmethod
-    async def delete_all(self) -> None:
-        """Delete everything that the store holds: all of its tenant."""
-
-
-class BaseTaskStore(TaskStore):
-    """The checks and rules of a TaskStore. A backend adds five methods over whole boards."""
-
-    async def create_task_list(
-        self,
-        conversation_id: str,
-        agent_id: str,
-        tasks: Iterable[Task] = (),
-        *,
-        max_retries: int = DEFAULT_MAX_RETRIES,
-    ) -> TaskList:
         made = TaskList(conversation_id, agent_id, max_retries=max_retries).added(tasks)
 
         def create(board: TaskList | None) -> TaskList:
@@ -114,11 +57,16 @@ class BaseTaskStore(TaskStore):
         return await self._change((conversation_id, agent_id), create)
 
     async def get_task_list(self, conversation_id: str, agent_id: str) -> TaskList | None:
+        """Return a board, None where there is none."""
         return await self._read(_board_key(conversation_id, agent_id))
 
     async def update_status(
         self, conversation_id: str, agent_id: str, task_id: str, status: TaskStatus | str
     ) -> TaskList:
+        """Move a task on and return the board.
+
+        Raises InvalidArgumentError where the chart does not lead there.
+        """
         to = check_status(status)
         return await self._replace(
             conversation_id, agent_id, task_id, lambda task, _: task.moved(to)
@@ -127,6 +75,10 @@ class BaseTaskStore(TaskStore):
     async def add_tasks(
         self, conversation_id: str, agent_id: str, tasks: Iterable[Task]
     ) -> TaskList:
+        """Add planned tasks at the end, and return the board.
+
+        If the call raises, no task is added. Raises as `create_task_list`.
+        """
         new = tuple(tasks)
         return await self._change(
             _board_key(conversation_id, agent_id),
@@ -134,15 +86,35 @@ class BaseTaskStore(TaskStore):
         )
 
     async def increment_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
+        """Retry a failed task, or abandon it where its retries are used up, and return the board.
+
+        Raises InvalidArgumentError for a task that has not failed.
+        """
         return await self._replace(conversation_id, agent_id, task_id, Task.retried)
 
     async def force_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
+        """Retry a failed or abandoned task, its retries counted anew, and return the board.
+
+        Raises InvalidArgumentError for any other.
+        """
         return await self._replace(
             conversation_id, agent_id, task_id, lambda task, _: task.forced()
         )
 
     async def settle_conversation(self, conversation_id: str) -> int:
+        """Mark the tasks in progress of a conversation's boards as succeeded.
+
+        Return the number of these tasks.
+        """
         return await self._settle(check_id(conversation_id, "conversation id"))
+
+    @abstractmethod
+    async def list_boards(self) -> list[BoardKey]:
+        """Return the conversation id and the agent id of each board, sorted."""
+
+    @abstractmethod
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds: all of its tenant."""
 
     async def _replace(
         self, conversation_id: str, agent_id: str, task_id: str, change: Callable[[Task, int], Task]
@@ -174,7 +146,7 @@ class BaseTaskStore(TaskStore):
         """
 
 
-class InMemoryTaskStore(BaseTaskStore):
+class InMemoryTaskStore(TaskStore):
     """A TaskStore in this process.
 
     >>> from kaosmem.stores import Task

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from kaosmem.arguments import check_count, check_metadata, check_several
 from kaosmem.clients import EmbeddingClient
@@ -76,69 +76,6 @@ class SearchResult:
     metadata: JSONObject = field(default_factory=dict, repr=False)
 
 
-@runtime_checkable
-class VectorStore(Protocol):
-    """Documents by id, in collections. A collection exists while it holds a document.
-
-    Ids and names of collections are any text of 1 to 256 characters without control characters.
-    Different ones never collide. All methods raise InvalidNameError for others. All embeddings of a
-    collection have the same number of dimensions and are kept in single precision.
-    """
-
-    async def add(
-        self, documents: Iterable[VectorDocument], *, collection: str = "default"
-    ) -> None:
-        """Insert the documents whose ids are absent; leave the others as they are.
-
-        If the call raises, nothing is inserted.
-        A document without an embedding gets it from the store's embedding client.
-        Raises InvalidArgumentError if there is no client, or the number of dimensions differs.
-        """
-
-    async def upsert(
-        self, documents: Iterable[VectorDocument], *, collection: str = "default"
-    ) -> None:
-        """Insert or replace documents by id.
-
-        Of several with one id, the last counts. Raises as `add`.
-        """
-
-    async def search(
-        self,
-        query_embedding: Sequence[float],
-        *,
-        collection: str = "default",
-        limit: int = 5,
-        filter: Filter | None = None,
-    ) -> list[SearchResult]:
-        """Return at most `limit` documents, the largest cosine first. Equal ones are ordered by id.
-
-        Raises InvalidArgumentError for an embedding with other dimensions, the limit and the
-        filter.
-
-        Args:
-            filter: Conditions on metadata (see `kaosmem.filters`); the limit counts the documents
-                that pass.
-        """
-
-    async def get(self, ids: Iterable[str], *, collection: str = "default") -> list[VectorDocument]:
-        """Return the stored documents among these ids, in this order."""
-
-    async def delete(self, ids: Iterable[str], *, collection: str = "default") -> None:
-        """Delete the documents with these ids, if they exist."""
-
-    @abstractmethod
-    async def list_collections(self) -> list[str]:
-        """Return the names of the collections, sorted."""
-
-    async def delete_collection(self, collection: str) -> None:
-        """Delete all documents of a collection."""
-
-    @abstractmethod
-    async def delete_all(self) -> None:
-        """Delete everything that the store holds: all of its tenant."""
-
-
 def check_embedding(given: object) -> tuple[float, ...]:
     """Return an embedding as numbers. Raises InvalidArgumentError."""
     try:
@@ -190,10 +127,14 @@ def check_document_ids(ids: Iterable[str]) -> list[str]:
     return [check_id(each, "document id") for each in ids]
 
 
-class BaseVectorStore(VectorStore):
-    """The checks of a VectorStore, and its embedding client.
+class VectorStore(ABC):
+    """Documents by id, in collections. A collection exists while it holds a document.
 
-    A backend adds six methods, which get checked values.
+    Ids and names of collections are any text of 1 to 256 characters without control characters.
+    Different ones never collide. All methods raise InvalidNameError for others. All embeddings of a
+    collection have the same number of dimensions and are kept in single precision.
+
+    A store is a subclass with the abstract methods, which get checked values.
 
     Args:
         embedding_client: Makes missing embeddings. Without a client, a document without an
@@ -206,6 +147,12 @@ class BaseVectorStore(VectorStore):
     async def add(
         self, documents: Iterable[VectorDocument], *, collection: str = "default"
     ) -> None:
+        """Insert the documents whose ids are absent; leave the others as they are.
+
+        If the call raises, nothing is inserted.
+        A document without an embedding gets it from the store's embedding client.
+        Raises InvalidArgumentError if there is no client, or the number of dimensions differs.
+        """
         check_id(collection, "collection")
         given = {each.id: each for each in reversed(_listed(documents))}
         known = await self._known(collection, given.keys())  # which need no embedding
@@ -218,6 +165,10 @@ class BaseVectorStore(VectorStore):
     async def upsert(
         self, documents: Iterable[VectorDocument], *, collection: str = "default"
     ) -> None:
+        """Insert or replace documents by id.
+
+        Of several with one id, the last counts. Raises as `add`.
+        """
         check_id(collection, "collection")
         given = {each.id: each for each in _listed(documents)}
         if new := await self._embedded(given.values()):
@@ -231,6 +182,15 @@ class BaseVectorStore(VectorStore):
         limit: int = 5,
         filter: Filter | None = None,
     ) -> list[SearchResult]:
+        """Return at most `limit` documents, the largest cosine first. Equal ones are ordered by id.
+
+        Raises InvalidArgumentError for an embedding with other dimensions, the limit and the
+        filter.
+
+        Args:
+            filter: Conditions on metadata (see `kaosmem.filters`); the limit counts the documents
+                that pass.
+        """
         query = check_embedding(query_embedding)
         _ = check_id(collection, "collection")
         check_count(limit, "limit")
@@ -239,19 +199,27 @@ class BaseVectorStore(VectorStore):
         )
 
     async def get(self, ids: Iterable[str], *, collection: str = "default") -> list[VectorDocument]:
+        """Return the stored documents among these ids, in this order."""
         check_id(collection, "collection")
         return await self._get(collection, check_document_ids(ids))
 
     async def delete(self, ids: Iterable[str], *, collection: str = "default") -> None:
+        """Delete the documents with these ids, if they exist."""
         check_id(collection, "collection")
         await self._delete(collection, check_document_ids(ids))
 
-    async def delete_all(self) -> None:
-        for collection in await self.list_collections():
-            await self._delete(collection, None)
+    @abstractmethod
+    async def list_collections(self) -> list[str]:
+        """Return the names of the collections, sorted."""
 
     async def delete_collection(self, collection: str) -> None:
+        """Delete all documents of a collection."""
         await self._delete(check_id(collection, "collection"), None)
+
+    async def delete_all(self) -> None:
+        """Delete everything that the store holds: all of its tenant."""
+        for collection in await self.list_collections():
+            await self._delete(collection, None)
 
     async def _embedded(self, documents: Iterable[VectorDocument]) -> list[VectorDocument]:
         """Return the documents with an embedding each. Raises InvalidArgumentError."""
@@ -298,7 +266,7 @@ class BaseVectorStore(VectorStore):
         """Delete the documents with these ids, or all documents for None."""
 
 
-class InMemoryVectorStore(BaseVectorStore):
+class InMemoryVectorStore(VectorStore):
     """A VectorStore in this process. Every search compares with every document of the collection.
 
     Args:

@@ -76,7 +76,7 @@ class TestInMemoryTasks(TaskContract):
 
 def test_a_contract_refuses_a_subclass_that_overrides_a_test():
     """Also if a class beside the contract brings the test."""
-    test = "test_it_satisfies_the_protocol"
+    test = "test_it_takes_the_arguments_of_its_kind"
     beside = type("Beside", (), {test: None})
     for bases, own in (((HistoryContract,), {test: None}), ((beside, HistoryContract), {})):
         with pytest.raises(InvalidArgumentError, match=test):

@@ -73,8 +73,8 @@ def test_a_contract_runs_anywhere(tmp_path):
     (tmp_path / "test_mine.py").write_text(PROJECT)
     names = (
         "TestWrong::test_a_patch_replaces_values_whole",
-        "TestUnfinished::test_it_satisfies_the_protocol",
-        "TestNeverReopened::test_it_satisfies_the_protocol",
+        "TestUnfinished::test_it_takes_the_arguments_of_its_kind",
+        "TestNeverReopened::test_it_takes_the_arguments_of_its_kind",
     )
     report = ran(tmp_path, "TestRight", *names)
     assert report.count("PASSED test_mine.py::TestRight::") == sum(

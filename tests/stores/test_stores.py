@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import pickle
 from datetime import UTC, datetime
 
@@ -42,22 +41,6 @@ STORES = {
     BlobStore: InMemoryFileStore,
     TaskStore: InMemoryTaskStore,
 }
-
-
-@pytest.mark.parametrize("protocol", STORES, ids=lambda protocol: protocol.__name__)
-def test_a_store_has_the_parameters_of_its_protocol(protocol):
-    """Names, order, kinds and defaults, of coroutine functions all; and is a store of no other kind."""
-    methods = {
-        name: method
-        for name, method in vars(protocol).items()
-        if inspect.iscoroutinefunction(method)
-    }
-    assert methods
-    for name, method in methods.items():
-        own = getattr(STORES[protocol], name)
-        assert inspect.signature(own) == inspect.signature(method)
-        assert inspect.iscoroutinefunction(own)
-    assert [each for each in STORES if isinstance(STORES[protocol](), each)] == [protocol]
 
 
 @pytest.mark.parametrize(("given", "passing"), FILTERS, ids=str)

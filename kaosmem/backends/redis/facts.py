@@ -16,10 +16,10 @@ from kaosmem.backends.base import value_of
 from kaosmem.backends.redis.database import RedisDatabase
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.stores.facts import (
-    BaseLongTermMemory,
     FactRow,
     FactRows,
     IndexedFacts,
+    LongTermMemory,
     Shelf,
     by_begin,
 )
@@ -30,7 +30,7 @@ _WARM_SHELVES = 256
 _TIMES = ("valid_from", "valid_until", "known_from")
 
 
-class RedisLongTermMemory(BaseLongTermMemory):
+class RedisLongTermMemory(LongTermMemory):
     """A LongTermMemory in Redis. It ranks facts as an InMemoryLongTermMemory does, by BM25.
 
     The facts of the last searched namespaces stay in memory, indexed; a search reads only the

@@ -7,7 +7,7 @@ from typing import Any
 
 from kaosmem.arguments import MAX_INTEGER, Clock, check_ttl
 from kaosmem.backends.redis.database import RedisDatabase
-from kaosmem.stores.history import BaseHistoryProvider, Thread, decode_message, encode_message
+from kaosmem.stores.history import HistoryProvider, Thread, decode_message, encode_message
 from kaosmem.types.items import ChatMessage
 
 # Lua can pass about 8,000 values at once.
@@ -38,7 +38,7 @@ end
 """
 
 
-class RedisHistoryProvider(BaseHistoryProvider):
+class RedisHistoryProvider(HistoryProvider):
     """A HistoryProvider in Redis: a list for each thread.
 
     An append whose answer is lost is sent again, and done once.

@@ -7,11 +7,11 @@ from typing import Any
 from kaosmem.arguments import check_ttl, json_text
 from kaosmem.backends.base import value_of
 from kaosmem.backends.redis.database import RedisDatabase
-from kaosmem.stores.state import BaseShortTermMemory
+from kaosmem.stores.state import ShortTermMemory
 from kaosmem.types import JSONDict
 
 
-class RedisSessionStore(BaseShortTermMemory):
+class RedisSessionStore(ShortTermMemory):
     """A ShortTermMemory in Redis: a hash for each session. The server merges patches in one step.
 
     Args:

@@ -16,9 +16,9 @@ from kaosmem.exact import UNITS, idf
 from kaosmem.language.analysis import ANALYSIS, analyze
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.stores.facts import (
-    BaseLongTermMemory,
     FactRow,
     FactRows,
+    LongTermMemory,
     Shelf,
     StoredFact,
     by_begin,
@@ -39,7 +39,7 @@ _SCORE_UNITS = 1e9
 """Scores are whole numbers of 1 / _SCORE_UNITS."""
 
 
-class SqlLongTermMemory(BaseLongTermMemory):
+class SqlLongTermMemory(LongTermMemory):
     """A LongTermMemory in a SQL database. It ranks facts by BM25, as InMemoryLongTermMemory does.
 
     Each namespace of an agent has its own index and statistics. Texts are split into words as in

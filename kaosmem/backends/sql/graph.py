@@ -9,10 +9,10 @@ from kaosmem.arguments import json_text
 from kaosmem.backends.base import value_of
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.entities import Entity, Relationship, SubGraph
-from kaosmem.stores.graph import BaseGraphStore, walk
+from kaosmem.stores.graph import GraphStore, walk
 
 
-class SqlGraphStore(BaseGraphStore):
+class SqlGraphStore(GraphStore):
     """A GraphStore in a SQL database."""
 
     def __init__(self, database: SqlDatabase[Any]) -> None:

@@ -6,13 +6,13 @@ from typing import Any
 
 from kaosmem.arguments import MAX_INTEGER, Clock
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
-from kaosmem.stores.history import BaseHistoryProvider, Thread, decode_message, encode_message
+from kaosmem.stores.history import HistoryProvider, Thread, decode_message, encode_message
 from kaosmem.types.items import ChatMessage
 
 _OF_THREAD = "tenant = :tenant AND agent = :agent AND session = :session"
 
 
-class SqlHistoryProvider(BaseHistoryProvider):
+class SqlHistoryProvider(HistoryProvider):
     """A HistoryProvider in a SQL database: a row for each message, with its position.
 
     Reading a part of a thread costs the same at any length.

@@ -7,11 +7,11 @@ from typing import Any
 from kaosmem.arguments import json_text
 from kaosmem.backends.base import value_of
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
-from kaosmem.stores.state import BaseShortTermMemory
+from kaosmem.stores.state import ShortTermMemory
 from kaosmem.types import JSONDict
 
 
-class SqlShortTermMemory(BaseShortTermMemory):
+class SqlShortTermMemory(ShortTermMemory):
     """A ShortTermMemory in a SQL database: a row for each name.
 
     A patch costs its own size, not that of the state.

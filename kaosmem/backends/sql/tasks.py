@@ -10,12 +10,12 @@ from kaosmem.arguments import json_text
 from kaosmem.backends.base import value_of
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.stores.task_list import Task, TaskList
-from kaosmem.stores.tasks import BaseTaskStore, BoardKey
+from kaosmem.stores.tasks import BoardKey, TaskStore
 
 _OF_BOARD = "tenant = :tenant AND conversation = :conversation AND agent = :agent"
 
 
-class SqlTaskStore(BaseTaskStore):
+class SqlTaskStore(TaskStore):
     """A TaskStore in a SQL database: a row for each board, with its tasks as JSON text.
 
     Of several workers that start one task, one succeeds.

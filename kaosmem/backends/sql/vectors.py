@@ -9,7 +9,7 @@ from kaosmem.arguments import json_text
 from kaosmem.backends.base import blocks_text, document_of, embedding_bytes
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.clients import EmbeddingClient
-from kaosmem.stores.vector import BaseVectorStore, VectorDocument, check_dimensions
+from kaosmem.stores.vector import VectorDocument, VectorStore, check_dimensions
 
 _OF_NAME = "tenant = :tenant AND name = :name"
 _OF_COLLECTION = (
@@ -17,7 +17,7 @@ _OF_COLLECTION = (
 )
 
 
-class SqlVectorStore(BaseVectorStore):
+class SqlVectorStore(VectorStore):
     """A VectorStore in a SQL database. The database's own class searches."""
 
     _insert: ClassVar[str]

@@ -25,7 +25,7 @@ _TEXT = "text/plain"
 class BlobContract(StoreContract[BlobStore]):
     """Every BlobStore passes this: subclass it and provide `make`."""
 
-    protocol = BlobStore
+    kind = BlobStore
     keys = IDS
     wrong: ClassVar[Mapping[str, Wrong]] = {
         "key": WRONG_ID,

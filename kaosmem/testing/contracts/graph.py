@@ -43,7 +43,7 @@ def _part(key: str, text: str) -> SubGraph:
 class GraphContract(StoreContract[GraphStore]):
     """Every GraphStore passes this: subclass it and provide `make`."""
 
-    protocol = GraphStore
+    kind = GraphStore
     keys = IDS
     wrong: ClassVar[Mapping[str, Wrong]] = {
         "entity_id": WRONG_ID,

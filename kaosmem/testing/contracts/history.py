@@ -57,7 +57,7 @@ class HistoryContract(StoreContract[HistoryProvider]):
             return MyHistory()
     """
 
-    protocol = HistoryProvider
+    kind = HistoryProvider
     # Of the ids of runs, "" is the default of `append`. `clear_run` refuses it: it would delete
     # every message that has no run.
     wrong: ClassVar[Mapping[str, Wrong]] = {

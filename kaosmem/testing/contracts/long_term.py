@@ -36,7 +36,7 @@ _NO_TIMES = ("yesterday", "2024-13-01", 5, None, "0001-01-01T00:00+14:00")
 class LongTermContract(StoreContract[LongTermMemory]):
     """Every LongTermMemory passes this: subclass it and provide `make`."""
 
-    protocol = LongTermMemory
+    kind = LongTermMemory
     wrong: ClassVar[Mapping[str, Wrong]] = {
         **dict.fromkeys(("agent_id", "namespace", "memory_id", "key"), WRONG_ID),
         **dict.fromkeys(("content", "query"), WRONG_TEXT),

@@ -26,7 +26,7 @@ _WRONG_STATE = (
 class ShortTermContract(StoreContract[ShortTermMemory]):
     """Every ShortTermMemory passes this: subclass it and provide `make`."""
 
-    protocol = ShortTermMemory
+    kind = ShortTermMemory
     keys = IDS
     wrong: ClassVar[Mapping[str, Wrong]] = {
         "session_id": WRONG_ID,

@@ -64,7 +64,7 @@ def act_on(store: TaskStore, key: _Board, task_id: str, act: str) -> Coroutine[A
 class TaskContract(StoreContract[TaskStore]):
     """Every TaskStore passes this: subclass it and provide `make`."""
 
-    protocol = TaskStore
+    kind = TaskStore
     ways = 0  # a board stays
     wrong: ClassVar[Mapping[str, Wrong]] = {
         **dict.fromkeys(("conversation_id", "agent_id", "task_id"), WRONG_ID),

@@ -81,7 +81,7 @@ class VectorContract(StoreContract[VectorStore]):
     The store has no embedding client.
     """
 
-    protocol = VectorStore
+    kind = VectorStore
     keys = IDS
     wrong: ClassVar[Mapping[str, Wrong]] = {
         "collection": WRONG_ID,
