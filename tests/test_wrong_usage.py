@@ -217,7 +217,11 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
     ),
     (lambda: VectorSource("x", None), InvalidArgumentError, "store is a str; give a VectorStore"),
     (lambda: FactSource(InMemoryVectorStore(), "a"), InvalidArgumentError, "give a LongTermMemory"),
-    (lambda: TaskSource("board"), InvalidArgumentError, "store is a str; give a TaskStore"),
+    (
+        lambda: TaskSource("board", "deal", "analyst"),
+        InvalidArgumentError,
+        "store is a str; give a TaskStore",
+    ),
     (lambda: memory().attach(InMemoryVectorStore()), InvalidArgumentError, "give a Source"),
     (
         lambda: memory().attach(VectorSource),

@@ -6,7 +6,7 @@ from kaosmem.stores.facts import InMemoryLongTermMemory, LongTermMemory
 from kaosmem.stores.graph import GraphStore, InMemoryGraphStore
 from kaosmem.stores.history import HistoryProvider, InMemoryHistoryProvider
 from kaosmem.stores.state import InMemoryShortTermMemory, ShortTermMemory
-from kaosmem.stores.task_list import Task, TaskStatus, agent_scope
+from kaosmem.stores.task_list import Task, TaskStatus
 from kaosmem.stores.tasks import InMemoryTaskStore, TaskStore
 from kaosmem.stores.vector import InMemoryVectorStore, VectorDocument, VectorStore
 
@@ -30,5 +30,4 @@ __all__ = [
     "TaskStore",
     "VectorDocument",
     "VectorStore",
-    "agent_scope",
 ]

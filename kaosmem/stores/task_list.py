@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -12,51 +10,6 @@ from kaosmem.arguments import check_count, check_text
 from kaosmem.display import visible
 from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError
 from kaosmem.names import check_id, shown, shown_name
-
-at_work: ContextVar[tuple[str | None, str | None]] = ContextVar("at_work", default=(None, None))
-"""The ids of the current thread and agent."""
-
-
-@contextmanager
-def agent_scope(agent_id: str, *, thread_id: str | None = None) -> Iterator[None]:
-    """Set the current agent and thread inside the block.
-
-    The earlier ones are back after it, also after an exception. Tasks that are started inside
-    inherit the scope. Do not put a `yield` inside: a generator's code runs in the scope of its
-    caller.
-
-    Args:
-        thread_id: The conversation. The default is that of the scope around the block.
-
-    Raises:
-        InvalidNameError: For an id.
-
-    >>> with agent_scope("reader", thread_id="deal-42"):
-    ...     current_board_key()
-    ('deal-42', 'reader')
-    """
-    check_id(agent_id, "agent id")
-    thread = at_work.get()[0] if thread_id is None else check_id(thread_id, "thread id")
-    token = at_work.set((thread, agent_id))
-    try:
-        yield
-    finally:
-        at_work.reset(token)
-
-
-def current_board_key() -> tuple[str, str]:
-    """Return the conversation id and the agent id of the current agent's board.
-
-    Raises NotFoundError.
-    """
-    thread_id, agent_id = at_work.get()
-    if thread_id is None or agent_id is None:
-        raise NotFoundError(
-            "no agent is at work in a thread; enter agent_scope(agent_id, thread_id=...) before "
-            "asking for its board"
-        )
-    return thread_id, agent_id
-
 
 DEFAULT_MAX_RETRIES = 3
 

@@ -1,10 +1,10 @@
-"""Stores of task boards, and the store that all agents of a process share."""
+"""Stores of task boards."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from kaosmem.errors import DuplicateError, NotFoundError
 from kaosmem.names import check_id, shown
@@ -198,31 +198,3 @@ def _there(board: TaskList | None, conversation_id: str, agent_id: str) -> TaskL
 
 def _board_key(conversation_id: str, agent_id: str) -> BoardKey:
     return check_id(conversation_id, "conversation id"), check_id(agent_id, "agent id")
-
-
-class GlobalTaskStore:
-    """The store of boards that all agents of this process share.
-
-    It is in memory until another store is set.
-
-    >>> before = GlobalTaskStore.set(InMemoryTaskStore())
-    >>> store = GlobalTaskStore.get()
-    >>> store = GlobalTaskStore.set(before)
-    """
-
-    _store: ClassVar[TaskStore] = InMemoryTaskStore()
-
-    @classmethod
-    def get(cls) -> TaskStore:
-        """Return the store; ask for it each time, as another may have been set."""
-        return cls._store
-
-    @classmethod
-    def set(cls, store: TaskStore) -> TaskStore:
-        """Put another store in place, and return the one before, whose boards stay there.
-
-        Meant for start-up, before there are boards, and for tests, which restore the former value.
-        """
-        before = cls._store
-        cls._store = store
-        return before

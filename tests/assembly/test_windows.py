@@ -36,7 +36,6 @@ from kaosmem.stores import (
     InMemoryLongTermMemory,
     InMemoryTaskStore,
     Task,
-    agent_scope,
 )
 from kaosmem.testing import PrefixBinding, ScriptedLLM
 from kaosmem.tokens.models import preserves_thinking
@@ -385,13 +384,12 @@ async def test_a_task_whose_status_changed_is_shown_again():
         "deal", "analyst", [Task("call", "Call the customer"), Task("mail", "Write a mail")]
     )
     memory = SessionMemory.test_mode()
-    with agent_scope("analyst", thread_id="deal"):
-        await memory.attach(TaskSource(board))
-        memory.add("messages", "What is open?")
-        first = await memory.assemble_context(budget=4_000, format="openai", window="main")
-        await board.update_status("deal", "analyst", "call", "in_progress")
-        memory.add("messages", "And now?")
-        second = await memory.assemble_context(budget=4_000, format="openai", window="main")
+    await memory.attach(TaskSource(board, "deal", "analyst"))
+    memory.add("messages", "What is open?")
+    first = await memory.assemble_context(budget=4_000, format="openai", window="main")
+    await board.update_status("deal", "analyst", "call", "in_progress")
+    memory.add("messages", "And now?")
+    second = await memory.assemble_context(budget=4_000, format="openai", window="main")
     assert second.messages[: len(first.messages)] == first.messages
     appended = str(second.messages[len(first.messages) :])
     assert "[in_progress, newer] call: Call the customer" in appended

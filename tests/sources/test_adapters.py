@@ -27,14 +27,11 @@ from kaosmem.sources import (
 from kaosmem.stores import (
     Entity,
     InMemoryLongTermMemory,
-    InMemoryTaskStore,
     Relationship,
     Task,
     TaskStatus,
     VectorDocument,
-    agent_scope,
 )
-from kaosmem.stores.tasks import GlobalTaskStore
 from tests.sources.stores import FORGETTING, Stores, WordVectorClient, attached, forgets
 
 
@@ -407,27 +404,6 @@ async def test_a_board_shows_what_is_open_first(stores, memory):
     assert await shown(memory, board, filter={"status": "succeeded"}) == ["t1: read"]
     assert (await memory.fetch("tasks/t2")).role == "planned"
     assert await shown(memory, TaskSource(stores.tasks, "c", "b")) == []
-    with pytest.raises(ValueError, match="both"):
-        TaskSource(stores.tasks, "c")
-
-
-async def test_a_board_of_whoever_is_at_work_is_that_of_the_scope(memory):
-    """From the store that the process shares; outside a scope there is none, and the context says so."""
-    before = GlobalTaskStore.set(InMemoryTaskStore())
-    try:
-        for agent in ("reader", "writer"):
-            await GlobalTaskStore.get().create_task_list(
-                "c", agent, [Task("t", f"what a {agent} does")]
-            )
-        await memory.attach(TaskSource())
-        for agent in ("reader", "writer"):
-            with agent_scope(agent, thread_id="c"):
-                context = await memory.assemble_context("", budget=500)
-            assert [item.text for item in context.items] == [f"t: what a {agent} does"]
-        context = await memory.assemble_context("", budget=500)
-        assert context.sources["tasks"].error == "NotFoundError"
-    finally:
-        GlobalTaskStore.set(before)
 
 
 async def test_an_artefact_is_a_handle_until_it_is_fetched(stores, memory):

@@ -1,8 +1,8 @@
-"""Tasks: the chart of what may become of them, boards as they are shown, and the store that a process shares."""
+"""Tasks: the chart of what may become of them, and boards as they are shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from kaosmem import InvalidArgumentError, NotFoundError
 from kaosmem.errors import DuplicateError
-from kaosmem.stores import InMemoryTaskStore, Task, TaskStatus, TaskStore
+from kaosmem.stores import Task, TaskStatus
 from kaosmem.stores.task_list import TaskList
-from kaosmem.stores.tasks import GlobalTaskStore
 
 BY_HAND = {
     ("planned", "in_progress"),
@@ -129,23 +128,3 @@ def test_titles_are_in_no_repr_and_no_error():
         with pytest.raises((NotFoundError, DuplicateError)) as caught:
             act()
         assert secret not in str(caught.value)
-
-
-@pytest.fixture
-def put_back() -> Iterator[None]:
-    before = GlobalTaskStore.get()
-    yield
-    GlobalTaskStore.set(before)
-
-
-@pytest.mark.usefixtures("put_back")
-async def test_the_process_has_one_store_until_another_is_set() -> None:
-    """Whoever asks gets the same, then the other; the one before is handed back."""
-    first = GlobalTaskStore.get()
-    assert isinstance(first, TaskStore)
-    assert GlobalTaskStore.get() is first
-    other = InMemoryTaskStore()
-    assert GlobalTaskStore.set(other) is first
-    await GlobalTaskStore.get().create_task_list("c", "a", [Task("t", "title")])
-    assert await other.get_task_list("c", "a") is not None
-    assert await first.get_task_list("c", "a") is None
