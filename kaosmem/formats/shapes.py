@@ -50,6 +50,10 @@ class Field(NamedTuple):
     is_optional: bool = False
     prefix: str = ""
 
+    def takes(self, value: JSONValue) -> bool:
+        """Return whether a value may stand here."""
+        return value is not None and (not self.prefix or str(value).startswith(self.prefix))
+
 
 def _of_text(text: str, counter: TokenCounter) -> int:
     return counter(text)
@@ -68,33 +72,34 @@ def _of_call(name: str, counter: TokenCounter) -> int:
     return ID_TOKENS + counter(name)
 
 
-def _none(value: JSONValue, counter: TokenCounter) -> int:
+def uncounted(value: JSONValue, counter: TokenCounter) -> int:
+    """Return no tokens: the value is counted elsewhere, or not at all."""
     return 0
 
 
 TEXT = Field("text", _of_text)
 TITLE = Field("title", _of_text, is_optional=True)
 THINKING = Field("thinking", _of_text)
-SIGNATURE = Field("signature", _none, is_optional=True)
+SIGNATURE = Field("signature", uncounted, is_optional=True)
 COUNTED_SIGNATURE = Field("signature", _of_data, is_optional=True)
 SEALED = Field("data", _of_data)
 OPTIONAL_SEALED = Field("data", _of_data, is_optional=True)
-ID = Field("id", _none)
-OPTIONAL_ID = Field("id", _none, is_optional=True)
+ID = Field("id", uncounted)
+OPTIONAL_ID = Field("id", uncounted, is_optional=True)
 NAME = Field("name", _of_call)
 ARGUMENTS = Field("arguments", _of_json, is_optional=True)
-MEDIA_TYPE = Field("media_type", _none, prefix="image/")
-IMAGE_FORMAT = Field("format", _none)
-IMAGE_DATA = Field("data", _none)
-URL = Field("url", _none, prefix="http")
-ANY_URL = Field("url", _none)
-DETAIL = Field("detail", _none, is_optional=True)
+MEDIA_TYPE = Field("media_type", uncounted, prefix="image/")
+IMAGE_FORMAT = Field("format", uncounted)
+IMAGE_DATA = Field("data", uncounted)
+URL = Field("url", uncounted, prefix="http")
+ANY_URL = Field("url", uncounted)
+DETAIL = Field("detail", uncounted, is_optional=True)
 CALL_ID = Field("id", _of_text)
 FUNCTION = Field("name", _of_text)
 CALL_TEXT = Field("arguments", _of_text)
-CUSTOM = Field("custom", _none, prefix="custom")
+CUSTOM = Field("custom", uncounted, prefix="custom")
 """The type of a call of a custom tool."""
-ANY = Field("type", _none)
+ANY = Field("type", uncounted)
 """A field that a block has, with any value."""
 
 Template: TypeAlias = Mapping[str, Any]
@@ -120,7 +125,7 @@ def values_in(template: Template, block: Mapping[str, JSONValue]) -> dict[Field,
     for name, wanted in template.items():
         given = block.get(name)
         if isinstance(wanted, Field):
-            if given is not None and (not wanted.prefix or str(given).startswith(wanted.prefix)):
+            if wanted.takes(given):
                 values[wanted] = given
             elif not wanted.is_optional:
                 return None
@@ -146,7 +151,7 @@ def filled(template: Template, values: Mapping[str, JSONValue]) -> dict[str, JSO
         value = wanted
         if isinstance(wanted, Field):
             value = values.get(wanted.name)
-            if value is None and not wanted.is_optional:
+            if not wanted.takes(value) and not (value is None and wanted.is_optional):
                 return None
         elif isinstance(wanted, Mapping):
             value = filled(wanted, values)

@@ -12,8 +12,8 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from kaosmem import InvalidArgumentError, SyncSessionMemory
 from kaosmem.integrations.agent_framework import KaosmemHistoryProvider, KaosmemMiddleware
+from kaosmem.integrations.conversations import on_loop
 from kaosmem.integrations.langchain import KaosmemMiddleware as LangChainMiddleware
-from kaosmem.integrations.model_calls import on_loop
 from kaosmem.integrations.openai_agents import KaosmemFilter, KaosmemSession
 from tests.integrations.agents.agent_framework import ScriptedClient
 from tests.integrations.agents.openai_agents import OpenAIAgentsAgent

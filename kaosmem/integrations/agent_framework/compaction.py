@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from agent_framework import (
-    EXCLUDED_KEY,
-    Message,
-)
+from agent_framework import EXCLUDED_KEY, Message
 
 from kaosmem.compaction import CompactionStrategy
 from kaosmem.integrations.agent_framework.messages import read_message, write_message

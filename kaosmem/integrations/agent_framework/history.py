@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agent_framework import (
-    HistoryProvider,
-    Message,
-)
+from agent_framework import HistoryProvider, Message
 
 from kaosmem.integrations.agent_framework.messages import ID_REMEDY, read_message, write_message
-from kaosmem.integrations.model_calls import ModelCalls, on_loop
+from kaosmem.integrations.conversations import Conversations, on_loop
 from kaosmem.persistence.storage.places import Location
 
 
@@ -46,21 +43,20 @@ class KaosmemHistoryProvider(HistoryProvider):
             store_inputs=store_inputs,
             store_outputs=store_outputs,
         )
-        self._calls: ModelCalls[Message] = ModelCalls(
+        self._kept: Conversations[Message] = Conversations(
             location,
             read=read_message,
             write=write_message,
             id_remedy=ID_REMEDY,
-            budget=1,
             **session,
         )
 
     async def get_messages(self, session_id: str | None, **_: Any) -> list[Message]:
         """Return the live messages of a session."""
-        return await on_loop(self._calls.all(session_id))
+        return await on_loop(self._kept.all(session_id))
 
     async def save_messages(
         self, session_id: str | None, messages: Sequence[Message], **_: Any
     ) -> None:
         """Store messages at the end of a session."""
-        await on_loop(self._calls.keep(session_id, messages))
+        await on_loop(self._kept.keep(session_id, messages))

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from agent_framework import (
-    ChatContext,
-    ChatMiddleware,
-    Message,
-)
+from agent_framework import ChatContext, ChatMiddleware, Message
 
 from kaosmem.integrations.agent_framework.messages import ID_REMEDY, read_message, write_message
 from kaosmem.integrations.model_calls import ModelCalls, on_loop

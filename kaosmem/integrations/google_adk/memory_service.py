@@ -14,7 +14,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 from google.genai import types
 
-from kaosmem.integrations.model_calls import in_loop, joined_names
+from kaosmem.integrations.conversations import in_loop, joined_names
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
-from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
-from langchain_core.messages import (
-    BaseMessage,
-    SystemMessage,
-    convert_to_messages,
-    convert_to_openai_messages,
-)
+from langchain.agents.middleware import AgentMiddleware, ModelRequest
+from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
 
-from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.model_calls import ModelCalls, Request, now, on_loop
+from kaosmem.integrations.conversations import now, on_loop
+from kaosmem.integrations.langchain.messages import read_message, write_message
+from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
-from kaosmem.types.items import ChatMessage
 
-_Sync = Callable[[ModelRequest[Any]], ModelResponse[Any]]
-_Async = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+_Request = ModelRequest[Any]
 
 
 class KaosmemMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -38,62 +32,28 @@ class KaosmemMiddleware(AgentMiddleware[Any, Any, Any]):
         super().__init__()
         remedy = "call the agent with config={'configurable': {'thread_id': ...}}"
         self.calls: ModelCalls[BaseMessage] = ModelCalls(
-            location, read=_read, write=_write, id_remedy=remedy, **options
+            location, read=read_message, write=write_message, id_remedy=remedy, **options
         )
 
-    def wrap_model_call(self, request: ModelRequest[Any], handler: _Sync) -> ModelResponse[Any]:
+    def wrap_model_call(self, request: _Request, handler: Callable[[_Request], Any]) -> Any:
         """Pack a request, and keep its reply."""
-        thread = _thread()
-        packed = now(self.calls.request(thread, request.messages, **_beside(request)))
-        response = handler(_packed(request, packed))
+        thread = get_config().get("configurable", {}).get("thread_id")
+        response = handler(now(self._packed(thread, request)))
         now(self.calls.keep(thread, response.result))
         return response
 
-    async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: _Async
-    ) -> ModelResponse[Any]:
+    async def awrap_model_call(self, request: _Request, handler: Callable[[_Request], Any]) -> Any:
         """Pack a request, and keep its reply."""
-        thread = _thread()
-        packed = await on_loop(self.calls.request(thread, request.messages, **_beside(request)))
-        response = await handler(_packed(request, packed))
+        thread = get_config().get("configurable", {}).get("thread_id")
+        response = await handler(await on_loop(self._packed(thread, request)))
         await on_loop(self.calls.keep(thread, response.result))
         return response
 
-
-def _thread() -> object:
-    return get_config().get("configurable", {}).get("thread_id")
-
-
-def _beside(request: ModelRequest[Any]) -> dict[str, Any]:
-    """Return the parts of a request beside its messages."""
-    system = "" if request.system_message is None else request.system_message.text
-    return {"system": system, "tools": [convert_to_openai_tool(tool) for tool in request.tools]}
-
-
-def _packed(request: ModelRequest[Any], packed: Request[BaseMessage]) -> ModelRequest[Any]:
-    system = request.system_message
-    if packed.system != ("" if system is None else system.text):
-        system = SystemMessage(packed.system)
-    return request.override(system_message=system, messages=list[Any](packed.messages))
-
-
-def _read(message: BaseMessage) -> list[ChatMessage]:
-    (given,) = convert_to_openai_messages([message])
-    thinking = []
-    for block in message.content_blocks:
-        if block["type"] == "reasoning":
-            signature = block.get("extras", {}).get("signature")
-            thinking.append({"thinking": block.get("reasoning"), "signature": signature})
-    return read_chat_dict({**given, "thinking_blocks": thinking})
-
-
-def _write(message: ChatMessage) -> BaseMessage:
-    written = write_chat_dict(message)
-    reasoning = []
-    for block in written.pop("thinking_blocks", ()):
-        extras = {"signature": block.get("signature", "")}
-        reasoning.append({"type": "reasoning", "reasoning": block["thinking"], "extras": extras})
-    if reasoning:
-        written["content"] = [*reasoning, {"type": "text", "text": message.text}]
-    (built,) = convert_to_messages([written])
-    return built
+    async def _packed(self, thread: object, request: _Request) -> _Request:
+        given = "" if request.system_message is None else request.system_message.text
+        tools = [convert_to_openai_tool(tool) for tool in request.tools]
+        packed = await self.calls.request(thread, request.messages, system=given, tools=tools)
+        changes: dict[str, Any] = {"messages": packed.messages}
+        if packed.system != given:
+            changes["system_message"] = SystemMessage(packed.system)
+        return request.override(**changes)

@@ -12,7 +12,7 @@ from langgraph.store.memory import InMemoryStore
 
 from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.integrations.model_calls import now, on_loop
+from kaosmem.integrations.conversations import now, on_loop
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec

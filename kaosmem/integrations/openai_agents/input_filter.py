@@ -9,11 +9,7 @@ from agents import FunctionTool, ModelResponse, RunHooks
 from agents.items import TResponseInputItem
 from agents.run_config import CallModelData, ModelInputData
 
-from kaosmem.integrations.model_calls import (
-    ModelCalls,
-    in_loop,
-    tool_schema,
-)
+from kaosmem.integrations.model_calls import ModelCalls, in_loop, tool_schema
 from kaosmem.persistence.storage.places import Location
 
 

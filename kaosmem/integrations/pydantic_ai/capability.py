@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic_ai import messages as ai
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 
 from kaosmem.integrations.model_calls import ModelCalls, in_loop, tool_schema
@@ -34,48 +33,27 @@ class KaosmemCapability(AbstractCapability[Any]):
         )
 
     @in_loop
-    async def before_model_request(
-        self, ctx: RunContext[Any], request_context: ModelRequestContext
-    ) -> ModelRequestContext:
+    async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
         """Pack a request."""
-        parameters = request_context.model_request_parameters
-        prompts, messages = _prompts_apart(request_context.messages)
-        instructions = (*(parameters.instruction_parts or ()), *prompts)
+        given = request_context.model_request_parameters
         tools = [
             tool_schema(tool.name, tool.description, tool.parameters_json_schema)
-            for tool in (*parameters.function_tools, *parameters.output_tools)
+            for tool in (*given.function_tools, *given.output_tools)
         ]
-        system = "\n\n".join(part.content for part in instructions)
-        packed = await self.calls.request(ctx.conversation_id, messages, system=system, tools=tools)
-        if packed.static:
-            prompts.append(ai.SystemPromptPart(packed.static))
-        first = [ai.ModelRequest(prompts)] if prompts else []
-        return replace(request_context, messages=[*first, *packed.messages])
+        packed = await self.calls.request(
+            ctx.conversation_id,
+            request_context.messages,
+            system="\n\n".join(part.content for part in given.instruction_parts or ()),
+            tools=tools,
+        )
+        prompt = [ai.ModelRequest([ai.SystemPromptPart(packed.static)])] if packed.static else []
+        return replace(request_context, messages=[*prompt, *packed.messages])
 
     @in_loop
     async def after_model_request(
-        self,
-        ctx: RunContext[Any],
-        *,
-        request_context: ModelRequestContext,
-        response: ai.ModelResponse,
+        self, ctx: RunContext[Any], *, request_context: Any, response: ai.ModelResponse
     ) -> ai.ModelResponse:
         """Keep a reply."""
         interrupted = response.state != "complete"
         await self.calls.keep(ctx.conversation_id, [response], interrupted=interrupted)
         return response
-
-
-def _prompts_apart(
-    given: list[ai.ModelMessage],
-) -> tuple[list[ai.SystemPromptPart], list[ai.ModelMessage]]:
-    """Return the system prompts of messages, and the messages without them."""
-    prompts: list[ai.SystemPromptPart] = []
-    messages: list[ai.ModelMessage] = []
-    for message in given:
-        if isinstance(message, ai.ModelRequest):
-            prompts += [part for part in message.parts if isinstance(part, ai.SystemPromptPart)]
-            rest = [part for part in message.parts if not isinstance(part, ai.SystemPromptPart)]
-            message = replace(message, parts=rest)
-        messages.append(message)
-    return prompts, messages

@@ -1,18 +1,18 @@
-"""Haystack 3.x: a chat generator around the one of an agent or a pipeline."""
+"""A chat generator around the one of an agent or a pipeline."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from haystack import component
-from haystack.dataclasses import ChatMessage, ToolCall
+from haystack.dataclasses import ChatMessage
 from haystack.tools import flatten_tools_or_toolsets
 
-from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
+from kaosmem.integrations.haystack.messages import read_message, write_message
 from kaosmem.integrations.model_calls import ModelCalls, now
 from kaosmem.persistence.storage.places import Location
-from kaosmem.types import items as chat
-from kaosmem.types.content import ToolResultBlock
+
+_REMEDY = "give conversation=..., or generation_kwargs={'conversation': ...}"
 
 
 @component
@@ -33,11 +33,7 @@ class KaosmemChatGenerator:
         self.generator = generator
         self.conversation = conversation
         self.calls: ModelCalls[ChatMessage] = ModelCalls(
-            location,
-            read=_read,
-            write=_write,
-            id_remedy="give conversation=..., or generation_kwargs={'conversation': ...}",
-            **options,
+            location, read=read_message, write=write_message, id_remedy=_REMEDY, **options
         )
 
     @component.output_types(replies=list[ChatMessage])
@@ -53,25 +49,9 @@ class KaosmemChatGenerator:
         conversation = named.pop("conversation", self.conversation)
         schemas = [tool.tool_spec for tool in flatten_tools_or_toolsets(tools)]
         packed = now(self.calls.request(conversation, messages, tools=schemas))
+        others = {"tools": tools, "streaming_callback": streaming_callback}
         result: dict[str, Any] = self.generator.run(
-            messages=packed.with_system,
-            generation_kwargs=named,
-            tools=tools,
-            streaming_callback=streaming_callback,
+            packed.with_system, generation_kwargs=named, **others
         )
         now(self.calls.keep(conversation, result["replies"][:1]))
         return result
-
-
-def _read(message: ChatMessage) -> list[chat.ChatMessage]:
-    reasoning = message.reasoning
-    thinking = [] if reasoning is None else [{"thinking": reasoning.reasoning_text}]
-    return read_chat_dict({**message.to_openai_dict_format(), "thinking_blocks": thinking})
-
-
-def _write(message: chat.ChatMessage) -> ChatMessage:
-    result = message.blocks[0]
-    if isinstance(result, ToolResultBlock):
-        origin = ToolCall(result.name, {}, result.tool_use_id)
-        return ChatMessage.from_tool(message.text, origin, error=result.is_error)
-    return ChatMessage.from_openai_dict_format(write_chat_dict(message))

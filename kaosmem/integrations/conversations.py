@@ -1,0 +1,194 @@
+"""The conversations of a framework in sessions, one session each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from functools import wraps
+from typing import Any, Generic, ParamSpec, TypeVar
+from urllib.parse import quote
+
+from kaosmem.errors import InvalidArgumentError
+from kaosmem.formats import Format, get_format, messages_apart, parse_message, render_messages
+from kaosmem.names import safe_id
+from kaosmem.persistence.storage.places import Location
+from kaosmem.session.collecting import INTERRUPTED
+from kaosmem.session.memory import SessionMemory
+from kaosmem.session.sessions import Sessions
+from kaosmem.session.synchronous import LOOP
+from kaosmem.types import JSONDict
+from kaosmem.types.content import ToolResultBlock, ToolUseBlock
+from kaosmem.types.items import ChatMessage, Item
+
+M = TypeVar("M")
+P = ParamSpec("P")
+T = TypeVar("T")
+_AS_GIVEN = "as_given"
+"""Metadata of a message: as the framework gave it, if the format would write it otherwise."""
+
+
+class Conversations(Generic[M]):
+    """The conversations of a framework, each the messages of a session.
+
+    The sessions live in the event loop of `SyncSessionMemory`, so that calls may come from any
+    thread and any event loop: run its coroutines by `on_loop` or `now`. Each call saves.
+
+    Args:
+        location: A path, a URL that fsspec understands, or a filesystem.
+        read: Returns the messages that one message of the framework holds. None: its messages are
+            those of the format.
+        write: Returns a message of the framework. A result is alone in its message, and names its
+            tool.
+        id_remedy: Tells a user how to name a conversation.
+        format: The format of the framework's messages, and in which tokens are counted. The default
+            counts all that kaosmem stores.
+        session: Further arguments of `Sessions`, such as `namespace` and `sections`.
+    """
+
+    def __init__(
+        self,
+        location: Location,
+        *,
+        read: Callable[[M], Sequence[ChatMessage]] | None = None,
+        write: Callable[[ChatMessage], M] | None = None,
+        id_remedy: str = "give conversation=...",
+        format: str | Format = "blocks",
+        **session: Any,
+    ) -> None:
+        self.read = read
+        self.write = write
+        self.format = get_format(format)
+        self._id_remedy = id_remedy
+        self._sessions = Sessions(location, **session)
+
+    def turn(self, conversation: object) -> AbstractAsyncContextManager[SessionMemory]:
+        """Hold a turn of the session of a conversation.
+
+        Raises:
+            InvalidArgumentError: If the conversation has no id. The message ends with the remedy.
+        """
+        if conversation is None or conversation == "":
+            raise InvalidArgumentError(f"the conversation has no id; {self._id_remedy}")
+        return self._sessions.turn(safe_id(str(conversation)))
+
+    async def keep(
+        self,
+        conversation: object,
+        replies: Sequence[M],
+        *,
+        interrupted: bool = False,
+        as_given: bool = False,
+    ) -> None:
+        """Store messages at the end of a conversation, such as the reply to its last request.
+
+        Args:
+            interrupted: Whether their stream ended early. The metadata of the messages say so.
+            as_given: Whether `all` returns messages of the format as they are now, with ids.
+        """
+        metadata = INTERRUPTED if interrupted else {}
+        async with self.turn(conversation) as memory:
+            self._store(memory, self.read_all(replies), metadata, as_given=as_given)
+
+    async def all(self, conversation: object) -> list[M]:
+        """Return the messages of a conversation that its session holds live."""
+        async with self.turn(conversation) as memory:
+            said = list(memory["messages"])
+        if self.write is not None:
+            return list(map(self.write, single(item.message for item in said)))
+        messages = []
+        for item in said:
+            messages += self._given(item)
+        return messages
+
+    async def pop(self, conversation: object) -> M | None:
+        """Move the newest message of the format to the archive, and return it. None: none is left."""
+        async with self.turn(conversation) as memory:
+            newest = next(reversed(memory["messages"]), None)
+            if newest is None:
+                return None
+            *rest, popped = self._given(newest)
+            memory.remove(newest.id)
+            self._store(memory, rest, {}, as_given=True)
+        return popped
+
+    async def clear(self, conversation: object) -> None:
+        """Move the messages of a conversation to the archive."""
+        async with self.turn(conversation) as memory:
+            for item in list(memory["messages"]):
+                memory.remove(item.id)
+
+    def read_all(self, given: Sequence[M]) -> Sequence[object]:
+        """Return messages as a session takes them."""
+        if self.read is None:
+            return given
+        messages: list[object] = []
+        for each in given:
+            messages += self.read(each)
+        return messages
+
+    def _store(
+        self, memory: SessionMemory, said: Sequence[object], metadata: JSONDict, *, as_given: bool
+    ) -> None:
+        for message in messages_apart(said, self.format):
+            given = message if isinstance(message, list) else [message]
+            kept = metadata
+            if as_given and self._shown(parse_message(message, self.format)) != given:
+                kept = {**metadata, _AS_GIVEN: given}
+            memory.add_message(message, format=self.format, metadata=kept)
+
+    def _given(self, item: Item) -> list[Any]:
+        given: Any = item.metadata.get(_AS_GIVEN)
+        return list(given or self._shown(item.message))
+
+    def _shown(self, message: ChatMessage) -> list[Any]:
+        return render_messages([message], self.format).messages or []
+
+
+async def on_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run work in the event loop of `SyncSessionMemory`, and wait for it in any other loop."""
+    return await asyncio.wrap_future(LOOP.start(lambda: work))
+
+
+def in_loop(
+    method: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return a method that runs by `on_loop`, for hooks that await nothing of their framework."""
+
+    @wraps(method)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await on_loop(method(*args, **kwargs))
+
+    return call
+
+
+def now(work: Coroutine[Any, Any, T]) -> T:
+    """Run work in the event loop of `SyncSessionMemory`, and wait for it without `async`."""
+    return LOOP.run(lambda: work)
+
+
+def joined_names(*names: str) -> str:
+    """Join names so that no other names give the same text."""
+    return ":".join(quote(name, safe="") for name in names)
+
+
+def single(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
+    """Return messages in which each result of a tool has a message of its own, and names its tool."""
+    single = []
+    names: dict[str, str] = {}
+    for message in messages:
+        rest = []
+        for block in message.blocks:
+            if isinstance(block, ToolResultBlock):
+                name = names.get(block.tool_use_id, block.name)
+                single.append(ChatMessage("tool", (replace(block, name=name),)))
+                continue
+            if isinstance(block, ToolUseBlock):
+                names[block.id] = block.name
+            rest.append(block)
+        if len(rest) == len(message.blocks):
+            single.append(message)
+        elif rest:
+            single.append(replace(message, content=tuple(rest)))
+    return single

@@ -1,0 +1,156 @@
+"""The parts of a framework's messages, read and written by a table of their shapes.
+
+A framework gives its parts as dicts. Its table says how each kind of part looks:
+
+    PartTable("type", {"type": "text", "text": TEXT}, ...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from hashlib import sha256
+
+from kaosmem.arguments import json_text
+from kaosmem.formats.shapes import (
+    FUNCTION,
+    IMAGE_DATA,
+    OPTIONAL_ID,
+    Field,
+    Template,
+    filled,
+    image_of,
+    uncounted,
+    values_by_name,
+    values_in,
+    values_of,
+)
+from kaosmem.formats.shapes import MEDIA_TYPE as MEDIA_TYPE
+from kaosmem.formats.shapes import SIGNATURE as SIGNATURE
+from kaosmem.formats.shapes import TEXT as TEXT
+from kaosmem.formats.shapes import URL as URL
+from kaosmem.types import ContentBlock, JSONDict, JSONObject, OpaqueBlock
+from kaosmem.types.content import (
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    block_text,
+)
+
+ID = OPTIONAL_ID
+NAME = FUNCTION
+DATA = IMAGE_DATA
+THINKING = Field("thinking", uncounted, is_optional=True)
+PROVIDER = Field("provider", uncounted, is_optional=True)
+ARGUMENTS = Field("arguments", uncounted, is_optional=True)
+RESULT_ID = Field("tool_use_id", uncounted)
+RESULT = Field("content", uncounted, is_optional=True)
+ERROR = Field("error", uncounted, is_optional=True)
+"""The text of a result that is an error, absent from any other."""
+OUTCOME = Field("outcome", uncounted)
+"""The word "success" or "failed"."""
+DATA_URL = Field("url", uncounted, prefix="data:")
+
+_KINDS: dict[Field, type[ContentBlock]] = {
+    TEXT: TextBlock,
+    THINKING: ThinkingBlock,
+    ARGUMENTS: ToolUseBlock,
+    RESULT: ToolResultBlock,
+    URL: ImageBlock,
+    DATA_URL: ImageBlock,
+    DATA: ImageBlock,
+}
+"""The kinds of blocks by the field that a part of each has."""
+_NEEDED: dict[type[ContentBlock], JSONDict] = {
+    ThinkingBlock: {"thinking": ""},
+    ToolUseBlock: {"id": ""},
+    ToolResultBlock: {"content": ""},
+}
+"""Values that a block needs, and a part may lack."""
+
+
+class PartTable:
+    """The shapes of a framework's parts.
+
+    Args:
+        name: The field that names the kind of a part.
+        templates: The shapes, as `kaosmem.formats.shapes` has them. The first one that fits is
+            taken.
+    """
+
+    def __init__(self, name: str, *templates: Template) -> None:
+        self._name = name
+        self._kinds = [(_kind(template), template) for template in templates]
+
+    def read(self, parts: str | Iterable[JSONObject | str]) -> tuple[ContentBlock, ...]:
+        """Return a text, or parts and texts, as content blocks.
+
+        A note stands for a part without a shape.
+        """
+        return tuple(map(self._read, [parts] if isinstance(parts, str) else parts))
+
+    def write(self, blocks: Iterable[ContentBlock]) -> list[JSONDict]:
+        """Return content blocks as parts. A block without a shape is a text."""
+        return list(map(self._write, blocks))
+
+    def _read(self, part: JSONObject | str) -> ContentBlock:
+        if isinstance(part, str):
+            return TextBlock(part)
+        for kind, template in self._kinds:
+            found = values_in(template, part)
+            if found is not None:
+                return _block(kind, {**_NEEDED.get(kind, {}), **values_by_name(found)})
+        return unknown_part(str(part[self._name]), part)
+
+    def _write(self, block: ContentBlock) -> JSONDict:
+        values = _values(block)
+        for kind, template in self._kinds:
+            part = filled(template, values) if isinstance(block, kind) else None
+            if part is not None:
+                return part
+        return self._write(TextBlock(block_text(block)))
+
+
+def unknown_part(kind: str, part: object) -> OpaqueBlock:
+    """Return a part of a message that only its framework can read. A note stands for it.
+
+    Args:
+        kind: The framework's name of such parts.
+        part: The part. Its digest tells it from others.
+    """
+    digest = sha256(repr(part).encode()).hexdigest()
+    return OpaqueBlock("framework", kind, json_text({"type": kind, "sha256": digest}))
+
+
+def _kind(template: Template) -> type[ContentBlock]:
+    """Return the kind of block whose field a template has."""
+    fields_of_it = [value for value in template.values() if isinstance(value, Field)]
+    return next(_KINDS[field] for field in fields_of_it if field in _KINDS)
+
+
+def _block(kind: type[ContentBlock], values: JSONDict) -> ContentBlock:
+    if kind is ImageBlock:
+        return image_of(values)
+    if kind is ToolResultBlock:
+        failed = values.pop("outcome", "success") != "success"
+        values["is_error"] = bool(values.pop("error", "")) or failed
+        if not isinstance(values["content"], str):
+            values["content"] = json_text(values["content"])
+    made: ContentBlock = kind(**values)
+    return made
+
+
+def _values(block: ContentBlock) -> JSONDict:
+    """Return the values of a block by the names of fields."""
+    if isinstance(block, ImageBlock):
+        values = values_of(block)
+        values["media_type"] = values["media_type"] or "image/*"
+        return values
+    values = {each.name: getattr(block, each.name) for each in fields(block)}
+    if isinstance(block, ToolResultBlock):
+        values["content"] = block_text(block)
+        values["error"] = values["content"] if block.is_error else None
+        values["outcome"] = "failed" if block.is_error else "success"
+    return values

@@ -1,0 +1,54 @@
+"""A model around the one of an agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smolagents import ChatMessage, MemoryStep, MessageRole, Model
+from smolagents.models import get_tool_json_schema
+
+from kaosmem.integrations.model_calls import ModelCalls, now
+from kaosmem.integrations.smolagents.messages import Group, read_group, write_group
+from kaosmem.persistence.storage.places import Location
+
+
+class KaosmemModel(Model):
+    """Keeps the conversation of an agent in a session, and packs each request of its model.
+
+    Args:
+        model: The model that is called.
+        location: The place of the sessions.
+        conversation: The id of the conversation. Each agent has its own.
+        options: Further arguments of `ModelCalls`, such as `budget`.
+    """
+
+    def __init__(
+        self, model: Model, location: Location, *, conversation: str, **options: Any
+    ) -> None:
+        super().__init__(model_id=model.model_id)
+        self.model = model
+        self.conversation = conversation
+        self.calls: ModelCalls[Group] = ModelCalls(
+            location, read=read_group, write=write_group, has_task_lists=True, **options
+        )
+
+    def generate(self, messages: list[Any], *args: Any, **options: Any) -> ChatMessage:
+        """Pack a request. The agent tells the reply again in its next one."""
+        tools = map(get_tool_json_schema, options.get("tools_to_call_from") or ())
+        packed = now(self.calls.request(self.conversation, _grouped(messages), tools=list(tools)))
+        sent = [message for group in packed.with_system for message in group]
+        return self.model.generate(sent, *args, **options)
+
+    def keep(self, step: MemoryStep, **_: Any) -> None:
+        """Store a step of the agent: a callback of its `step_callbacks`, for the last answer."""
+        now(self.calls.keep(self.conversation, _grouped(step.to_messages())))
+
+
+def _grouped(messages: list[Any]) -> list[Group]:
+    groups: list[Group] = []
+    for each in messages:
+        message = ChatMessage.from_dict(each) if isinstance(each, dict) else each
+        is_result = message.role == MessageRole.TOOL_RESPONSE and bool(groups)
+        call = groups.pop() if is_result and groups[-1][0].role == MessageRole.TOOL_CALL else ()
+        groups.append((*call, message))
+    return groups
