@@ -1,9 +1,8 @@
-"""The entries of a view, as they come: rounds of calls, and the entries that must stay."""
+"""The entries of a view, as they come: their units, and the entries that must stay."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import overload
 
 from kaosmem.compaction.exchanges import Exchanges
@@ -23,22 +22,11 @@ from kaosmem.conversation.events import (
 )
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown_number
+from kaosmem.units import Units
 
 STANDING_LISTS = frozenset({"task_list", "task_tracker", "todo_write", "workspace"})
 """Kinds of events, and names of tools, that say how things stand: of each the newest is kept."""
 LISTS = "the newest lists of tasks"
-
-
-@dataclass(slots=True)
-class Round:
-    """The calls of one answer of a model and their results, by their positions, ascending.
-
-    Attributes:
-        open: The number of calls without a result.
-    """
-
-    members: list[int] = field(default_factory=list)
-    open: int = 0
 
 
 class Entries(Sequence[ConversationEvent]):
@@ -56,68 +44,43 @@ class Entries(Sequence[ConversationEvent]):
         self._events: list[ConversationEvent] = []
         self._places: dict[int, int] = {}  # by the ids of events
         self._pinned: list[int] = []
-        self._rounds: dict[int, Round] = {}
-        self._answers: dict[str | int, Round] = {}  # by the id of the answer, or its position
-        self._waiting: dict[str, list[Round]] = {}  # by the id of a call without a result
+        self._units = Units()
         self._system: list[int] = []
         self._questions: list[int] = []
         self._replies: list[int] = []
         self._newest_lists: dict[str, int] = {}
-        self._spoke = -1  # the newest action that calls or says something
 
     def add(self, event: ConversationEvent) -> None:
         """Take in the next event."""
         place = len(self._events)
-        if isinstance(event, ObservationEvent):
-            if not self._add_observation(place, event):
-                return
-        elif not event.is_shown:
+        link = event.link
+        is_shown = self._units.joins(place, link) if link.answers else event.is_shown
+        if not is_shown:
             return
-        elif isinstance(event, ActionEvent):
-            self._add_action(place, event)
+        self._units.add(place, link)
         self._events.append(event)
         if event.pinned:
             self._pinned.append(place)
         if event.id >= 0:
             self._places[event.id] = place
+        if isinstance(event, ActionEvent | ObservationEvent):
+            self._list(place, event.kind)
+        if isinstance(event, ActionEvent):
+            self._add_action(place, event)
 
-    def _add_observation(self, place: int, event: ObservationEvent) -> bool:
-        """Return whether an observation is shown. A result is if a call waits for it."""
-        if event.call_id:
-            waiting = self._waiting.get(event.call_id)
-            if not waiting:
-                return False
-            its = waiting.pop()
-            its.open -= 1
-            its.members.append(place)
-            self._rounds[place] = its
-        elif not event.is_shown:
-            return False
-        if event.kind in STANDING_LISTS:
-            self._newest_lists[event.kind] = place
-        return True
+    def _list(self, place: int, name: str) -> None:
+        if name in STANDING_LISTS:
+            self._newest_lists[name] = place
 
     def _add_action(self, place: int, event: ActionEvent) -> None:
-        kind = event.kind
-        if kind in STANDING_LISTS:
-            self._newest_lists[kind] = place
-        call = event.call
-        if call is not None:
-            its = self._answers.setdefault(event.response or place, Round())
-            its.members.append(place)
-            its.open += 1
-            self._rounds[place] = its
-            self._waiting.setdefault(call.id, []).append(its)
-            if call.name in STANDING_LISTS:
-                self._newest_lists[call.name] = place
-        elif kind == "system_message":
+        if event.call is not None:
+            self._list(place, event.call.name)
+        elif event.kind == "system_message":
             self._system.append(place)
-            return
         elif event.source is EventSource.USER:
             self._questions.append(place)
-        elif kind == "message" and event.source is EventSource.AGENT:
+        elif event.kind == "message" and event.source is EventSource.AGENT:
             self._replies.append(place)
-        self._spoke = place
 
     def place_of(self, event_id: int) -> int | None:
         """Return the position of the event with an id, or None."""
@@ -125,8 +88,7 @@ class Entries(Sequence[ConversationEvent]):
 
     def unit(self, position: int) -> Sequence[int]:
         """Return the positions of an entry's unit, ascending: a round, or the entry alone."""
-        its = self._rounds.get(position)
-        return (position,) if its is None else its.members
+        return self._units.members(position)
 
     @property
     def cut_points(self) -> list[int]:
@@ -144,9 +106,8 @@ class Entries(Sequence[ConversationEvent]):
         for place in range(start, len(self._events)):
             if reach < place:
                 cuts.append(place)
-            its = self._rounds.get(place)
-            if its is not None and place not in shown:
-                reach = max(reach, its.members[-1])
+            if place not in shown:
+                reach = max(reach, self._units.last(place))
         return [*cuts, len(self._events)]
 
     @property
@@ -163,10 +124,10 @@ class Entries(Sequence[ConversationEvent]):
         it answers. A call without a result is abandoned once the agent or a user speaks again.
         """
         exchanges = self.exchanges
+        units = self._units
         awaited: Iterable[int] = ()
-        newest = self._rounds.get(self._spoke)
-        if newest is not None and newest.open:
-            awaited = newest.members
+        if units.asking is not None and units.is_open(units.asking):
+            awaited = units.members(units.asking)
         others = {
             LAST_ANSWERED: exchanges.last_answered if exchanges.unanswered else (),
             NEWEST_MESSAGES: range(len(self._events))[-1:],
