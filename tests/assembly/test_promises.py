@@ -316,7 +316,7 @@ def test_appending_leaves_the_prefix_as_it_was(turns, document, format, query):
 def test_before_its_block_the_query_decides_only_where_a_history_begins(
     world, one, other, budget, format, least
 ):
-    """Of two tails of a history one is the end of the other. Static sections are the same if none has a floor beside it.
+    """Of two tails of a history one is the end of the other. Without floors beside them, static sections are the same.
 
     A tail takes the room that no earlier message needs, and a static section the floors that nothing needs. Which items
     match depends on the query.
