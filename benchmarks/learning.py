@@ -16,7 +16,7 @@ from kaosmem.evaluation.measurement import UNSCORED
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.linear_model import BY_HAND
 from kaosmem.retrieval.rankers import DenseRanker, LinearRanker, Weights
-from kaosmem.retrieval.shares import ONE
+from kaosmem.retrieval.scores import ONE
 from kaosmem.sections.spec import SectionSpec
 
 if TYPE_CHECKING:

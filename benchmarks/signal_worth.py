@@ -31,7 +31,7 @@ from kaosmem.evaluation.evidence import Corpus, Question
 from kaosmem.evaluation.measurement import UNSCORED
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.linear_model import Candidates
-from kaosmem.retrieval.order import top
+from kaosmem.retrieval.scores import top
 
 ALL = "all signals"
 PASSAGE = "passage"

@@ -14,7 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kaosmem.retrieval.arrays import Int64s, UInt32s
+    from kaosmem.retrieval.columns import Int64s, UInt32s
 
 WEIGHT_BITS = 16
 SHARE_BITS = 16

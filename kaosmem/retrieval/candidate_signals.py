@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kaosmem.language.analysis import analyze
-from kaosmem.retrieval.candidate_terms import CandidateTerms
+from kaosmem.retrieval.candidate_terms import CandidateTerms, RelevanceFeedback
+from kaosmem.retrieval.columns import are_changes
 from kaosmem.retrieval.query_terms import QueryTerms, is_test_name
-from kaosmem.retrieval.relevance_feedback import RelevanceFeedback
-from kaosmem.retrieval.shares import ONE, match_scores, on_log_scale, product
-from kaosmem.retrieval.signals import best_of_source, place_in_source, values_at
+from kaosmem.retrieval.scores import ONE, match_scores, on_log_scale, product
 from kaosmem.retrieval.source_matcher import NONE, SourceMatches
 
 if TYPE_CHECKING:
-    from kaosmem.retrieval.arrays import Int64s
+    from numpy.typing import NDArray
+
+    from kaosmem.retrieval.columns import Int64s
     from kaosmem.retrieval.linear_index import LinearIndex
 
 _BESIDE = -2, -1, 1, 2
@@ -212,3 +213,32 @@ class CandidateSignals:
 def at(values: Int64s, slots: Int64s) -> Int64s:
     """Return the values of slots, 0 for no slot."""
     return np.where(slots >= 0, values[slots], 0)
+
+
+def best_of_source(numbers: NDArray[np.int32], scores: Int64s) -> Int64s:
+    """Return for each candidate the best score in its source, whose number is given."""
+    most = np.zeros(int(numbers.max(initial=0)) + 1, np.int64)
+    np.maximum.at(most, numbers, scores)
+    found: Int64s = most[numbers]
+    return found
+
+
+def place_in_source(numbers: NDArray[np.int32], scores: Int64s) -> Int64s:
+    """Return 2 / (2 + n) for a candidate, where n others of its source have a better score."""
+    order = np.lexsort((-scores, numbers))
+    ordered = scores[order]
+    is_other = are_changes(numbers[order])
+    is_lower = is_other | are_changes(ordered)
+    at = np.arange(len(order))
+    first_of_source = np.maximum.accumulate(at * is_other)
+    first_of_score = np.maximum.accumulate(at * is_lower)
+    found = np.empty(len(order), np.int64)
+    found[order] = 2 * ONE // (2 + first_of_score - first_of_source)
+    return found
+
+
+def values_at(values: Int64s, slots: Int64s, near: Int64s) -> Int64s:
+    """Return the values of the candidates in the slots `near`, 0 for a slot of no candidate."""
+    order = np.argsort(slots)
+    places = order[np.minimum(np.searchsorted(slots, near, sorter=order), len(slots) - 1)]
+    return np.where(slots[places] == near, values[places], 0)

@@ -1,33 +1,32 @@
-"""The columns of an index, in memory and as the bytes of a dump.
-
-A dump is a header line, then the columns, little-endian.
-"""
+"""The columns of an index in memory: a row for each slot, and the slots of entries."""
 
 from __future__ import annotations
 
-import json
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kaosmem.errors import CorruptionError
-from kaosmem.language.analysis import ANALYSIS
+from kaosmem.retrieval.ranker import MAX_ORDINALS, unknown
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
 
-    from kaosmem.retrieval.arrays import Int64s, UInt32s
+Int64s: TypeAlias = NDArray[np.int64]
+"""Slots, ordinals, scores and sizes."""
+UInt32s: TypeAlias = NDArray[np.uint32]
+"""Numbers of terms, and postings."""
 
-Columns = Mapping[str, "NDArray[Any] | list[str]"]
-"""The data of an index, by name: numbers, shape (n,), or texts."""
-
-VERSION = 3
-"""Raised when the same columns are written or read in another way."""
-_MAX_HEADER_BYTES = 1 << 16
-_ALIGNMENT = 8
 _LEAST_ROOM = 64
+
+
+def are_changes(values: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Return whether each value differs from the one before it. The first one does."""
+    changes = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=changes[1:])
+    return changes
 
 
 class GrowingArray:
@@ -66,6 +65,12 @@ class GrowingArray:
     def shorten(self, size: int) -> None:
         """Keep the first rows alone."""
         self._size = size
+
+    def lengthen(self, size: int) -> None:
+        """Have at least so many rows, new ones of zeros."""
+        missing = size - self._size
+        if missing > 0:
+            self.extend(np.zeros((missing, *self._rows.shape[1:]), self._rows.dtype))
 
     def take_over(self, rows: NDArray[Any]) -> None:
         """Have these rows and no others. They are copied when they change, not before."""
@@ -214,126 +219,72 @@ class Labels:
         self.sizes = np.bincount(numbers, minlength=len(self.names)).tolist()
 
 
-def encode_columns(kind: str, columns: Callable[[], Columns]) -> Iterator[bytes]:
-    """Yield the bytes of an index of some kind: the same for the same columns on every machine."""
-    stored = {name: _stored(column) for name, column in columns().items()}
-    header = {
-        "index": kind,
-        "version": VERSION,
-        "analysis": ANALYSIS,
-        "columns": {name: each.nbytes for name, each in stored.items()},
-    }
-    line = json.dumps(header, separators=(",", ":")).encode()
-    yield line + b" " * (-(len(line) + 1) % _ALIGNMENT) + b"\n"
-    for each in stored.values():
-        yield each.tobytes()
-        yield bytes(-each.nbytes % _ALIGNMENT)
+class Slots:
+    """The slots of entries by ordinal. A new entry gets the next slot.
 
-
-class StoredColumns:
-    """The columns of a dump, as views of its bytes where they can be.
-
-    Memory is in proportion to the bytes.
-
-    Raises:
-        CorruptionError: Here or where a column is taken, if the bytes are no index of this kind, of
-            another version or analysis, or damaged.
+    The slot of a removed entry stays empty. Ordinals are dense: a section numbers its items.
     """
 
-    def __init__(self, data: bytes | memoryview, kind: str) -> None:
-        self._data = memoryview(data).cast("B")
-        line = bytes(self._data[:_MAX_HEADER_BYTES]).partition(b"\n")[0]
-        header = _parsed(line)
-        if not isinstance(header, dict):
-            raise unusable("its first line is no header")
-        for name, value in (("index", kind), ("version", VERSION), ("analysis", ANALYSIS)):
-            if header.get(name) != value:
-                raise unusable(f"its {name} is not {value!r}")
-        self._columns = self._views(header.get("columns"), len(line) + 1)
+    def __init__(self) -> None:
+        self._ordinals = GrowingArray(np.int64)  # by slot, -1 for an empty one
+        self._numbers = GrowingArray(np.int32)  # by ordinal, one above the slot, 0 without an entry
+        self.used = 0  # number of entries
 
-    def numbers(
-        self,
-        name: str,
-        dtype: DTypeLike,
-        *,
-        among: tuple[int, int] | None = None,
-        size: int | None = None,
-    ) -> NDArray[Any]:
-        """Return a column of numbers.
+    def __len__(self) -> int:
+        """Return the number of slots, empty ones too."""
+        return len(self._ordinals)
 
-        Args:
-            among: The least number, and one above the largest.
-            size: Number of them.
-        """
-        stored = np.dtype(dtype).newbyteorder("<")
-        column = self._columns.get(name)
-        if column is None or len(column) % stored.itemsize:
-            raise unusable(f"it has no column {name!r} of {stored.name}")
-        found = np.frombuffer(column, stored).astype(dtype, copy=False)
-        if size is not None and len(found) != size:
-            raise unusable(f"column {name!r} has {len(found)} numbers, not {size}")
-        if among is not None and len(found):
-            least, above = among
-            if found.min().item() < least or found.max().item() >= above:
-                raise unusable(
-                    f"column {name!r} has a number that is not from {least} to below {above}"
-                )
+    def __contains__(self, ordinal: object) -> bool:
+        if not isinstance(ordinal, int) or not 0 <= ordinal < len(self._numbers):
+            return False
+        return bool(self._numbers.values[ordinal])
+
+    @property
+    def ordinals(self) -> Int64s:
+        """Return the ordinal of each slot, -1 for an empty one."""
+        return self._ordinals.values
+
+    @property
+    def are_full(self) -> NDArray[np.bool_]:
+        """Return whether each slot has an entry."""
+        are_full: NDArray[np.bool_] = self.ordinals >= 0
+        return are_full
+
+    def in_order(self) -> Int64s:
+        """Return the slots of the entries in order of ordinals."""
+        numbers = self._numbers.values
+        return numbers[numbers > 0].astype(np.int64) - 1
+
+    def find(self, ordinal: int) -> int:
+        """Return the slot of an entry. Raises KeyError for an unknown ordinal."""
+        if ordinal not in self:
+            raise unknown(ordinal)
+        return int(self._numbers.values[ordinal]) - 1
+
+    def find_all(self, wanted: Int64s) -> Int64s:
+        """Return the slots of ordinals, -1 for each unknown ordinal."""
+        found = np.full(wanted.shape, -1)
+        are_known = (wanted >= 0) & (wanted < len(self._numbers))
+        found[are_known] = self._numbers.values[wanted[are_known]] - 1
         return found
 
-    def texts(self, name: str) -> list[str]:
-        """Return a column of texts, each of them once."""
-        found = _parsed(self.numbers(name, np.uint8).tobytes())
-        if not isinstance(found, list) or not {*map(type, found)} <= {str}:
-            raise unusable(f"column {name!r} is no list of texts")
-        if len({*found}) != len(found):
-            raise unusable(f"column {name!r} is no list of different texts")
-        return found
+    def among(self, ordinals: Collection[int]) -> Int64s:
+        """Return the slots of the known ordinals, each once."""
+        wanted = np.clip(np.fromiter(ordinals, np.float64, len(ordinals)), -1, MAX_ORDINALS)
+        found = np.unique(self.find_all(wanted.astype(np.int64)))
+        return found[found >= 0]
 
-    def ragged(self, values: str, sizes: str, rows: int, terms: int) -> tuple[UInt32s, Int64s]:
-        """Return a ragged column of numbers of terms: its values, and the sizes of its rows."""
-        found = self.numbers(values, np.uint32, among=(1, terms + 1))
-        row_sizes = self.numbers(sizes, np.int32, among=(0, 1 << 31), size=rows).astype(np.int64)
-        if row_sizes.sum() != len(found):
-            raise unusable(f"column {values!r} is not as long as its rows")
-        return found, row_sizes
+    def extend(self, ordinals: Sequence[int] | Int64s) -> None:
+        """Put new entries into the next slots."""
+        new = np.array(ordinals, np.int64)
+        first = len(self) + 1
+        self._ordinals.extend(new)
+        self._numbers.lengthen(int(new.max(initial=-1)) + 1)
+        self._numbers.values[new] = np.arange(first, first + len(new))
+        self.used += len(new)
 
-    def labels(self, names: str, numbers: str, size: int) -> tuple[list[str], NDArray[np.int32]]:
-        """Return a column of labels: their names, and the number of each slot's label."""
-        found = self.texts(names)
-        return found, self.numbers(numbers, np.int32, among=(0, len(found) + 1), size=size)
-
-    def _views(self, sizes: object, start: int) -> dict[str, memoryview]:
-        """Return the bytes of each column. sizes: how many bytes each has, by name."""
-        if not isinstance(sizes, dict):
-            raise unusable("its header names no columns")
-        views = {}
-        for name, size in sizes.items():
-            if type(size) is not int or size < 0:
-                raise unusable(f"the size of column {name!r} is no whole number")
-            views[name] = self._data[start : start + size]
-            start += size + -size % _ALIGNMENT
-        if start != len(self._data):
-            raise unusable(
-                f"it has {len(self._data)} bytes, and not the {start} that its columns take"
-            )
-        return views
-
-
-def unusable(why: str) -> CorruptionError:
-    """Return the error for a dump that can't be used; why is about form alone."""
-    return CorruptionError(
-        f"this is no index that can be used: {why}; make the index anew from its items"
-    )
-
-
-def _stored(column: NDArray[Any] | list[str]) -> NDArray[Any]:
-    if isinstance(column, list):
-        return np.frombuffer(json.dumps(column, separators=(",", ":")).encode(), np.uint8)
-    return column.astype(column.dtype.newbyteorder("<"), copy=False)
-
-
-def _parsed(text: bytes) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise unusable("a part of it is no JSON") from None
+    def empty(self, slot: int) -> None:
+        """Note that the entry in a slot is gone."""
+        self._numbers.values[self.ordinals[slot]] = 0
+        self._ordinals.put(slot, -1)
+        self.used -= 1

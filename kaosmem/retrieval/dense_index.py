@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -15,18 +14,18 @@ import numpy as np
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.keys import key_words
 from kaosmem.memos import register_memo
-from kaosmem.retrieval.candidate_signals import CandidateSignals, Matches, at
-from kaosmem.retrieval.columns import Columns, GrowingArray, StoredColumns
+from kaosmem.retrieval.candidate_signals import CandidateSignals, Matches, at, place_in_source
+from kaosmem.retrieval.columns import GrowingArray
+from kaosmem.retrieval.dumps import Columns, StoredColumns
 from kaosmem.retrieval.linear_index import LinearIndex
-from kaosmem.retrieval.ranker import check_new
-from kaosmem.retrieval.shares import ONE, share_of_best
-from kaosmem.retrieval.signals import place_in_source
+from kaosmem.retrieval.scores import ONE, share_of_best
 from kaosmem.retrieval.source_matcher import NONE
+from kaosmem.retrieval.text_index import Embedded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kaosmem.retrieval.arrays import Int64s
+    from kaosmem.retrieval.columns import Int64s
     from kaosmem.retrieval.query_terms import QueryTerms
     from kaosmem.retrieval.rankers import Embedder, Weights
     from kaosmem.types.items import Item
@@ -106,7 +105,6 @@ class DenseIndex(LinearIndex):
         self._embedder = embedder
         super().__init__(weights=weights, analyze=analyze)
         self._kind = f"dense by {embedder.name}"
-        self._ready: dict[int, NDArray[np.int8]] = {}  # rows of the entries being added, by digest
 
     @property
     def is_quick(self) -> bool:
@@ -118,50 +116,31 @@ class DenseIndex(LinearIndex):
         self._digests = GrowingArray(np.int64)  # of texts, 0 for an empty slot
         self._rows = GrowingArray(np.int8, (self._embedder.dimensions,))
 
-    def add(self, entries: Iterable[tuple[int, Item]]) -> None:
-        """Add entries of (ordinal, item), embedded before anything is changed."""
-        new = check_new(entries, self.slots)
-        with self._embedded([_embedded_text(item) for _, item in new]):
-            super().add(new)
-
-    def update(self, ordinal: int, item: Item) -> None:
-        """Put another item in an entry's place, embedded only if its text is new.
-
-        Raises KeyError.
-        """
-        self.slots.find(ordinal)
-        with self._embedded([_embedded_text(item)]):
-            super().update(ordinal, item)
-
-    @contextmanager
-    def _embedded(self, texts: Sequence[str]) -> Iterator[None]:
-        """Have the rows of texts at hand meanwhile."""
-        missing = {text_key(text): text for text in texts}
-        self._ready = self._known_rows(missing)
-        for known in self._ready:
-            del missing[known]
-        try:
-            for start in range(0, len(missing), _BATCH):
-                batch = list(missing)[start : start + _BATCH]
-                vectors = self._embedder.embed([missing[each] for each in batch])
-                self._ready |= zip(batch, _rows(vectors, self._embedder, len(batch)), strict=True)
-            yield
-        finally:
-            self._ready = {}
+    def _embedded(self, items: Sequence[Item]) -> Embedded:
+        """Return the vectors of new entries. A text that some entry has is not embedded again."""
+        texts = [_embedded_text(item) for item in items]
+        digests = list(map(text_key, texts))
+        rows = self._known_rows(digests)
+        by_digest = dict(zip(digests, texts, strict=True))
+        missing = {digest: text for digest, text in by_digest.items() if digest not in rows}
+        for start in range(0, len(missing), _BATCH):
+            batch = list(missing)[start : start + _BATCH]
+            vectors = self._embedder.embed([missing[each] for each in batch])
+            rows |= zip(batch, _rows(vectors, self._embedder, len(batch)), strict=True)
+        found = np.array([rows[digest] for digest in digests], np.int8)
+        return Embedded(np.array(digests, np.int64), found)
 
     def _known_rows(self, digests: Iterable[int]) -> dict[int, NDArray[np.int8]]:
         """Return the rows of those digests that some slot has."""
-        wanted = np.array(sorted(digests), np.int64)
         held = self._digests.values
-        (slots,) = np.nonzero(np.isin(held, wanted))
-        rows = self._rows.values[slots].copy()
-        return dict(zip(held[slots].tolist(), rows, strict=True))
+        (slots,) = np.nonzero(np.isin(held, np.array([*digests], np.int64)))
+        return dict(zip(held[slots].tolist(), self._rows.values[slots], strict=True))
 
-    def _fill(self, first: int, items: Sequence[Item]) -> None:
-        super()._fill(first, items)
-        keys = [text_key(_embedded_text(item)) for item in items]
-        self._digests.extend(np.array(keys, np.int64))
-        self._rows.extend(np.array([self._ready[key] for key in keys], np.int8))
+    def _append(self, ordinals: list[int], items: list[Item], embedded: Embedded | None) -> None:
+        super()._append(ordinals, items, embedded)
+        assert embedded is not None
+        self._digests.extend(embedded.digests)
+        self._rows.extend(embedded.rows)
 
     def _detach(self, slot: int) -> None:
         super()._detach(slot)
@@ -172,7 +151,7 @@ class DenseIndex(LinearIndex):
         slots = self.slots.in_order()
         others = super()._frozen()
         digests = self._digests.values[slots]
-        rows = self._rows.values[slots].reshape(-1).view(np.uint8)
+        rows = self._rows.values[slots].reshape(-1)
 
         def columns() -> Columns:
             return {**others(), "digests": digests, "vectors": rows}
@@ -183,9 +162,9 @@ class DenseIndex(LinearIndex):
         super()._restore(columns)
         size = len(self.slots)
         dimensions = self._embedder.dimensions
-        rows = columns.numbers("vectors", np.uint8, size=size * dimensions)
-        self._rows.take_over(rows.view(np.int8).reshape(size, dimensions))
-        self._digests.take_over(columns.numbers("digests", np.int64, size=size))
+        rows = columns.numbers("vectors", np.int8)
+        self._rows.take_over(rows.reshape(size, dimensions))
+        self._digests.take_over(columns.numbers("digests", np.int64))
 
     def _matched(self, asked: QueryTerms) -> Matches:
         found = super()._matched(asked)

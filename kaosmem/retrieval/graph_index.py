@@ -14,8 +14,8 @@ import numpy as np
 
 from kaosmem.entities import Entity, Relationship, part_of, safe_line
 from kaosmem.language.analysis import analyze
-from kaosmem.retrieval.order import best
 from kaosmem.retrieval.ranker import Index, check_new, unknown
+from kaosmem.retrieval.scores import best
 from kaosmem.types.items import Item
 
 _PUNCTUATION = ".,:;!?\"'()[]{}«»“”‘’"

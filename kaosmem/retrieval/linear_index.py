@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from kaosmem.exact import logs
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.candidate_signals import CandidateSignals, Matches
-from kaosmem.retrieval.candidate_terms import CandidateTerms
+from kaosmem.retrieval.candidate_terms import ENOUGH_TEXTS, CandidateTerms
 from kaosmem.retrieval.linear_model import (
     Candidates,
     hundredths,
@@ -20,20 +20,18 @@ from kaosmem.retrieval.linear_model import (
     signals_of,
     weighted,
 )
-from kaosmem.retrieval.order import top
 from kaosmem.retrieval.query_terms import QueryTerms
 from kaosmem.retrieval.ranker import Ranking
-from kaosmem.retrieval.relevance_feedback import ENOUGH_TEXTS
-from kaosmem.retrieval.shares import ONE, product, share_of_best
-from kaosmem.retrieval.source_matcher import NONE, SourceMatches, TitleBeginnings
+from kaosmem.retrieval.scores import ONE, product, share_of_best, top
+from kaosmem.retrieval.source_matcher import NONE, SourceMatches
 from kaosmem.retrieval.text_index import TextIndex
-from kaosmem.retrieval.vocabulary import NO_TERM, TermNumbers
-from kaosmem.retrieval.word_vectors import TOPIC_UNITS, row_of, topics, word_vectors
+from kaosmem.retrieval.vocabulary import NO_TERM
+from kaosmem.retrieval.word_vectors import TOPIC_UNITS, topics, word_vectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kaosmem.retrieval.arrays import Int64s
+    from kaosmem.retrieval.columns import Int64s
     from kaosmem.retrieval.rankers import Weights
 
 K1, B = 1.2, 0.4
@@ -60,18 +58,6 @@ class LinearIndex(TextIndex):
     ) -> None:
         super().__init__(k1=K1, b=B, analyze=analyze)
         self._model = weights
-
-    def _clear(self, terms: Iterable[str] = ()) -> None:
-        super()._clear(terms)
-        self._forget()
-
-    def _forget(self) -> None:
-        self._vector_rows = TermNumbers(self.vocabulary, row_of)
-        self._beginnings = TitleBeginnings()
-
-    def _detach(self, slot: int) -> None:
-        super()._detach(slot)
-        self._forget()
 
     def rank(
         self, query: str, limit: int, *, among: Collection[int] | None = None
@@ -172,7 +158,7 @@ class LinearIndex(TextIndex):
         if not self.is_conversation:
             clause = self.numbers_of(asked.clause)
         words, in_clause = self._words(counts, Counter(filter(None, clause)))
-        sources = SourceMatches(self, asked, counts, self._beginnings.of(self))
+        sources = SourceMatches(self, asked, counts)
         by_source = product(sources.shares, self._trust)
         return Matches(asked, terms, clause, words, in_clause, sources, by_source)
 
@@ -217,7 +203,7 @@ class LinearIndex(TextIndex):
 
     def _with_others(self, first: Int64s, is_allowed: NDArray[np.bool_] | None) -> Int64s:
         """Return slots with the slots of neighbours and of rules after them, each once."""
-        allowed = self.slots.are_full.copy() if is_allowed is None else is_allowed.copy()
+        allowed = self.slots.are_full if is_allowed is None else is_allowed.copy()
         allowed[first] = False
         neighbours = self._neighbours_of(first[:_NEIGHBOURED])
         neighbours = neighbours[allowed[neighbours]][:_NEIGHBOURED]
@@ -270,7 +256,7 @@ class LinearIndex(TextIndex):
             return weights
 
         rarest = int(self._topic_weights(np.array([NO_TERM]))[0])
-        return topics(terms, self._vector_rows.of, weights_of, vector, rarest)
+        return topics(terms, self.vocabulary.rows, weights_of, vector, rarest)
 
     def _topic_weights(self, numbers: Int64s) -> Int64s:
         """Return the weights of terms, larger for a term that fewer entries have."""

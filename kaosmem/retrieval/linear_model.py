@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kaosmem.exact import exps
-from kaosmem.retrieval.shares import ONE, chances, product
-from kaosmem.retrieval.signals import passage_scores
+from kaosmem.retrieval.scores import CHANCE, ONE, chances, on_log_scale, product
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kaosmem.retrieval.arrays import Int64s
+    from kaosmem.retrieval.columns import Int64s
 
 BY_HAND: Mapping[str, float] = {"quoted": 0.5, "definition": 4.5, "test_source": -1.5}
 """Weights of signals with too few questions to learn from.
@@ -29,6 +28,10 @@ test_source: the entry is from a test, and the query does not ask for tests.
 """
 _PASSAGE = 0.4
 """Weight of the passage of an entry of a document: by hand, as the model makes its scores."""
+REACH = 6
+"""Entries of one source at most so many places apart are of one passage."""
+_LITTLE = CHANCE // 1_000
+"""Lower chances of neighbours hardly count."""
 _WEIGHT_UNITS = 1_000_000
 """Weights are whole numbers of millionths."""
 _UNIT = _WEIGHT_UNITS * ONE
@@ -150,3 +153,27 @@ def _surplus_of_tests(signals: Mapping[str, Int64s], sums: Int64s) -> Int64s:
         most = int(sums[is_test].max()) - int(sums[is_defining].max()) + _BELOW
         surplus[is_test] = max(0, most)
     return surplus
+
+
+def passage_scores(ordinals: Int64s, numbers: NDArray[np.int32], chance: Int64s) -> Int64s:
+    """Return the chances of the candidates near each candidate, on a logarithmic scale.
+
+    A candidate is near if it stands within REACH places in the same named source.
+
+    Args:
+        chance: The chance of each candidate, as a share of CHANCE.
+    """
+    if not numbers.any():
+        return np.zeros(len(numbers), np.int64)
+    order = np.argsort(ordinals)
+    at = ordinals[order]
+    source = numbers[order]
+    own = np.where(source > 0, chance[order], 0)
+    total = np.zeros(len(order), np.int64)
+    for step in range(1, min(REACH + 1, len(order))):
+        together = (at[step:] - at[:-step] <= REACH) & (source[step:] == source[:-step])
+        total[step:] += together * own[:-step]
+        total[:-step] += together * own[step:]
+    found = np.empty(len(order), np.int64)
+    found[order] = on_log_scale(total, _LITTLE)
+    return found

@@ -11,12 +11,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kaosmem.memos import register_memo
+from kaosmem.retrieval.vocabulary import BEGINNING
 
 if TYPE_CHECKING:
     from kaosmem.retrieval.vocabulary import Vocabulary
 
-BEGINNING = 3
-"""By so many of its first letters it is known that a word is no term of any name."""
 _WORD = re.compile(r"[^\W_]+")
 _TEST = re.compile(
     r"(?:^|[/\\])(?:tests?|__tests__|spec)[/\\]"

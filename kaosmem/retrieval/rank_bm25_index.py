@@ -9,8 +9,8 @@ import numpy as np
 from rank_bm25 import BM25Okapi
 
 from kaosmem.language.keys import key_words
-from kaosmem.retrieval.order import best
 from kaosmem.retrieval.ranker import check_new, unknown
+from kaosmem.retrieval.scores import best
 
 if TYPE_CHECKING:
     from kaosmem.types.items import Item

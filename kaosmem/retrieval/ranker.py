@@ -209,6 +209,10 @@ def _best_first(match: tuple[int, float]) -> tuple[float, int]:
     return -score, -ordinal
 
 
+MAX_ORDINALS = 1 << 31
+"""A section numbers its items from 0 up. An index has a few bytes for each number up to its last."""
+
+
 def check_new(entries: Iterable[tuple[int, Item]], taken: Container[int]) -> list[tuple[int, Item]]:
     """Return the entries as a list.
 
@@ -217,7 +221,7 @@ def check_new(entries: Iterable[tuple[int, Item]], taken: Container[int]) -> lis
     """
     checked: dict[int, Item] = {}
     for ordinal, item in entries:
-        if not 0 <= ordinal < 1 << 63:
+        if not 0 <= ordinal < MAX_ORDINALS:
             raise ValueError(f"ordinal {ordinal} is out of range; number entries from 0 up")
         if ordinal in taken or ordinal in checked:
             raise ValueError(f"ordinal {ordinal} is taken; give a new one, or update the entry")

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kaosmem.retrieval.bm25 import SHARE_BITS, idf_q16, share_of
-from kaosmem.retrieval.query_terms import BEGINNING
-from kaosmem.retrieval.shares import ONE, product, share_of_best
+from kaosmem.retrieval.scores import ONE, product, share_of_best
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kaosmem.retrieval.arrays import Int64s
+    from kaosmem.retrieval.columns import Int64s
     from kaosmem.retrieval.query_terms import QueryTerms
     from kaosmem.retrieval.text_index import TextIndex
 
@@ -26,22 +25,6 @@ _FIXED, _BY_LENGTH = 72, 48
 
 The second one is multiplied by the length of a source in average lengths.
 """
-
-
-class TitleBeginnings:
-    """The first letters of the terms of all names of sources, those of names that went too."""
-
-    def __init__(self) -> None:
-        self._found: set[str] = set()
-        self._seen = 0
-
-    def of(self, index: TextIndex) -> set[str]:
-        """Return the beginnings in an index, of which only new names are looked up."""
-        values = index.titles.values
-        for number in values[self._seen :].tolist():
-            self._found.add(index.vocabulary.term(number)[:BEGINNING])
-        self._seen = len(values)
-        return self._found
 
 
 class Titles(NamedTuple):
@@ -61,23 +44,20 @@ class SourceMatches:
 
     Args:
         counts: How often the query has each term that some entry has, by number.
-        beginnings: As for `QueryTerms.titles`.
     """
 
-    def __init__(
-        self, index: TextIndex, asked: QueryTerms, counts: Mapping[int, int], beginnings: set[str]
-    ) -> None:
+    def __init__(self, index: TextIndex, asked: QueryTerms, counts: Mapping[int, int]) -> None:
         self._index = index
         self._count = len(index.sources)
-        self._asked = self._title_terms(asked, beginnings) if self._count else {}
+        self._asked = self._title_terms(asked) if self._count else {}
         self.titles = self._match_titles()
         self.shares = self._matched(counts)
 
-    def _title_terms(self, asked: QueryTerms, beginnings: set[str]) -> dict[int, int]:
+    def _title_terms(self, asked: QueryTerms) -> dict[int, int]:
         """Return the weights of the terms of the query that some name has, by number."""
         vocabulary = self._index.vocabulary
         found = {}
-        for term in sorted(asked.titles(beginnings)):
+        for term in sorted(asked.titles(vocabulary.beginnings)):
             number = vocabulary.number(term)
             frequency = int(vocabulary.title_frequencies.values[number])
             if frequency:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -12,20 +12,9 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.analysis import analyze
 from kaosmem.language.rules import plain_rules_in
 from kaosmem.retrieval.bm25 import BM25, TIMES, idf_q16, length_codes
-from kaosmem.retrieval.columns import (
-    Columns,
-    GrowingArray,
-    Labels,
-    Ragged,
-    StoredColumns,
-    encode_columns,
-    unusable,
-)
-from kaosmem.retrieval.order import top
-from kaosmem.retrieval.query_terms import name_terms
-from kaosmem.retrieval.ranker import check_new
-from kaosmem.retrieval.scoring import bm25_scores
-from kaosmem.retrieval.segments import (
+from kaosmem.retrieval.columns import GrowingArray, Labels, Ragged, Slots
+from kaosmem.retrieval.dumps import Columns, StoredColumns, encode_columns, unusable
+from kaosmem.retrieval.postings import (
     MAX_SLOTS,
     TIMES_BITS,
     TIMES_MASK,
@@ -34,15 +23,16 @@ from kaosmem.retrieval.segments import (
     segment_of,
     whole_segment,
 )
-from kaosmem.retrieval.slots import Slots
-from kaosmem.retrieval.term_reader import TermReader
-from kaosmem.retrieval.vocabulary import Vocabulary
+from kaosmem.retrieval.query_terms import name_terms
+from kaosmem.retrieval.ranker import check_new
+from kaosmem.retrieval.scores import top
+from kaosmem.retrieval.vocabulary import TermReader, Vocabulary
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from kaosmem.retrieval.arrays import Int64s, UInt32s
     from kaosmem.retrieval.bm25 import Saturation
+    from kaosmem.retrieval.columns import Int64s, UInt32s
     from kaosmem.retrieval.ranker import CollectionStatistics
     from kaosmem.types.items import Item
 
@@ -50,7 +40,7 @@ _BATCH = 1_024
 """Entries that are read at a time."""
 _AVERAGE_BITS = 10
 _LEAST_STALE = 8_192
-"""So many slots may be empty or out of order before the index is made anew."""
+"""So many slots may be empty before the index is made anew."""
 
 _NUMBERS: Mapping[str, DTypeLike] = {
     "tokens": np.int64,
@@ -73,6 +63,18 @@ def source_of(item: Item) -> str | None:
     """Return the name of an item's source, None if it has none."""
     name = item.metadata.get("source")
     return name if isinstance(name, str) and name else None
+
+
+class Embedded(NamedTuple):
+    """The vectors of some entries.
+
+    Attributes:
+        digests: Of their texts.
+        rows: Their vectors: shape (n, dimensions).
+    """
+
+    digests: Int64s
+    rows: NDArray[np.int8]
 
 
 class TextIndex:
@@ -128,7 +130,7 @@ class TextIndex:
         self.are_rules = GrowingArray(np.uint8)
         self.figures = GrowingArray(np.int32)
         self._codes = GrowingArray(np.uint16)  # of lengths
-        self._postings = Postings(self.sequences)
+        self._postings = Postings()
         self._total_length = 0
         self._most_times = 1  # one above the largest code of occurrences
         self._longest = 1  # one above the largest code of lengths
@@ -158,21 +160,27 @@ class TextIndex:
                 f"an index has room for {MAX_SLOTS:,} entries; use several sections"
             )
         for start in range(0, len(new), _BATCH):
-            batch = new[start : start + _BATCH]
-            self._append([ordinal for ordinal, _ in batch], [item for _, item in batch])
+            batch = dict(new[start : start + _BATCH])
+            items = [*batch.values()]
+            self._append([*batch], items, self._embedded(items))
         self._settle()
 
     def update(self, ordinal: int, item: Item) -> None:
         slot = self.slots.find(ordinal)
+        embedded = self._embedded([item])
         self._detach(slot)
-        self._append([ordinal], [item])
+        self._append([ordinal], [item], embedded)
         self._settle()
 
     def remove(self, ordinal: int) -> None:
         self._detach(self.slots.find(ordinal))
         self._settle()
 
-    def _append(self, ordinals: list[int], items: list[Item]) -> None:
+    def _embedded(self, items: Sequence[Item]) -> Embedded | None:
+        """Return the vectors of new entries, made before anything is changed."""
+        return None
+
+    def _append(self, ordinals: list[int], items: list[Item], embedded: Embedded | None) -> None:
         """Put new entries into the next slots."""
         first = self.size
         values, sizes = self._reader.read(items)
@@ -186,7 +194,6 @@ class TextIndex:
         self.roles.extend([item.role for item in items])
         for name in self.sources.extend(list(map(source_of, items))):
             self._add_title(name)
-        self._fill(first, items)
 
     def _index(self, segment: Segment) -> None:
         self.vocabulary.count(segment.terms, segment.frequencies)
@@ -212,9 +219,6 @@ class TextIndex:
         self.vocabulary.count_titles(numbers)
         self.titles.extend(numbers, np.array([len(numbers)]))
 
-    def _fill(self, first: int, items: Sequence[Item]) -> None:
-        """Fill columns of a subclass for new entries, in slots from `first` on."""
-
     def _detach(self, slot: int) -> None:
         """Take an entry out, whose slot stays empty, and forget the words that only it has."""
         self._postings.own()
@@ -232,8 +236,8 @@ class TextIndex:
         self.slots.empty(slot)
 
     def _settle(self) -> None:
-        """Make the index anew from its own columns where too many slots are empty or moved."""
-        if self.slots.stale > max(_LEAST_STALE, len(self)):
+        """Make the index anew from its own columns where too many slots are empty."""
+        if self.size - len(self) > max(_LEAST_STALE, len(self)):
             data = b"".join(encode_columns(self._kind, self._frozen()))
             self._restore(StoredColumns(data, self._kind))
 
@@ -300,38 +304,24 @@ class TextIndex:
         return columns
 
     def _restore(self, columns: StoredColumns) -> None:
-        """Have the entries that are in columns, and no others. Raises CorruptionError."""
-        terms = columns.texts("terms")
-        ordinals = columns.numbers("ordinals", np.int64, among=(0, 1 << 63))
-        if not (ordinals[1:] > ordinals[:-1]).all():
-            raise unusable("its ordinals are not in order")
-        size = len(ordinals)
-        sequences = columns.ragged("values", "sizes", size, len(terms))
-        segment = _stored_segment(columns, size, len(terms))
-        roles = columns.labels("roles", "role_numbers", size)
-        sources = columns.labels("sources", "source_numbers", size)
-        titles = columns.ragged("title_values", "title_sizes", len(sources[0]), len(terms))
-        numbers = {
-            name: columns.numbers(name, dtype, size=size) for name, dtype in _NUMBERS.items()
-        }
-        self._clear(terms)
-        self.slots.take_over(ordinals)
-        self._take_over(sequences, segment)
-        self.roles.take_over(*roles)
-        self.sources.take_over(*sources)
-        self.titles.extend(*titles)
-        self.vocabulary.count_titles(titles[0])
-        for name, column in numbers.items():
-            getattr(self, name).take_over(column)
-
-    def _take_over(self, sequences: tuple[UInt32s, Int64s], segment: Segment) -> None:
-        """Have the terms of these entries, and no others."""
-        values, sizes = sequences
-        self.sequences.take_over(values, sizes)
-        self._postings.take_over(segment)
+        """Have the entries that are in columns, and no others."""
+        self._clear(columns.texts("terms"))
+        self.slots.extend(columns.numbers("ordinals", np.int64))
+        sizes = columns.numbers("sizes", np.int32).astype(np.int64)
+        self.sequences.take_over(columns.numbers("values", np.uint32), sizes)
+        segment = _stored_segment(columns, len(sizes))
+        self._postings.add(segment)
         self.vocabulary.count(segment.terms, segment.frequencies)
         self._most_times = len(TIMES)
         self._note_lengths(sizes)
+        self.roles.take_over(columns.texts("roles"), columns.numbers("role_numbers", np.int32))
+        sources = columns.texts("sources")
+        self.sources.take_over(sources, columns.numbers("source_numbers", np.int32))
+        titles = columns.numbers("title_values", np.uint32)
+        self.titles.extend(titles, columns.numbers("title_sizes", np.int32).astype(np.int64))
+        self.vocabulary.count_titles(titles)
+        for name, dtype in _NUMBERS.items():
+            getattr(self, name).take_over(columns.numbers(name, dtype))
 
     def rank(
         self, query: str, limit: int, *, among: Collection[int] | None = None
@@ -388,7 +378,7 @@ class TextIndex:
             queries: Weights in Q16, by numbers of terms. A term of a later query is one of the
                 first.
         """
-        return bm25_scores(queries, self._postings, self._codes.values, self._saturation())
+        return self._postings.scores(queries, self._codes.values, self._saturation())
 
     def postings(self, numbers: Sequence[int]) -> tuple[Int64s, Int64s, Int64s]:
         """Return where terms stand, one term after another.
@@ -413,7 +403,7 @@ class TextIndex:
             Shape (steps, slots).
         """
         wanted = self.slots.ordinals[slots] + np.array(steps)[:, None]
-        found = self.slots.find_all(wanted.ravel()).reshape(wanted.shape)
+        found = self.slots.find_all(wanted)
         numbers = self.sources.numbers
         is_same = (found >= 0) & (numbers[found] == numbers[slots])
         return np.where(is_same, found, -1)
@@ -436,12 +426,9 @@ class TextIndex:
         return self._table[1]
 
 
-def _stored_segment(columns: StoredColumns, size: int, terms: int) -> Segment:
-    """Return the postings of a dump. Raises CorruptionError."""
-    frequencies = columns.numbers("frequencies", np.int32, among=(0, size + 1), size=terms + 1)
-    packed = columns.numbers("packed", np.uint32, among=(0, size << TIMES_BITS))
-    if frequencies.sum(dtype=np.int64) != len(packed):
-        raise unusable("its terms and their postings are not as many as they should be")
+def _stored_segment(columns: StoredColumns, size: int) -> Segment:
+    """Return the postings of a dump."""
+    frequencies = columns.numbers("frequencies", np.int32)
     (used,) = np.nonzero(frequencies)
     starts = np.concatenate([[0], np.cumsum(frequencies[used], dtype=np.int64)])
-    return Segment(size, used.astype(np.uint32), starts, packed)
+    return Segment(size, used.astype(np.uint32), starts, columns.numbers("packed", np.uint32))

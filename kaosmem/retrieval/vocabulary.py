@@ -1,19 +1,29 @@
-"""The terms of an index, each under a number."""
+"""The terms of an index, each under a number, and the reading of items as numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kaosmem.language.analysis import MAX_CHUNK_CHARS, analyze, chunk_terms, words_of
+from kaosmem.language.keys import key_words
 from kaosmem.retrieval.columns import GrowingArray
+from kaosmem.retrieval.word_vectors import word_vectors
 
 if TYPE_CHECKING:
-    from kaosmem.retrieval.arrays import Int64s, UInt32s
+    from kaosmem.retrieval.columns import Int64s, UInt32s
+    from kaosmem.types.items import Item
 
 NO_TERM = 0
 """The number of no term."""
+BEGINNING = 3
+"""By so many of its first letters it is known that a word is no term of any title."""
+_MAX_CHUNKS = 1 << 17
 
 
 class Vocabulary:
@@ -28,6 +38,7 @@ class Vocabulary:
         frequencies: Number of entries with each term, by number.
         title_frequencies: Number of titles with each term, by number.
         are_digits: Whether each term is made of digits alone, by number.
+        beginnings: Number of the terms of titles that have the same first letters.
     """
 
     def __init__(self, terms: Iterable[str] = ()) -> None:
@@ -36,6 +47,8 @@ class Vocabulary:
         self.frequencies = GrowingArray(np.int32)
         self.are_digits = GrowingArray(np.bool_)
         self.title_frequencies = GrowingArray(np.int32)
+        self.beginnings: Counter[str] = Counter()
+        self._rows = GrowingArray(np.int32)  # of word vectors, of the terms that were asked for
         self._count_new()
 
     @property
@@ -100,6 +113,7 @@ class Vocabulary:
         """Note the terms of new titles."""
         self._count_new()
         np.add.at(self.title_frequencies.values, numbers, 1)
+        self.beginnings.update(self._beginnings_of(numbers))
 
     def lose(self, numbers: UInt32s) -> None:
         """Note that an entry with these terms is gone."""
@@ -109,7 +123,17 @@ class Vocabulary:
     def lose_title(self, numbers: UInt32s) -> None:
         """Note that a title with these terms is gone."""
         self.title_frequencies.values[numbers] -= 1
+        self.beginnings -= Counter(self._beginnings_of(numbers))
         self._forget_unused(numbers)
+
+    def _beginnings_of(self, numbers: UInt32s) -> Iterable[str]:
+        return (self._terms[number][:BEGINNING] for number in numbers.tolist())
+
+    def rows(self, numbers: Int64s) -> Int64s:
+        """Return the rows of terms in the table of word vectors, by their numbers."""
+        new = self._terms[len(self._rows) :]
+        self._rows.extend(np.fromiter(map(word_vectors().row_of, new), np.int32, len(new)))
+        return self._rows.values[numbers].astype(np.int64)
 
     def _count_new(self) -> None:
         """Make room for the counts of terms that came since."""
@@ -126,24 +150,63 @@ class Vocabulary:
             self._terms[number] = ""
 
 
-class TermNumbers:
-    """A number for each term of an index, worked out when it is first asked for.
+class _ChunkNumbers(dict[str, tuple[int, ...]]):
+    """The numbers of the terms of chunks. Most chunks of any text have been seen before."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self._vocabulary = vocabulary
+
+    def __missing__(self, chunk: str) -> tuple[int, ...]:
+        numbers = tuple(map(self._vocabulary.given, chunk_terms(chunk)))
+        if len(chunk) <= MAX_CHUNK_CHARS:
+            self[chunk] = numbers
+        return numbers
+
+
+class TermReader:
+    """Reads items as sequences of numbers of a vocabulary.
+
+    Chunks are remembered until the reader is told to forget them.
 
     Args:
-        vocabulary: The terms, by number.
-        number_of: Returns the number of a term, 0 or more.
+        analyze: Splits a text into terms.
     """
 
-    def __init__(self, vocabulary: Vocabulary, number_of: Callable[[str], int]) -> None:
+    def __init__(self, vocabulary: Vocabulary, analyze: Callable[[str], list[str]]) -> None:
         self._vocabulary = vocabulary
-        self._number_of = number_of
-        self._found = GrowingArray(np.int64)  # by number of the term, -1 if nobody asked for it
+        self._analyze = analyze
+        self.forget()
 
-    def of(self, terms: Int64s) -> Int64s:
-        """Return the numbers for terms, which are given by their numbers in the vocabulary."""
-        missing = self._vocabulary.size - len(self._found)
-        self._found.extend(np.full(max(0, missing), -1))
-        found = self._found.values
-        for term in terms[found[terms] < 0].tolist():
-            found[term] = self._number_of(self._vocabulary.term(term))
-        return found[terms]
+    def forget(self) -> None:
+        """Forget all chunks."""
+        self._chunks = _ChunkNumbers(self._vocabulary)
+
+    def read(self, items: Sequence[Item]) -> tuple[UInt32s, Int64s]:
+        """Return the terms of items, one item after another, and how many each item has.
+
+        The terms of an item's key that its text lacks come before those of the text.
+        """
+        if len(self._chunks) > _MAX_CHUNKS:
+            self.forget()
+        values = array("I")
+        lengths = array("q")
+        for item in items:
+            first = len(values)
+            if item.key is not None:
+                own = {*self._numbers(item.text)}
+                about = self._numbers(key_words(item.key))
+                values.extend(number for number in about if number not in own)
+            values.extend(self._numbers(item.text))
+            lengths.append(len(values) - first)
+        return np.array(values, np.uint32), np.array(lengths, np.int64)
+
+    @property
+    def is_ours(self) -> bool:
+        """Return whether texts are analysed by `kaosmem.language.analysis`, chunk by chunk."""
+        return self._analyze is analyze
+
+    def _numbers(self, text: str) -> Iterable[int]:
+        if self.is_ours:
+            return chain.from_iterable(map(self._chunks.__getitem__, words_of(text)))
+        return map(self._vocabulary.given, self._analyze(text))

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kaosmem.retrieval.shares import ONE
+from kaosmem.retrieval.scores import ONE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from kaosmem.retrieval.arrays import Int64s
     from kaosmem.retrieval.candidate_terms import CandidateTerms
+    from kaosmem.retrieval.columns import Int64s
 
 FILE = "word_vectors.npz"
 NO_ROW = 0
@@ -93,11 +93,6 @@ def word_vectors() -> WordVectors:
     data = files("kaosmem.retrieval").joinpath(FILE).read_bytes()
     arrays = np.load(io.BytesIO(data))
     return WordVectors(arrays["terms"].tobytes().decode().split(), arrays["rows"])
-
-
-def row_of(term: str) -> int:
-    """Return the row of a term in the table, NO_ROW for a term without a vector."""
-    return word_vectors().row_of(term)
 
 
 def topics(

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from benchmarks.corpus import text_item
 from kaosmem import LinearRanker
 from kaosmem.language.analysis import analyze
+from kaosmem.retrieval.candidate_signals import place_in_source
 from kaosmem.retrieval.linear_index import LinearIndex
+from kaosmem.retrieval.linear_model import REACH, passage_scores
 from kaosmem.retrieval.query_terms import QueryTerms
-from kaosmem.retrieval.shares import ONE, chances
-from kaosmem.retrieval.signals import REACH, passage_scores, place_in_source
+from kaosmem.retrieval.scores import ONE, chances
 
 candidates = st.dictionaries(
     st.integers(0, 30),

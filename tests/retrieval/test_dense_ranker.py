@@ -171,7 +171,6 @@ def test_of_an_entry_that_is_gone_nothing_is_kept():
         each.remove(2)
         assert not each._rows.values[slot].any()
         assert text_key("secret word") not in each._digests.values
-        assert not each._ready
 
 
 @given(

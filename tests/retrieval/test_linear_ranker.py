@@ -24,14 +24,13 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval import linear_index
-from kaosmem.retrieval.candidate_terms import CandidateTerms
+from kaosmem.retrieval.candidate_terms import ENOUGH_TEXTS, CandidateTerms, RelevanceFeedback
 from kaosmem.retrieval.columns import Ragged
 from kaosmem.retrieval.embedders import WordVectorEmbedder
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.linear_model import BY_HAND
 from kaosmem.retrieval.rankers import Weights, default_weights
-from kaosmem.retrieval.relevance_feedback import ENOUGH_TEXTS, RelevanceFeedback
-from kaosmem.retrieval.shares import ONE
+from kaosmem.retrieval.scores import ONE
 from kaosmem.types.items import Item
 from tests.retrieval.changes import WORDS, change, changes, document, items, starts, words
 

@@ -473,9 +473,9 @@ def test_event_loops_of_several_threads_share_one_index(tmp_path, monkeypatch):
     monkeypatch.setattr(
         LinearIndex,
         "_append",
-        lambda self, ordinals, items: (
+        lambda self, ordinals, *given: (
             indexed.extend(ordinals),
-            append(self, ordinals, items),
+            append(self, ordinals, *given),
         )[1],
     )
 

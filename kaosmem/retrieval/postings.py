@@ -1,7 +1,6 @@
-"""Postings: which entries have a term, and how often each has it.
+"""Postings: which entries have a term, and how often each has it. BM25 scores are their sums.
 
-Entries are indexed in segments, which are merged as they become many. The entries that came last
-are in no segment yet: a query looks through all of their terms.
+Entries are indexed in segments, which are merged as they become many.
 """
 
 from __future__ import annotations
@@ -11,24 +10,28 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kaosmem.retrieval.arrays import are_changes
 from kaosmem.retrieval.bm25 import times_codes
+from kaosmem.retrieval.columns import are_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from kaosmem.retrieval.arrays import Int64s, UInt32s
-    from kaosmem.retrieval.columns import Ragged
+    from numpy.typing import NDArray
+
+    from kaosmem.retrieval.bm25 import Saturation
+    from kaosmem.retrieval.columns import Int64s, UInt32s
 
 TIMES_BITS = 8
 """A posting is slot << 8 | code of the number of occurrences."""
 TIMES_MASK = (1 << TIMES_BITS) - 1
 MAX_SLOTS = 1 << 32 - TIMES_BITS
-_MAX_PENDING = 1 << 12
-"""So many terms of the newest entries are looked through by a query."""
+_GROWTH = 2
+"""A segment is merged with the one before it, unless that one is so many times as large."""
 _MAX_MERGED = 1 << 20
 """No larger segment is made by merging, which bounds the time of a merge to about 30 ms."""
 _MERGED_AT_ONCE = 1 << 20
+_SCORED_AT_ONCE = 1 << 15
+"""So many postings stay in a processor's cache from one operation to the next."""
 _SORTED_AT_ONCE = 1 << 13
 """The terms of so many entries are sorted at a time, which saves memory."""
 
@@ -126,16 +129,10 @@ def whole_segment(values: UInt32s, sizes: Int64s) -> Segment:
 
 
 class Postings:
-    """The postings of the entries of an index.
+    """The postings of the entries of an index."""
 
-    Args:
-        sequences: Numbers of the terms of each slot, in order.
-    """
-
-    def __init__(self, sequences: Ragged) -> None:
-        self._sequences = sequences
+    def __init__(self) -> None:
         self._segments: list[Segment] = []
-        self._indexed = 0  # slots that are in segments
 
     def of(self, numbers: Sequence[int]) -> tuple[UInt32s, Int64s]:
         """Return the postings of terms, one term after another, and how many each term has.
@@ -143,51 +140,58 @@ class Postings:
         The postings of a term are in order of slots.
         """
         wanted = np.array(numbers, np.uint32)
-        by_segment = [each.postings(wanted) for each in (*self._segments, self._newest(wanted))]
-        by_term = list(zip(*by_segment, strict=True))
+        by_term: list[list[UInt32s]] = [[] for _ in numbers]
+        for segment in self._segments:
+            for found, more in zip(by_term, segment.postings(wanted), strict=True):
+                found.append(more)
         sizes = [sum(map(len, parts)) for parts in by_term]
         packed = np.concatenate([np.empty(0, np.uint32), *chain.from_iterable(by_term)])
         return packed, np.array(sizes, np.int64)
 
+    def scores(
+        self,
+        queries: Sequence[Mapping[int, int]],
+        codes: NDArray[np.uint16],
+        saturation: Saturation,
+    ) -> list[Int64s]:
+        """Return the scores of all slots in Q32 for each query.
+
+        Args:
+            queries: Weights in Q16, by numbers of terms. A term of a later query is one of the
+                first.
+            codes: Codes of the lengths of the slots.
+            saturation: Shares of a weight, by codes of occurrences and lengths.
+        """
+        terms = list(queries[0])
+        packed, sizes = self.of(terms)
+        scores = []
+        by_posting = []
+        for weights in queries:
+            of_terms = np.array([weights.get(term, 0) for term in terms], np.int64)
+            by_posting.append(np.repeat(of_terms, sizes))
+            scores.append(np.zeros(len(codes), np.int64))
+        for start in range(0, len(packed), _SCORED_AT_ONCE):
+            stop = start + _SCORED_AT_ONCE
+            chunk = packed[start:stop].astype(np.int64)
+            slots = chunk >> TIMES_BITS
+            places = (chunk & TIMES_MASK) * saturation.width + codes.take(slots)
+            shares = saturation.shares.take(places).astype(np.int64)
+            for found, own in zip(scores, by_posting, strict=True):
+                np.add.at(found, slots, shares * own[start:stop])
+        return scores
+
     def add(self, segment: Segment) -> None:
-        """Take in the postings of the next slots, which `sequences` has already."""
-        starts = self._sequences.starts
-        if starts[-1] - starts[self._indexed] < _MAX_PENDING:
-            return
-        if segment.size < len(self._sequences) - self._indexed:
-            values, sizes = self._unindexed()
-            segment = segment_of(values, sizes, self._indexed)
-        self._indexed += segment.size
+        """Take in the postings of the next slots."""
         self._segments.append(segment)
         while len(self._segments) > 1:
             last = len(self._segments[-1].packed)
             before = len(self._segments[-2].packed)
-            if before > 2 * last or before + last > _MAX_MERGED:
+            if before > _GROWTH * last or before + last > _MAX_MERGED:
                 return
             self._segments[-2:] = [merged(self._segments[-2:])]
-
-    def take_over(self, segment: Segment) -> None:
-        """Have the postings of a segment, and no others."""
-        self._segments = [segment]
-        self._indexed = segment.size
 
     def own(self) -> None:
         """Keep no memory of others."""
         for place, segment in enumerate(self._segments):
             if not segment.packed.flags.owndata:
                 self._segments[place] = segment._replace(packed=segment.packed.copy())
-
-    def _newest(self, numbers: UInt32s) -> Segment:
-        """Return the postings of these terms in the slots that are in no segment."""
-        values, sizes = self._unindexed()
-        is_wanted = np.zeros(1 + max(values.max(initial=0), numbers.max(initial=0)), np.bool_)
-        is_wanted[numbers] = True
-        are_wanted = is_wanted[values]
-        slots = np.repeat(np.arange(len(sizes)), sizes)
-        wanted_sizes = np.bincount(slots[are_wanted], minlength=len(sizes))
-        return segment_of(values[are_wanted], wanted_sizes, self._indexed)
-
-    def _unindexed(self) -> tuple[UInt32s, Int64s]:
-        """Return the terms of the slots that are in no segment, and how many each slot has."""
-        starts = self._sequences.starts[self._indexed :]
-        return self._sequences.values[starts[0] : starts[-1]], np.diff(starts)
