@@ -2,7 +2,7 @@
 
 from kaosmem.language.dates import PAST_CUES, PastCues, PastWords
 from kaosmem.retrieval.ranker import Index, Ranking, StorableIndex, StorableRanker
-from kaosmem.retrieval.rankers import GraphRanker, RankBM25Ranker
+from kaosmem.retrieval.rankers import GraphRanker
 
 __all__ = [
     "PAST_CUES",
@@ -10,7 +10,6 @@ __all__ = [
     "Index",
     "PastCues",
     "PastWords",
-    "RankBM25Ranker",
     "Ranking",
     "StorableIndex",
     "StorableRanker",
