@@ -215,7 +215,6 @@ class Units:
         self._links: dict[int, Link] = {}
         self._waiting: dict[str, set[int]] = {}
         self._tied: dict[str, int] = {}
-        self._detached_results: set[int] = set()
         self.asking: int | None = None
 
     @contextmanager
@@ -281,7 +280,6 @@ class Units:
             if ordinal == self.asking:
                 self.asking = None
             self._leave(ordinal)
-            self._detached_results.discard(ordinal)
             unit = self._members.pop(ordinal, None)
             if unit is not None:
                 unit.remove(ordinal)
@@ -295,25 +293,14 @@ class Units:
         for ordinal in ordinals:
             if ordinal == self.asking:
                 self.asking = None
-            if ordinal not in self._members:
-                continue
-            link = self._leave(ordinal)
-            if link is not None and link.is_results:
-                self._detached_results.add(ordinal)
-            if len(self._members[ordinal]) == 1:
+            self._leave(ordinal)
+            if len(self._members.get(ordinal, ())) == 1:
                 del self._members[ordinal]
 
-    def add_detached(self, members: Iterable[int], results: Iterable[int] = ()) -> None:
-        """Add a unit that no later entry joins.
-
-        Args:
-            members: The ordinals of its entries, ascending.
-            results: The ordinals of entries that hold tool results only, of this unit or others.
-        """
+    def add_detached(self, members: Iterable[int]) -> None:
+        """Add a unit of several entries that no later entry joins: their ordinals, ascending."""
         unit = list(members)
-        if len(unit) > 1:
-            self._members |= dict.fromkeys(unit, unit)
-        self._detached_results.update(results)
+        self._members |= dict.fromkeys(unit, unit)
 
     def ties(self, ordinal: int) -> bool:
         """Return whether something ties an entry to others, there or not."""
@@ -354,11 +341,13 @@ class Units:
         return self.asking in self._members.get(ordinal, ()) and self.is_open(ordinal)
 
     def is_orphan(self, ordinal: int) -> bool:
-        """Return whether a unit holds nothing but results, whose calls are missing or answered."""
-        if ordinal in self._links:
-            return all(self._links[member].is_results for member in self._members[ordinal])
-        results = self._detached_results
-        return bool(results) and results.issuperset(self.members(ordinal))
+        """Return whether a unit holds nothing but results, whose calls are missing or answered.
+
+        Nothing is known of the entries of units that no later entry joins.
+        """
+        if ordinal not in self._links:
+            return False
+        return all(self._links[member].is_results for member in self._members[ordinal])
 
     def _partners(self, ordinal: int, link: Link) -> list[int]:
         """Return the entries whose units an entry would join with another link."""

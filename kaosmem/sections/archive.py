@@ -124,7 +124,6 @@ class EvictedItem:
     Attributes:
         position, unit, updated, valid_until: As of an `Archived`.
         created_at, stated_from: Of an item with a key.
-        is_results: It holds tool results only.
         line: Its number in the file, from 0.
     """
 
@@ -138,7 +137,6 @@ class EvictedItem:
     created_at: datetime | None
     stated_from: datetime | None
     valid_until: datetime | None
-    is_results: bool
     file: EvictedFile = field(repr=False)
     line: int
 

@@ -152,38 +152,29 @@ None: no unit begins there, or it may not be evicted.
 
 
 class EvictionQueue:
-    """Evictable units in the order of a policy: a heap, made when first asked, with lazy deletion.
+    """Evictable units in the order of a policy: a heap with lazy deletion.
 
-    Every change of a standing is to be pushed. It keeps no reference to the units, since they keep
-    the queue: a cycle would leave a closed session to the garbage collector.
-
-    Attributes:
-        heap: None until it is made; then nothing needs to be pushed.
+    Every change of a standing is to be pushed before the next choice.
     """
 
-    def __init__(self, policy: EvictionPolicy) -> None:
+    def __init__(self, policy: EvictionPolicy, standing: StandingOf) -> None:
         self._policy = policy
-        self.heap: list[tuple[int, ...]] | None = None
+        self._standing = standing
+        self._heap: list[tuple[int, ...]] | None = None
         self._max_length = 0
 
     def clear(self) -> None:
         """Forget the order: the next choice makes it anew."""
-        self.heap = None
+        self._heap = None
 
-    def push(self, first: int, standing: StandingOf) -> None:
+    def push(self, first: int) -> None:
         """Enter a unit that is new or has changed."""
-        if self.heap is None:
+        unit = None if self._heap is None else self._standing(first)
+        if self._heap is None or unit is None:
             return
-        unit = standing(first)
-        if unit is None:
-            return
-        try:
-            heappush(self.heap, self._policy.order(unit))
-        except InvalidArgumentError:  # the next choice raises it, before anything changes
-            self.heap = None
-            return
-        if len(self.heap) > self._max_length:  # about half is stale: the next choice makes it anew
-            self.heap = None
+        heappush(self._heap, self._policy.order(unit))
+        if len(self._heap) > self._max_length:  # about half is stale
+            self._heap = None
 
     def choose_victims(
         self,
@@ -193,7 +184,6 @@ class EvictionQueue:
         tokens: int,
         items: int,
         firsts: Iterable[int],
-        standing: StandingOf,
     ) -> list[int] | None:
         """Return the first ordinals of the units to evict, or None if they cannot make the room.
 
@@ -203,13 +193,13 @@ class EvictionQueue:
             tokens, items: To be freed, both.
             firsts: The first ordinals of all units.
         """
-        heap = self._made(firsts, standing) if self._policy.key else []
+        heap = self._made(firsts) if self._policy.key else []
         victims: dict[int, tuple[int, ...]] = {}
         passed: dict[int, tuple[int, ...]] = {}
         while (tokens > 0 or items > 0) and heap:
             entry = heappop(heap)
             first = entry[-1]
-            unit = standing(first)
+            unit = self._standing(first)
             if unit is None or first in victims or entry != self._policy.order(unit):
                 continue
             if first in own:
@@ -226,10 +216,10 @@ class EvictionQueue:
             heappush(heap, entry)
         return list(victims) if enough else None
 
-    def _made(self, firsts: Iterable[int], standing: StandingOf) -> list[tuple[int, ...]]:
-        if self.heap is None:
-            units = map(standing, firsts)
-            self.heap = [self._policy.order(unit) for unit in units if unit is not None]
-            heapify(self.heap)
-            self._max_length = 2 * len(self.heap) + 64
-        return self.heap
+    def _made(self, firsts: Iterable[int]) -> list[tuple[int, ...]]:
+        if self._heap is None:
+            units = map(self._standing, firsts)
+            self._heap = [self._policy.order(unit) for unit in units if unit is not None]
+            heapify(self._heap)
+            self._max_length = 2 * len(self._heap) + 64
+        return self._heap

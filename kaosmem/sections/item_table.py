@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
 
-from kaosmem.arguments import MAX_INTEGER
 from kaosmem.errors import CorruptionError, InvalidArgumentError, NotFoundError
 from kaosmem.filters import Grouping, MetadataFilter
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived, EvictedItem, check_updated
-from kaosmem.sections.eviction import EvictionQueue, Standing, combined
+from kaosmem.sections.eviction import Standing, combined
 from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONValue
@@ -59,6 +57,8 @@ class ItemTable:
         ends: The time when an item expires, by ordinal.
         needed: The ordinals of the items that must be shown for their own sake.
         updated: The number of the last update of an ordinal, live or not.
+        touched: First ordinals of units whose standing has changed since units were last chosen to
+            leave; None before that.
         ledger: How far the section was formed, and how its items were used.
     """
 
@@ -70,7 +70,7 @@ class ItemTable:
         self.updates = 0
         self.clock = 0
         self.units = Units()
-        self.queue = EvictionQueue(spec.policy)
+        self.touched: set[int] | None = None
         # Linked, not hashed order: walking from either end never steps over removed items.
         self._live: OrderedDict[int, Item | StoredItem] = OrderedDict()  # decoded when asked for
         self.evicted: dict[int, Item | EvictedItem] = {}
@@ -287,63 +287,6 @@ class ItemTable:
             if self.units.last(ordinal) == ordinal:
                 yield self.units.first(ordinal)
 
-    # Room.
-
-    def _prospect(self, item: Item) -> tuple[Standing, set[int]]:
-        """Return the standing of the unit that an item would be in.
-
-        The first ordinals of the units that it would join follow.
-        """
-        ordinal = self.ordinals.get(item.id, self.taken)
-        own = self.would_join(item)
-        parts = [_standing(item, ordinal)]
-        for first in own:
-            members = self.units.members(first)
-            parts += [self._alone(member) for member in members if member != ordinal]
-        return combined(parts), own
-
-    def choose_victims(
-        self, item: Item | None, *, tokens: int, items: int, keep: Collection[int] = ()
-    ) -> list[int] | None:
-        """Return the first ordinals of the units to evict for a newcomer.
-
-        None: they cannot make the room.
-
-        Args:
-            item: The newcomer, new or a new version. A new entry that speaks abandons calls that
-                wait: they may leave. If it is None, nothing comes, and the policy spares no unit.
-            tokens, items: To be freed, both.
-            keep: First ordinals of units that stay, beside the units that the newcomer would join.
-        """
-        newcomer = Standing(self.taken, self.taken, 0, 0, MAX_INTEGER, 0, 0, 0)
-        own = {*keep}
-        speaks = False
-        if item is not None:
-            newcomer, joined = self._prospect(item)
-            own |= joined
-            speaks = item.id not in self.ordinals and Link.of(item).speaks
-        asked = self.units.asking
-        with self.units.abandoned() if speaks else nullcontext():
-            if speaks and asked is not None:
-                self._push(self.units.first(asked))
-            return self.queue.choose_victims(
-                newcomer,
-                own=own,
-                tokens=tokens,
-                items=items,
-                firsts=self._live,
-                standing=self._evictable,
-            )
-
-    def would_join(self, item: Item) -> set[int]:
-        """Return the first ordinals of the units that an item would be in one unit with.
-
-        The item is new, or a new version.
-        """
-        ordinal = self.ordinals.get(item.id, self.taken)
-        own = self.units.joins(ordinal, Link.of(item))
-        return own | {self.units.first(ordinal)} if ordinal in self._live else own
-
     def put(self, item: Item) -> int:
         """Take a new item in and return its ordinal."""
         ordinal = self.taken
@@ -352,9 +295,9 @@ class ItemTable:
         self._enter(item, ordinal, last_use=self.clock)
         self.taken += 1
         self.used += item.tokens
-        self._push(self.units.first(ordinal))
+        self._touch(self.units.first(ordinal))
         if asked is not None and asked != self.units.asking:
-            self._push(self.units.first(asked))  # nobody waits for its results any more
+            self._touch(self.units.first(asked))  # nobody waits for its results any more
         return ordinal
 
     def replace(self, ordinal: int, item: Item) -> None:
@@ -371,7 +314,7 @@ class ItemTable:
         self.ordinals[item.id] = ordinal
         self._live[ordinal] = item
         self.units.replace(ordinal, Link.of(item))
-        self._push(self.units.first(ordinal))
+        self._touch(self.units.first(ordinal))
 
     def take(self, ordinals: Iterable[int]) -> list[Item]:
         """Take live items out and return them; the rest of their units stays together."""
@@ -381,7 +324,7 @@ class ItemTable:
         for ordinal in ordinals:
             del self._tokens[ordinal]
         for first in left:
-            self._push(first)
+            self._touch(first)
         return items
 
     def _end_life(self, ordinals: Iterable[int]) -> list[Item]:
@@ -443,7 +386,7 @@ class ItemTable:
             self._last_uses[ordinal] = self.clock
             touched.add(first)
         for first in touched:
-            self._push(first)
+            self._touch(first)
 
     def recount(self, count: Callable[[Item], int]) -> None:
         """Measure all items anew."""
@@ -459,7 +402,7 @@ class ItemTable:
                 self._tokens[ordinal] = counted.tokens
         self.used = sum(map(self._tokens.__getitem__, self._live))
         self.evicted_used = sum(map(self._tokens.__getitem__, self.evicted))
-        self.queue.clear()
+        self.touched = None
 
     # Evicted items.
 
@@ -507,24 +450,20 @@ class ItemTable:
             raise InvalidArgumentError("an evicted item is out of its place")
         items = {}
         units: dict[int, list[int]] = {}
-        results = []
         for at, version in found.items():
-            item = version.item
-            items[at] = item
+            items[at] = version.item
             if version.updated:
                 self.updated[at] = version.updated
             if version.valid_until:
                 self.ended[at] = version.valid_until
             if version.unit is not None and version.unit != at:
                 units.setdefault(version.unit, []).append(at)
-            if item.is_results if isinstance(item, EvictedItem) else Link.of(item).is_results:
-                results.append(at)
         self._keep(items)
         for first, members in units.items():
             if first in items and first not in members:
                 members.append(first)
-            self.units.add_detached(sorted(members))
-        self.units.add_detached((), results)
+            if len(members) > 1:
+                self.units.add_detached(sorted(members))
         return found.keys()
 
     def in_files(self, before: int) -> list[EvictedItem]:
@@ -670,26 +609,31 @@ class ItemTable:
                 firsts[ordinal] = entry.get("unit", ordinal)
         return firsts
 
-    def _push(self, first: int) -> None:
-        if self.queue.heap is not None:
-            self.queue.push(first, self._evictable)
+    # Standings.
 
-    def _standing(self, first: int) -> Standing:
-        return combined(map(self._alone, self.units.members(first)))
+    def _touch(self, first: int) -> None:
+        if self.touched is not None:
+            self.touched.add(first)
 
-    def _alone(self, ordinal: int) -> Standing:
+    def standing(self, ordinal: int) -> Standing:
+        """Return the values of a live item that decide when its unit is evicted."""
+        item = self._live[ordinal]
         uses = self._uses.get(ordinal, 0)
         last_use = self._last_uses.get(ordinal, 0)
-        return _standing(self._live[ordinal], ordinal, uses=uses, last_use=last_use)
+        return Standing(
+            ordinal, ordinal, 1, item.tokens, item.priority, uses, last_use, int(item.pinned)
+        )
 
-    def _evictable(self, first: int) -> Standing | None:
-        if (
-            first not in self._live
-            or self.units.first(first) != first
-            or self.units.is_waiting(first)
-        ):
+    def evictable(self, first: int) -> Standing | None:
+        """Return the standing of the unit that begins at an ordinal.
+
+        Return None if none begins there, or if it may not be evicted.
+        """
+        if first not in self._live or self.units.first(first) != first:
             return None
-        standing = self._standing(first)
+        if self.units.is_waiting(first):
+            return None
+        standing = combined(map(self.standing, self.units.members(first)))
         return None if standing.pinned else standing
 
 
@@ -699,15 +643,6 @@ def is_needed(spec: SectionSpec, item: Item | StoredItem) -> bool:
     It must if it is pinned, or of role system in a static section.
     """
     return item.pinned or (spec.placement == "static" and item.role == "system")
-
-
-def _standing(
-    item: Item | StoredItem, ordinal: int, *, uses: int = 0, last_use: int = 0
-) -> Standing:
-    """Return the values that decide when an item is evicted, if it is alone in its unit."""
-    return Standing(
-        ordinal, ordinal, 1, item.tokens, item.priority, uses, last_use, int(item.pinned)
-    )
 
 
 def is_older(item: Item, live: Item) -> bool:

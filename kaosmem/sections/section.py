@@ -33,7 +33,7 @@ from kaosmem.sections.operations import (
     remove,
 )
 from kaosmem.sections.proposer import Proposer
-from kaosmem.sections.room import choose_leaving, choose_surplus
+from kaosmem.sections.room import Room
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Substitution, message_of, substitution
 from kaosmem.telemetry import count_evictions
@@ -66,6 +66,7 @@ class Section:
         index: The index over all items that may be shown.
         lock: Held while any of these changes, so that no other thread looks at them meanwhile.
         proposer: Ranks the items, and proposes units for a context.
+        room: Chooses the items that leave.
         removed: Ids of the items that were removed, not evicted, since the section was read.
         frozen: The reason why the section refuses changes, and so may be asked from several
             threads; "" if it does not.
@@ -94,6 +95,7 @@ class Section:
         self.lock = RLock()
         self.index = LazyIndex(spec.ranker or ranker, self.held, self.lock)
         self.proposer = Proposer(spec, self.held, self.index)
+        self.room = Room(self.held)
         self.journal: list[SectionOperation] = []
         self.frozen = ""
 
@@ -207,6 +209,7 @@ class Section:
             self.held = other.held
             self.index.follow(other.held, shared)
             self.proposer = Proposer(self.spec, self.held, self.index)
+            self.room = Room(self.held)
             self.removed = other.removed
         self.journal = other.journal
         self.archive = other.archive
@@ -230,7 +233,7 @@ class Section:
                 f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or "
                 "choose another id"
             )
-        evicted = choose_leaving(self.held, item, tokens=item.tokens, items=1)
+        evicted = self.room.leaving(item, tokens=item.tokens, items=1)
         self._change(Add(self.spec.name, item, evicted or []))
         if evicted is None:
             self.evict((item.id,))
@@ -246,7 +249,7 @@ class Section:
         """
         self._check_change(item)
         check_extent(item)
-        evicted = choose_leaving(self.held, shorter, tokens=shorter.tokens, items=1)
+        evicted = self.room.leaving(shorter, tokens=shorter.tokens, items=1)
         self._change(Add(self.spec.name, item, evicted or []))
         if evicted is None:
             self.evict((item.id,))
@@ -274,7 +277,7 @@ class Section:
         self._check_change(item)
         check_extent(item)
         growth = item.tokens - self.peek(item.id).tokens
-        evicted = choose_leaving(self.held, item, tokens=growth, items=0)
+        evicted = self.room.leaving(item, tokens=growth, items=0)
         self._change(Update(self.spec.name, item, evicted or [], at, is_version))
         if evicted is None:
             self.evict((item.id,))
@@ -320,7 +323,7 @@ class Section:
         The newest unit stays, and so do the units of the items to keep.
         """
         self._check_writable()
-        victims = choose_surplus(self.held, tokens=tokens, keep=keep)
+        victims = self.room.surplus(tokens=tokens, keep=keep)
         if victims:
             self.evict(victims)
         return victims is not None

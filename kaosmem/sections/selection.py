@@ -13,10 +13,11 @@ from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.item_table import ItemTable
 from kaosmem.sections.proposal import Candidate, Proposal
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sections.versions import SectionCorrections, ShownVersions, tied
+from kaosmem.sections.versions import SectionCorrections, ShownVersions
 from kaosmem.sections.worth import RANK_SLACK, Scores
 from kaosmem.types.content import unshown_chars
 from kaosmem.types.items import Item, StoredItem
+from kaosmem.units import Link
 
 _TO_READ = 1.25
 """So many tokens of evicted units are proposed for each token that recalled units may take.
@@ -207,7 +208,7 @@ class Selection:
         for first in self.versions.order(by_worth):
             if left <= 0:
                 break
-            if first in self.must or held.units.is_orphan(first) or not self._may_show(first):
+            if first in self.must or not self._may_show(first):
                 continue
             earlier[first] = None
             if first not in near:
@@ -232,16 +233,21 @@ class Selection:
         """Return whether a unit passes the filter, and if it was evicted, can be read.
 
         Of units evicted under one id only the first may be shown, and none whose id is live again.
+        No results without a call are recalled in a history.
         """
         held = self.held
+        members = held.units.members(first)
         if first not in held.evicted:
-            members = held.units.members(first)
+            if self.spec.is_history and held.units.is_orphan(first):
+                return False
             return self.passing is None or not self.passing.isdisjoint(members)
-        ids = {held.evicted[at].id for at in held.units.members(first)}
+        ids = {held.evicted[at].id for at in members}
         if not self.recalled.isdisjoint(ids) or not held.ordinals.keys().isdisjoint(ids):
             return False
         items = held.evicted_unit(first)
         if self.wanted is not None and not any(self.wanted(item.metadata) for item in items):
+            return False
+        if self.spec.is_history and all(Link.of(item).is_results for item in items):
             return False
         self.recalled |= ids
         return bool(items)
@@ -268,7 +274,7 @@ class Selection:
     def _with_corrections(
         self, chosen: dict[int, None], cuts: Collection[int]
     ) -> tuple[Candidate, ...]:
-        """Return candidates of the chosen units and of those that correct them.
+        """Return candidates of the chosen units, which need their corrections, and of these.
 
         Args:
             cuts: The units that a history may be cut before.
@@ -276,7 +282,15 @@ class Selection:
         scores = self.scores.of
         corrected = self.corrections.find(chosen, scores, among=self.passing)
         chosen = chosen | dict.fromkeys(chain.from_iterable(corrected.values()))
-        return tied(self.versions.labelled(self._candidates(chosen, cuts, scores)), corrected)
+        units = self.versions.labelled(self._candidates(chosen, cuts, scores))
+        if not corrected:
+            return units
+        tied = []
+        for unit in units:
+            if unit.position in corrected and not unit.is_replaced:
+                unit = unit._replace(needs=corrected[unit.position])
+            tied.append(unit)
+        return tuple(tied)
 
     def _candidates(
         self, firsts: Iterable[int], cuts: Collection[int], scores: Mapping[int, float]

@@ -38,15 +38,11 @@ class Queue:
 
     def __init__(self, policy: str, held: dict[int, Standing]) -> None:
         self._held = held
-        self._queue = EvictionQueue(POLICIES[policy])
-
-    def push(self, first: int) -> None:
-        self._queue.push(first, self._held.get)
+        self._queue = EvictionQueue(POLICIES[policy], held.get)
+        self.push = self._queue.push
 
     def choose_victims(self, newcomer: Standing, **asked: Any) -> list[int] | None:
-        return self._queue.choose_victims(
-            newcomer, **asked, firsts=[*self._held], standing=self._held.get
-        )
+        return self._queue.choose_victims(newcomer, **asked, firsts=[*self._held])
 
 
 @pytest.mark.parametrize(

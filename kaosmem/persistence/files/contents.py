@@ -41,7 +41,6 @@ _COLUMNS: Mapping[str, type] = {
     "created_at": str,
     "stated_from": str,
     "valid_until": str,
-    "is_results": bool,
 }
 """The columns and the types of their values: the fields of an `EvictedItem`, in its order.
 
@@ -109,16 +108,7 @@ def _row(section: str, data: Mapping[str, Any]) -> dict[str, JSONValue]:
             row["stated_from"] = stated.isoformat()
     if "ended" in data:
         row["valid_until"] = data["ended"][0]
-    if _is_results(data.get("content")):
-        row["is_results"] = True
     return row
-
-
-def _is_results(content: JSONValue) -> bool:
-    """Return whether content is nothing but tool results, some of them."""
-    if not isinstance(content, list | tuple):
-        return False
-    return {block["type"] for block in content} == {"tool_result"}
 
 
 class Table:
@@ -164,7 +154,6 @@ class Table:
                 columns[name] = [*compress(column, is_recallable)]
         columns["updated"] = [number or 0 for number in columns["updated"]]
         distances = [number or 0 for number in columns["unit"]]
-        columns["is_results"] = [*map(bool, columns["is_results"])]
         check(None not in columns["id"])
         check(None not in columns["tokens"] and min(distances, default=0) >= 0)
         columns["unit"] = [*map(sub, columns["position"], distances)]
