@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kaosmem.formats.anthropic import AnthropicFormat
+from kaosmem.formats.fields import plainest
 from kaosmem.formats.openai import OpenAIFormat
 from kaosmem.types import JSONDict, JSONObject
-from kaosmem.types.content import ThinkingBlock, check_content
+from kaosmem.types.content import ThinkingBlock, ToolResultBlock, check_content
 from kaosmem.types.items import ChatMessage
 
 _CHAT = OpenAIFormat()
@@ -18,18 +19,24 @@ _THINKING = AnthropicFormat()
 """The format of `thinking_blocks`."""
 
 
-def read_chat_dict(message: JSONObject) -> list[ChatMessage]:
+def read_chat_dict(message: JSONObject, *, is_error: bool = False) -> list[ChatMessage]:
     """Return a dict as a message, in a list as `ModelCalls` takes it.
+
+    Args:
+        is_error: Whether it is the result of a call that failed, which the API does not tell.
 
     Raises:
         InvalidArgumentError: If it is no message of the API.
     """
-    blocks = message.get("thinking_blocks") or ()
-    if not blocks:
-        return [_CHAT.parse(message)]
-    said = _CHAT.parse({**message, "reasoning_content": None})
-    thinking = _THINKING.read_parts({"type": "thinking", **block} for block in blocks)
-    return [replace(said, content=check_content((*thinking, *said.blocks)))]
+    thinking = message.get("thinking_blocks")
+    said = _CHAT.parse({**message, "reasoning_content": None} if thinking else message)
+    blocks = said.blocks
+    if is_error and isinstance(blocks[0], ToolResultBlock):
+        blocks = (replace(blocks[0], is_error=True),)
+    if thinking:
+        sealed = _THINKING.read_parts({"type": "thinking", **block} for block in thinking)
+        blocks = (*sealed, *blocks)
+    return [replace(said, content=check_content(plainest(blocks)))]
 
 
 def write_chat_dict(message: ChatMessage) -> JSONDict:
@@ -40,6 +47,7 @@ def write_chat_dict(message: ChatMessage) -> JSONDict:
         said = "\n\n".join(part["text"] for part in said)
     written["content"] = said
     thinking = [block for block in message.blocks if isinstance(block, ThinkingBlock)]
-    if thinking:
-        written["thinking_blocks"] = list(map(_THINKING.write, thinking))
+    sealed = [block for block in thinking if block.is_sealed_by(_THINKING.name)]
+    if sealed:
+        written["thinking_blocks"] = list(map(_THINKING.write, sealed))
     return written

@@ -13,6 +13,7 @@ from hashlib import sha256
 
 from kaosmem.arguments import json_text
 from kaosmem.formats.shapes import (
+    EMPTY,
     FUNCTION,
     IMAGE_DATA,
     OPTIONAL_ID,
@@ -92,8 +93,12 @@ class PartTable:
         return tuple(map(self._read, [parts] if isinstance(parts, str) else parts))
 
     def write(self, blocks: Iterable[ContentBlock]) -> list[JSONDict]:
-        """Return content blocks as parts. A block without a shape is a text."""
-        return list(map(self._write, blocks))
+        """Return content blocks as parts. A block without a shape is a text.
+
+        Thinking without a seal is left out: some frameworks would show it as a text.
+        """
+        shown = [block for block in blocks if getattr(block, "is_sealed", True)]
+        return list(map(self._write, shown or [TextBlock(EMPTY)]))
 
     def _read(self, part: JSONObject | str) -> ContentBlock:
         if isinstance(part, str):

@@ -13,7 +13,9 @@ def read_message(message: ChatMessage) -> list[chat.ChatMessage]:
     """Return a message as a list of one."""
     reasoning = message.reasoning
     thinking = [] if reasoning is None else [{"thinking": reasoning.reasoning_text}]
-    return read_chat_dict({**message.to_openai_dict_format(), "thinking_blocks": thinking})
+    given = {**message.to_openai_dict_format(), "thinking_blocks": thinking}
+    result = message.tool_call_result
+    return read_chat_dict(given, is_error=result is not None and result.error)
 
 
 def write_message(message: chat.ChatMessage) -> ChatMessage:

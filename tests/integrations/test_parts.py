@@ -1,0 +1,137 @@
+"""The parts of frameworks' messages are read, and written as the framework itself has them."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from typing import Any
+
+import pytest
+from agent_framework import Content, Message
+from langchain_core.messages import AIMessage
+
+from kaosmem.types.content import (
+    ImageBlock,
+    OpaqueBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    block_text,
+)
+from kaosmem.types.items import ChatMessage
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+DATA = "data:image/png;base64,iVBORw0KGgo="
+WITH_MESSAGES = ["agent_framework", "pydantic_ai", "langchain"]
+WITH_EXTRA = ["llama_index", "haystack"]
+MESSAGES = {
+    "question": ChatMessage("user", "Who owns the deal?"),
+    "texts": ChatMessage("user", (TextBlock("Who owns it?"), TextBlock("And since when?"))),
+    "image": ChatMessage("user", (TextBlock("What is this?"), ImageBlock(DATA, "image/png"))),
+    "calls": ChatMessage(
+        "assistant",
+        (
+            TextBlock("I look."),
+            ToolUseBlock("c1", "read", {"page": 1}),
+            ToolUseBlock("c2", "read", {"page": 2}),
+        ),
+    ),
+    "thinking": ChatMessage(
+        "assistant", (ThinkingBlock("The user may mean Ann.", "seal"), TextBlock("Ann."))
+    ),
+    "result": ChatMessage("tool", (ToolResultBlock("c1", "Page 1.", name="read"),)),
+    "error": ChatMessage("tool", (ToolResultBlock("c1", "No page.", is_error=True, name="read"),)),
+}
+JOINED = ChatMessage("user", "Who owns it?\n\nAnd since when?")
+LESS = {
+    ("langchain", "texts"): JOINED,
+    ("haystack", "texts"): JOINED,
+    ("haystack", "thinking"): ChatMessage("assistant", "Ann."),
+    ("llama_index", "error"): ChatMessage("tool", (ToolResultBlock("c1", "No page."),)),
+}
+"""Messages as they come back from frameworks that have no place for all of one."""
+
+
+def module(name: str) -> Any:
+    if name in WITH_MESSAGES:
+        return import_module(f"kaosmem.integrations.{name}.messages")
+    return pytest.importorskip(f"kaosmem.integrations.{name}.messages")
+
+
+def said(message: ChatMessage) -> list[object]:
+    """Return blocks without the names of results, which many frameworks leave to the call."""
+    blocks: list[object] = []
+    for block in message.blocks:
+        match block:
+            case ToolResultBlock():
+                blocks.append((block.tool_use_id, block.content, block.is_error))
+            case ToolUseBlock():
+                blocks.append((block.id, block.name, json.loads(block.arguments)))
+            case _:
+                blocks.append(block)
+    return blocks
+
+
+frameworks = [
+    *WITH_MESSAGES,
+    *(pytest.param(name, marks=pytest.mark.frameworks) for name in WITH_EXTRA),
+]
+
+
+@pytest.mark.parametrize("kind", MESSAGES)
+@pytest.mark.parametrize("framework", frameworks)
+def test_a_message_goes_out_and_in(framework, kind):
+    """A message of the framework holds all blocks of a message, and is read as the same."""
+    messages = module(framework)
+    (read,) = messages.read_message(messages.write_message(MESSAGES[kind]))
+    expected = LESS.get((framework, kind), MESSAGES[kind])
+    assert (read.role, said(read)) == (expected.role, said(expected))
+
+
+def test_a_part_that_only_its_framework_knows_is_a_note():
+    """Two files are told apart, and no data of them is stored."""
+    messages = module("agent_framework")
+    files = [Content.from_uri(f"data:application/pdf;base64,{data}") for data in ("JVBE", "JVBF")]
+    (read,) = messages.read_message(Message("user", files))
+    first, second = read.blocks
+    assert isinstance(first, OpaqueBlock)
+    assert first != second
+    assert block_text(first) == "[data, for framework alone]"
+    assert "JVBE" not in first.data
+
+
+def test_the_thinking_of_anthropic_goes_through_langchain():
+    """A rebuilt message has the sealed thinking as LangChain's package for Anthropic sends it."""
+    messages = module("langchain")
+    sealed = {"type": "thinking", "thinking": "Ann?", "signature": "seal"}
+    hidden = {"type": "redacted_thinking", "data": "sealed"}
+    called = {"type": "tool_use", "id": "c", "name": "read", "input": {}}
+    given = AIMessage(
+        [sealed, hidden, {"type": "text", "text": "I look."}, called],
+        tool_calls=[{"id": "c", "name": "read", "args": {}}],
+        response_metadata={"model_provider": "anthropic"},
+    )
+    (read,) = messages.read_message(given)
+    assert said(read) == [
+        ThinkingBlock("Ann?", "seal"),
+        ThinkingBlock("", data="sealed"),
+        TextBlock("I look."),
+        ("c", "read", {}),
+    ]
+    rebuilt = messages.write_message(read)
+    assert rebuilt.content_blocks == given.content_blocks
+    assert rebuilt.tool_calls == given.tool_calls
+    assert rebuilt.response_metadata["output_version"] == "v1"
+
+
+@pytest.mark.parametrize("framework", frameworks)
+def test_thinking_without_a_seal_is_left_out(framework):
+    """A framework would show it as a text, or its provider would refuse it."""
+    messages = module(framework)
+    unsealed = ThinkingBlock("The user may mean Ann.")
+    (read,) = messages.read_message(
+        messages.write_message(ChatMessage("assistant", (unsealed, TextBlock("Ann."))))
+    )
+    assert said(read) == [TextBlock("Ann.")]
