@@ -25,7 +25,7 @@ from typing import NoReturn
 
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem import Context, SectionSpec, SessionMemory
-from kaosmem.retrieval import GraphRanker, StorableRanker
+from kaosmem.retrieval import GraphRanker, RankBM25Ranker, StorableRanker
 from kaosmem.retrieval.embedders import WordVectorEmbedder
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, LinearRanker
@@ -36,6 +36,7 @@ RANKERS: tuple[Ranker, ...] = (
     LinearRanker(),
     BM25Ranker(),
     BM25Ranker(k1=0.9, b=0.4),
+    RankBM25Ranker(),
     DenseRanker(embedder=WordVectorEmbedder()),
     GraphRanker(),
 )

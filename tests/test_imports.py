@@ -20,9 +20,10 @@ import kaosmem
 absent("numpy", "pydantic", "fsspec", "tiktoken", "rank_bm25", "Stemmer", "networkx", "typer", "rich")
 absent("sqlite3", "kaosmem.stores", "kaosmem.sources", "kaosmem.backends")
 
-from kaosmem.retrieval.rankers import BM25Ranker
+from kaosmem.retrieval.rankers import BM25Ranker, RankBM25Ranker
 
 BM25Ranker()
+RankBM25Ranker()
 absent("numpy", "rank_bm25", "Stemmer")
 
 import kaosmem.testing

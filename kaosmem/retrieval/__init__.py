@@ -2,7 +2,7 @@
 
 from kaosmem.language.dates import PAST_CUES, PastCues, PastWords
 from kaosmem.retrieval.ranker import Index, Ranking, StorableIndex, StorableRanker
-from kaosmem.retrieval.rankers import GraphRanker
+from kaosmem.retrieval.rankers import GraphRanker, RankBM25Ranker
 
 __all__ = [
     "PAST_CUES",
@@ -10,6 +10,7 @@ __all__ = [
     "Index",
     "PastCues",
     "PastWords",
+    "RankBM25Ranker",
     "Ranking",
     "StorableIndex",
     "StorableRanker",

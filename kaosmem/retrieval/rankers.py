@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from functools import cache
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kaosmem.retrieval.dense_index import DenseIndex
     from kaosmem.retrieval.graph_index import GraphIndex
     from kaosmem.retrieval.linear_index import LinearIndex
+    from kaosmem.retrieval.rank_bm25_index import RankBM25Index
     from kaosmem.retrieval.text_index import TextIndex
 
 
@@ -127,13 +129,10 @@ class BM25Ranker:
     analyze: Callable[[str], list[str]] = analyze
 
     def __post_init__(self) -> None:
+        _check_parameters(self.k1, self.b, 0.0)
         if not 1e-6 <= self.k1 <= 1_000:
             raise InvalidArgumentError(
                 f"k1 is {shown_number(self.k1)}; give a number from 0.000001 to 1,000, such as 1.5"
-            )
-        if not 0 <= self.b <= 1:
-            raise InvalidArgumentError(
-                f"b is {shown_number(self.b)}; give a number from 0 to 1, such as 0.75"
             )
 
     def index(self) -> TextIndex:
@@ -143,6 +142,47 @@ class BM25Ranker:
 
     def load(self, data: bytes | memoryview) -> TextIndex:
         return self.index().load(data)
+
+
+@dataclass(frozen=True)
+class RankBM25Ranker:
+    """Ranks with the package rank_bm25, whose model is rebuilt after every change.
+
+    It is the reference that `BM25Ranker` is compared with. Its idf is negative for terms in more
+    than half of the entries.
+
+    Args:
+        k1, b, analyze: As for `BM25Ranker`.
+        epsilon: Share of the average idf that takes the place of a negative idf.
+    """
+
+    name = "rank-bm25"
+    _: KW_ONLY
+    k1: float = 1.5
+    b: float = 0.75
+    epsilon: float = 0.25
+    analyze: Callable[[str], list[str]] = analyze
+
+    def __post_init__(self) -> None:
+        _check_parameters(self.k1, self.b, self.epsilon)
+
+    def index(self) -> RankBM25Index:
+        from kaosmem.retrieval.rank_bm25_index import RankBM25Index
+
+        return RankBM25Index(k1=self.k1, b=self.b, epsilon=self.epsilon, analyze=self.analyze)
+
+
+def _check_parameters(k1: float, b: float, epsilon: float) -> None:
+    if not 0 < k1 < math.inf:
+        raise InvalidArgumentError(f"k1 is {shown_number(k1)}; give a number above 0, such as 1.5")
+    if not 0 <= b <= 1:
+        raise InvalidArgumentError(
+            f"b is {shown_number(b)}; give a number from 0 to 1, such as 0.75"
+        )
+    if not 0 <= epsilon < math.inf:
+        raise InvalidArgumentError(
+            f"epsilon is {shown_number(epsilon)}; give a number from 0 up, such as 0.25"
+        )
 
 
 @dataclass(frozen=True)

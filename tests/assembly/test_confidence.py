@@ -25,7 +25,7 @@ from kaosmem import (
     WindowTooSmallError,
 )
 from kaosmem.assembly.confidence import BIAS, confidence_of, confidence_weights, terms_of
-from kaosmem.retrieval import GraphRanker
+from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.sections.proposal import Proposal, Stock
 from tests.worlds import WORDS, budgets, formats, queries, texts, worlds
 
@@ -272,7 +272,9 @@ class ReversedIndex:
         ]
 
 
-@pytest.mark.parametrize("ranker", [LinearRanker(), BM25Ranker(), GraphRanker(), Reversed()])
+@pytest.mark.parametrize(
+    "ranker", [LinearRanker(), BM25Ranker(), RankBM25Ranker(), GraphRanker(), Reversed()]
+)
 def test_the_confidence_depends_on_what_is_shown_and_not_on_scores(ranker):
     """It is high if the clause is shown, and low if a ranker of one's own shows others, however it scores them."""
     context = assembled(lease(ranker=ranker), QUESTION)

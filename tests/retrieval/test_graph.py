@@ -26,6 +26,7 @@ from kaosmem.entities import Entity, Relationship, SubGraph, part_of
 from kaosmem.errors import InvalidNameError, ReadOnlyError
 from kaosmem.formats import count_messages
 from kaosmem.language.query import Query
+from kaosmem.retrieval import RankBM25Ranker
 from kaosmem.retrieval.graph_index import Mentions
 from kaosmem.retrieval.rankers import BM25Ranker, GraphRanker
 from kaosmem.testing import RankerContract
@@ -723,8 +724,8 @@ def test_text_without_structure_is_ranked_by_its_words():
 
 
 def test_another_ranker_may_rank_the_words():
-    ranker = GraphRanker(words=BM25Ranker(b=0.7))
-    assert ranker.name == "graph-2-bm25"
+    ranker = GraphRanker(words=RankBM25Ranker())
+    assert ranker.name == "graph-2-rank-bm25"
     index = ranker.index()
     reference = GraphRanker(words=BM25Ranker()).index()
     for each in (index, reference):

@@ -8,13 +8,14 @@ import pytest
 
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.language.keys import key_words
-from kaosmem.retrieval import GraphRanker
+from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.retrieval.embedders import WordVectorEmbedder
 from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, LinearRanker
 
 RANKERS = [
     LinearRanker(),
     BM25Ranker(),
+    RankBM25Ranker(),
     GraphRanker(),
     DenseRanker(embedder=WordVectorEmbedder()),
 ]

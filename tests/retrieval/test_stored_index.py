@@ -19,6 +19,7 @@ from kaosmem import CorruptionError, SessionMemory
 from kaosmem.memos import clear_memos
 from kaosmem.retrieval import (
     GraphRanker,
+    RankBM25Ranker,
     StorableIndex,
     StorableRanker,
     text_index,
@@ -219,6 +220,7 @@ def test_only_an_analysis_of_ours_can_be_stored():
 def test_which_rankers_can_be_stored_is_told():
     """By their type: the others have no `load`."""
     assert all(isinstance(ranker, StorableRanker) for ranker in RANKERS)
+    assert not isinstance(RankBM25Ranker(), StorableRanker)
     assert not isinstance(GraphRanker(), StorableRanker)
 
 

@@ -12,8 +12,8 @@ from hypothesis import given
 
 from benchmarks.corpus import text_item
 from kaosmem.language.analysis import analyze
-from kaosmem.language.keys import key_words
 from kaosmem.retrieval import text_index
+from kaosmem.retrieval.rank_bm25_index import item_terms
 from kaosmem.retrieval.text_index import TextIndex
 from kaosmem.types.items import Item
 from tests.retrieval.changes import change, changes, starts
@@ -25,13 +25,6 @@ def settled_often() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_index, "_LEAST_STALE", 8)
         yield
-
-
-def item_terms(item: Item) -> list[str]:
-    """Return the terms of an item: those of its key that its text lacks, then those of its text."""
-    terms = analyze(item.text)
-    about = analyze(key_words(item.key)) if item.key is not None else []
-    return [term for term in about if term not in terms] + terms
 
 
 def row_of(index: TextIndex, slot: int) -> tuple[object, ...]:
@@ -49,7 +42,7 @@ def row_of(index: TextIndex, slot: int) -> tuple[object, ...]:
 
 
 def row_expected(item: Item) -> tuple[object, ...]:
-    terms = item_terms(item)
+    terms = item_terms(item, analyze)
     source = item.metadata.get("source")
     title = {*analyze(source), *analyze("lease 2018")} if source == "lease 2018" else None
     return (
@@ -85,7 +78,7 @@ def test_columns_are_those_of_the_entries(
         assert row_of(index, slot) == row_expected(entries[ordinal])
     assert len(index.roles) == len({item.role for item in entries.values()})
     for term in ("leas", "rent", "30"):
-        having = {n: item_terms(item).count(term) for n, item in entries.items()}
+        having = {n: item_terms(item, analyze).count(term) for n, item in entries.items()}
         _, found, times = index.postings([index.vocabulary.number(term)])
         postings = Counter(
             dict(zip(index.slots.ordinals[found].tolist(), times.tolist(), strict=True))

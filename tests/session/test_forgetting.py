@@ -31,7 +31,7 @@ from kaosmem import (
 )
 from kaosmem.errors import ReadOnlyError, SourceError
 from kaosmem.language.query import Query
-from kaosmem.retrieval import GraphRanker
+from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.sections import ForgettingSource
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.eviction import POLICIES
@@ -62,6 +62,9 @@ SPECS = (
     SectionSpec("side", 2_600, 20, placement="history", persistence="none"),
     SectionSpec("documents", None, 50, 0.2, eviction="none", retrieval_threshold=0),
     SectionSpec("bm25", None, 50, eviction="none", retrieval_threshold=0, ranker=BM25Ranker()),
+    SectionSpec(
+        "reference", None, 50, eviction="none", retrieval_threshold=0, ranker=RankBM25Ranker()
+    ),
     SectionSpec("graph", None, 45, eviction="none", retrieval_threshold=0, ranker=GraphRanker()),
     SectionSpec("audit", None, 0, eviction="none", in_context=False),
     SectionSpec("refuse", 2_000, 10, eviction="refuse", retrieval_threshold=0),
@@ -286,7 +289,7 @@ async def test_ranking_after_forgetting_is_as_if_it_had_never_been():
     memory, item_ids = filled()
     await ask(memory)
     forget(memory, item_ids)
-    for name in ("documents", "bm25", "graph", "messages"):
+    for name in ("documents", "bm25", "reference", "graph", "messages"):
         section = memory[name]
         fresh = Section(section.spec)
         for each in section:

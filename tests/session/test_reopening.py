@@ -29,7 +29,7 @@ from kaosmem import (
     SessionOptions,
 )
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.retrieval import GraphRanker
+from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.stores import InMemoryFileStore, InMemoryLongTermMemory
 from kaosmem.tokens.counters import EstimateCounter
 
@@ -104,7 +104,9 @@ counters = (
     | counts.map(lambda count: lambda _: count)
     | st.builds(Counter, names, counts)
 )
-rankers = st.sampled_from([None, LinearRanker(), BM25Ranker(), GraphRanker(), LinearRanker, "best"])
+rankers = st.sampled_from(
+    [None, LinearRanker(), BM25Ranker(), RankBM25Ranker(), GraphRanker(), LinearRanker, "best"]
+)
 numbers = st.sampled_from(
     [0, 1, 50, True, 1.0, Odd.ONE, np.int64(5), 2**63, -1, None, "5", float("nan")]
 )

@@ -27,7 +27,7 @@ from kaosmem.persistence.layout import INDEX
 from kaosmem.persistence.steps import Draft, Read
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.retrieval import GraphRanker
+from kaosmem.retrieval import RankBM25Ranker
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.sections import lazy_index
 from tests.canary import modules_of, traces
@@ -462,7 +462,7 @@ async def test_a_section_that_is_attached_is_ranked_by_its_own(place, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "ranker", [GraphRanker(), LinearRanker(analyze=lambda text: analyze(text))]
+    "ranker", [RankBM25Ranker(), LinearRanker(analyze=lambda text: analyze(text))]
 )
 async def test_a_ranker_whose_index_cannot_be_kept_does_without(ranker, place):
     await filled(place, ranker=ranker)

@@ -10,7 +10,7 @@ import pytest
 from kaosmem import KaosmemError
 from kaosmem.errors import CorruptionError
 from kaosmem.filters import parse_filter
-from kaosmem.retrieval.rankers import BM25Ranker
+from kaosmem.retrieval import RankBM25Ranker
 from kaosmem.stores import (
     BlobStore,
     GraphStore,
@@ -77,7 +77,7 @@ async def test_memories_tell_when_they_were_saved_and_equal_ones_come_newest_fir
 
 
 async def test_memories_are_ranked_by_a_ranker_of_ones_own():
-    memory = InMemoryLongTermMemory(ranker=BM25Ranker())
+    memory = InMemoryLongTermMemory(ranker=RankBM25Ranker())
     for text in ("steel from Essen", "quiet neighbours", "thirty days"):
         await memory.save("a", text)
     assert [each.content for each in await memory.search("a", "steel")] == ["steel from Essen"]
