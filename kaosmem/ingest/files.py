@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-HEAD_BYTES = 64 * 1024
-"""So much of a large file is read to find out whether it can be read."""
 
 _BATCH_FILES = 64
 _BATCH_BYTES = 16 * 1024 * 1024
@@ -77,49 +75,31 @@ class UnreadableError(Exception):
         self.detail = detail
 
 
-def read_bytes(
-    files: Iterable[SourceFile], size: int | None = None
-) -> Iterator[tuple[SourceFile, bytes | Exception]]:
+def read_bytes(files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, bytes | Exception]]:
     """Yield each file with its bytes, or with the error that its filesystem raised.
 
     Files are fetched a batch at a time, so that an object store answers many at once.
-
-    Args:
-        size: Number of bytes to read of each file. None reads all.
     """
-    for batch in batches(files, _BATCH_FILES, _BATCH_BYTES, of_each=size or MAX_FILE_BYTES):
-        yield from _fetched(batch, size)
+    for batch in batches(files, _BATCH_FILES, _BATCH_BYTES):
+        # cat() would take a name with a bracket in it for a pattern.
+        paths = [file.path for file in batch]
+        contents = batch[0].fs.cat_ranges(paths, None, None, on_error="return")
+        yield from zip(batch, contents, strict=True)
 
 
-def batches(
-    files: Iterable[SourceFile], number: int, size: int, *, of_each: int = MAX_FILE_BYTES
-) -> Iterator[list[SourceFile]]:
-    """Yield files in batches of at most `number` files, and of `size` bytes or a single file.
-
-    Args:
-        of_each: At most so many bytes of a file count.
-    """
+def batches(files: Iterable[SourceFile], number: int, size: int) -> Iterator[list[SourceFile]]:
+    """Yield files in batches of at most `number` files, and of `size` bytes or a single file."""
     batch: list[SourceFile] = []
     left = size
     for file in files:
-        counted = min(file.size, of_each)
-        if batch and (len(batch) == number or counted > left):
+        if batch and (len(batch) == number or file.size > left):
             yield batch
             batch = []
             left = size
         batch.append(file)
-        left -= counted
+        left -= file.size
     if batch:
         yield batch
-
-
-def _fetched(
-    batch: list[SourceFile], size: int | None
-) -> Iterator[tuple[SourceFile, bytes | Exception]]:
-    # cat() would take a name with a bracket in it for a pattern.
-    paths = [file.path for file in batch]
-    contents = batch[0].fs.cat_ranges(paths, None if size is None else 0, size, on_error="return")
-    yield from zip(batch, contents, strict=True)
 
 
 def decoded_text(data: bytes) -> str:
@@ -131,7 +111,7 @@ def decoded_text(data: bytes) -> str:
     Raises:
         UnreadableError: If the text has another encoding, or is binary.
     """
-    is_utf_16 = has_utf_16_mark(data)
+    is_utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         text = data.decode("utf-16" if is_utf_16 else "utf-8-sig")
     except UnicodeDecodeError as error:
@@ -146,11 +126,6 @@ def decoded_text(data: bytes) -> str:
     if "\0" in text:
         raise UnreadableError("binary")
     return with_newlines(text)
-
-
-def has_utf_16_mark(data: bytes) -> bool:
-    """Return whether bytes begin with a byte order mark of UTF-16."""
-    return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
 def _decoded_otherwise(data: bytes) -> str:

@@ -14,7 +14,7 @@ from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 
-from kaosmem.ingest.files import UnreadableError, decoded_text, has_utf_16_mark
+from kaosmem.ingest.files import UnreadableError, decoded_text
 from kaosmem.ingest.pieces import Lost, Part, Reader, Syntax, text_part
 
 
@@ -69,7 +69,6 @@ _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 KINDS = tuple(Kind(**row) for row in _TABLES["kinds"])
 
 _TEXT = next(kind for kind in KINDS if kind.reads == Syntax.TEXT)
-_ZIPPED = next(kind for kind in KINDS if "docx" in kind.suffixes)
 _BY_SUFFIX: dict[str, Kind] = {}
 _BY_NAME: dict[str, Kind] = {}
 _BY_PROGRAM: dict[str, Kind] = {}
@@ -100,7 +99,7 @@ def kind_of(name: str, data: bytes) -> Kind:
 
     Args:
         name: The name without its folder.
-        data: The content, or its beginning.
+        data: The content.
 
     Raises:
         UnreadableError: If the kind can't be read.
@@ -135,20 +134,6 @@ def _inner(stems: list[str]) -> Kind | None:
 def _by_stem(stems: list[str]) -> Kind | None:
     """Return the kind of a name without its last suffix, such as `LICENSE-MIT` or `settings.py`."""
     return _inner(stems) or _BY_NAME.get(re.split(r"[\-_]", stems[0], maxsplit=1)[0])
-
-
-def check_beginning(name: str, head: bytes) -> None:
-    """Raise UnreadableError if the first bytes of a file show that it can't be read."""
-    kind = kind_of(name, head)
-    if not kind.magic and b"\0" in head and not has_utf_16_mark(head):
-        raise UnreadableError("binary")
-    if kind is _ZIPPED and not has_known_suffix(name):
-        raise UnreadableError("an archive", "unpack it")
-
-
-def has_known_suffix(name: str) -> bool:
-    """Return whether the suffix of a name is one of a kind that can be read."""
-    return name.lower().rpartition(".")[2] in _BY_SUFFIX
 
 
 def why_not_opened(name: str) -> str | None:

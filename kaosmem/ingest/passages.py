@@ -6,19 +6,17 @@ import hashlib
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 from kaosmem.display import fitted
 from kaosmem.ingest.files import (
-    HEAD_BYTES,
     Skipped,
     SourceFile,
     UnreadableError,
     read_bytes,
     trouble,
 )
-from kaosmem.ingest.kinds import check_beginning, has_known_suffix, kind_of
+from kaosmem.ingest.kinds import kind_of
 from kaosmem.ingest.pieces import Lost, Part
 from kaosmem.types import JSONDict
 
@@ -124,7 +122,6 @@ class IngestReport:
 
 _MAX_SOURCE_CHARS = 200
 _SHOWN_LOST = 5
-_FILES_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +162,8 @@ def read_passages(files: Iterable[SourceFile]) -> Iterator[Reading]:
 
     If a file can't be read, `skipped` of its reading says why.
     """
-    for file, content in _contents(iter(files)):
+    for file, content in read_bytes(files):
         try:
-            if isinstance(content, UnreadableError):
-                raise content
             if isinstance(content, Exception):
                 raise trouble(content)
             yield _reading(file, content)
@@ -176,30 +171,6 @@ def read_passages(files: Iterable[SourceFile]) -> Iterator[Reading]:
             yield Reading(
                 file, [], [Skipped(file.source, error.reason, error.detail)], is_read=False
             )
-
-
-def _contents(files: Iterator[SourceFile]) -> Iterator[tuple[SourceFile, bytes | Exception]]:
-    """Yield each file with its bytes.
-
-    Of a large file that need not be a text, the first bytes are read first.
-    """
-    while chunk := list(islice(files, _FILES_AT_ONCE)):
-        doubtful = [
-            file for file in chunk if file.size > HEAD_BYTES and not has_known_suffix(file.source)
-        ]
-        refused: dict[str, Exception] = {}
-        for file, head in read_bytes(doubtful, HEAD_BYTES):
-            try:
-                if isinstance(head, bytes):
-                    check_beginning(posixpath.basename(file.source), head)
-            except UnreadableError as error:
-                refused[file.source] = error
-        contents = read_bytes(file for file in chunk if file.source not in refused)
-        for file in chunk:
-            if file.source in refused:
-                yield file, refused[file.source]
-            else:
-                yield next(contents)
 
 
 def _reading(file: SourceFile, content: bytes) -> Reading:

@@ -92,6 +92,7 @@ def test_what_is_skipped_unopened_is_named_with_its_reason(tmp_path):
         {
             "kept.txt": "text",
             "image.PNG": b"\x89PNG",
+            "weights.bin": b"\0",
             "empty.md": "",
             "app.min.js": "x",
             ".env": "SECRET=1",
@@ -109,6 +110,7 @@ def test_what_is_skipped_unopened_is_named_with_its_reason(tmp_path):
     assert [file.source for file in files] == ["kept.txt"]
     assert {source: reason for source, reason, _ in skipped} == {
         "image.PNG": "an image",
+        "weights.bin": "binary",
         "empty.md": "empty",
         "app.min.js": "generated",
         ".env": "hidden",
@@ -344,27 +346,6 @@ def test_what_can_not_be_read_is_recognised(name, content, reason):
     with pytest.raises(UnreadableError) as caught:
         kind_of(name, content)
     assert caught.value.reason == reason
-
-
-def test_of_a_large_file_of_unknown_kind_the_beginning_decides(tmp_path):
-    """A large binary file is not read to its end; a large text is."""
-    fetched: list[int] = []
-
-    class Counting(fsspec.implementations.local.LocalFileSystem):
-        protocol = ("counting",)
-
-        def cat_file(
-            self, path: str, start: int | None = None, end: int | None = None, **options: Any
-        ) -> bytes:
-            data: bytes = super().cat_file(path, start, end, **options)
-            fetched.append(len(data))
-            return data
-
-    write(tmp_path, {"core": b"\0" * 1_000_000, "words": b"word " * 50_000})
-    readings = list(read_passages(find_files(DirFileSystem(str(tmp_path), Counting()))[0]))
-    assert [bool(reading.passages) for reading in readings] == [False, True]
-    assert readings[0].skipped == [("core", "binary", "")]
-    assert sum(fetched) < 500_000
 
 
 def test_other_encodings_are_read_where_they_are_certain():
