@@ -29,6 +29,14 @@ def are_changes(values: NDArray[np.integer]) -> NDArray[np.bool_]:
     return changes
 
 
+def run_lengths(starts: Int64s, end: int) -> Int64s:
+    """Return how long each run is, from its start to the next one or to the end of all."""
+    lengths = np.empty(len(starts), np.int64)
+    lengths[:-1] = starts[1:] - starts[:-1]
+    lengths[-1:] = end - starts[-1:]
+    return lengths
+
+
 class GrowingArray:
     """An array with room to grow, one row for each slot.
 

@@ -5,21 +5,22 @@ Entries are indexed in segments, which are merged as they become many.
 
 from __future__ import annotations
 
-from itertools import chain, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from kaosmem.retrieval.bm25 import times_codes
-from kaosmem.retrieval.columns import are_changes
+from kaosmem.retrieval.columns import are_changes, run_lengths
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from kaosmem.retrieval.bm25 import Saturation
     from kaosmem.retrieval.columns import Int64s, UInt32s
+    from kaosmem.retrieval.dumps import StoredColumns
 
 TIMES_BITS = 8
 """A posting is slot << 8 | code of the number of occurrences."""
@@ -29,10 +30,9 @@ _GROWTH = 2
 """A segment is merged with the one before it, unless that one is so many times as large."""
 _MAX_MERGED = 1 << 20
 """No larger segment is made by merging, which bounds the time of a merge to about 30 ms."""
-_MERGED_AT_ONCE = 1 << 20
 _SCORED_AT_ONCE = 1 << 15
 """So many postings stay in a processor's cache from one operation to the next."""
-_SORTED_AT_ONCE = 1 << 13
+_SORTED_AT_ONCE = 1 << 14
 """The terms of so many entries are sorted at a time, which saves memory."""
 
 
@@ -40,13 +40,11 @@ class Segment(NamedTuple):
     """The postings of some neighbouring slots.
 
     Attributes:
-        size: Number of slots.
         terms: Numbers of the terms, rising: shape (t,).
         starts: Where the postings of each term start, and the end of all: shape (t + 1,).
         packed: The postings, of each term in order of slots.
     """
 
-    size: int
     terms: UInt32s
     starts: Int64s
     packed: UInt32s
@@ -54,7 +52,7 @@ class Segment(NamedTuple):
     @property
     def frequencies(self) -> Int64s:
         """Return how many entries have each term."""
-        return np.diff(self.starts)
+        return self.starts[1:] - self.starts[:-1]
 
     def postings(self, numbers: UInt32s) -> list[UInt32s]:
         """Return the postings of each term."""
@@ -78,61 +76,64 @@ def segment_of(values: UInt32s, sizes: Int64s, first: int) -> Segment:
     keys = values.astype(np.uint64) << np.uint64(32) | slots
     keys.sort()
     starts = np.flatnonzero(are_changes(keys))
-    times = np.diff(starts, append=len(keys))
+    times = run_lengths(starts, len(keys))
     keys = keys[starts]
     packed = keys.astype(np.uint32) << np.uint32(TIMES_BITS) | times_codes(times)
-    terms = (keys >> np.uint64(32)).astype(np.uint32)
-    by_term = np.flatnonzero(are_changes(terms))
-    return Segment(len(sizes), terms[by_term], np.append(by_term, len(terms)), packed)
+    return _segment((keys >> np.uint64(32)).astype(np.uint32), packed)
+
+
+def _segment(terms: UInt32s, packed: UInt32s) -> Segment:
+    """Return a segment of postings in order of their terms."""
+    starts = np.flatnonzero(are_changes(terms))
+    return Segment(terms[starts], np.append(starts, len(terms)), packed)
 
 
 def merged(segments: Sequence[Segment]) -> Segment:
     """Return neighbouring segments as one."""
-    if len(segments) == 1:
-        return segments[0]
-    terms = np.unique(np.concatenate([each.terms for each in segments]))
-    sizes = np.zeros(len(terms), np.int64)
-    for each in segments:
-        sizes[np.searchsorted(terms, each.terms)] += each.frequencies
+    terms = np.concatenate([np.repeat(each.terms, each.frequencies) for each in segments])
+    order = terms.argsort(kind="stable")
+    packed = np.concatenate([each.packed for each in segments])
+    return _segment(terms[order], packed[order])
+
+
+def frozen_segments(values: UInt32s, sizes: Int64s) -> dict[str, NDArray[Any]]:
+    """Return the columns of the postings of all entries, in slots from 0 on."""
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    packed = np.empty(int(starts[-1]), np.uint32)
-    free = starts[:-1].copy()
-    for each in segments:
-        places = np.searchsorted(terms, each.terms)
-        _copy_postings(each, free[places], packed)
-        free[places] += each.frequencies
-    return Segment(sum(each.size for each in segments), terms, starts, packed)
-
-
-def _copy_postings(segment: Segment, places: Int64s, packed: UInt32s) -> None:
-    """Copy the postings of each term to its place, some terms at a time to save memory."""
-    bounds = np.arange(0, len(segment.packed), _MERGED_AT_ONCE)
-    firsts = np.unique(np.append(np.searchsorted(segment.starts, bounds), len(segment.terms)))
-    for first, last in pairwise(firsts.tolist()):
-        start = int(segment.starts[first])
-        stop = int(segment.starts[last])
-        shifts = places[first:last] - segment.starts[first:last]
-        targets = np.repeat(shifts, np.diff(segment.starts[first : last + 1]))
-        targets += np.arange(start, stop)
-        packed[targets] = segment.packed[start:stop]
-
-
-def whole_segment(values: UInt32s, sizes: Int64s) -> Segment:
-    """Return the postings of all entries, in slots from 0 on. Some are sorted at a time."""
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    parts = []
+    segments = []
     for first in range(0, max(1, len(sizes)), _SORTED_AT_ONCE):
         own = sizes[first : first + _SORTED_AT_ONCE]
         stop = first + len(own)
-        parts.append(segment_of(values[starts[first] : starts[stop]], own, first))
-    return merged(parts)
+        segments.append(segment_of(values[starts[first] : starts[stop]], own, first))
+    frequencies = np.concatenate([each.frequencies for each in segments])
+    return {
+        "segments": np.array([len(each.terms) for each in segments], np.int64),
+        "segment_terms": np.concatenate([each.terms for each in segments]),
+        "frequencies": frequencies.astype(np.int32),
+        "packed": np.concatenate([each.packed for each in segments]),
+    }
+
+
+def stored_segments(columns: StoredColumns) -> list[Segment]:
+    """Return the segments of a dump."""
+    terms = columns.numbers("segment_terms", np.uint32)
+    packed = columns.numbers("packed", np.uint32)
+    frequencies = columns.numbers("frequencies", np.int32)
+    starts = np.concatenate([[0], np.cumsum(frequencies, dtype=np.int64)])
+    segments = []
+    first = 0
+    for size in columns.numbers("segments", np.int64).tolist():
+        own = starts[first : first + size + 1]
+        postings = packed[own[0] : own[-1]]
+        segments.append(Segment(terms[first : first + size], own - own[0], postings))
+        first += size
+    return segments
 
 
 class Postings:
     """The postings of the entries of an index."""
 
-    def __init__(self) -> None:
-        self._segments: list[Segment] = []
+    def __init__(self, segments: Iterable[Segment] = ()) -> None:
+        self._segments = [*segments]
 
     def of(self, numbers: Sequence[int]) -> tuple[UInt32s, Int64s]:
         """Return the postings of terms, one term after another, and how many each term has.
@@ -194,4 +195,5 @@ class Postings:
         """Keep no memory of others."""
         for place, segment in enumerate(self._segments):
             if not segment.packed.flags.owndata:
-                self._segments[place] = segment._replace(packed=segment.packed.copy())
+                terms = segment.terms.copy()
+                self._segments[place] = Segment(terms, segment.starts, segment.packed.copy())

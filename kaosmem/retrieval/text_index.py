@@ -20,8 +20,9 @@ from kaosmem.retrieval.postings import (
     TIMES_MASK,
     Postings,
     Segment,
+    frozen_segments,
     segment_of,
-    whole_segment,
+    stored_segments,
 )
 from kaosmem.retrieval.query_terms import name_terms
 from kaosmem.retrieval.ranker import check_new
@@ -288,14 +289,11 @@ class TextIndex:
         title_values, title_sizes = self.titles.gathered(titles)
 
         def columns() -> Columns:
-            segment = whole_segment(places[values], sizes)
-            frequencies = np.zeros(len(terms) + 1, np.int32)
-            frequencies[segment.terms] = segment.frequencies
+            numbers = places[values]
             return {
                 "terms": terms,
-                "frequencies": frequencies,
-                "packed": segment.packed,
-                "values": places[values],
+                **frozen_segments(numbers, sizes),
+                "values": numbers,
                 "sizes": sizes.astype(np.int32),
                 "title_values": places[title_values],
                 "title_sizes": title_sizes.astype(np.int32),
@@ -309,9 +307,10 @@ class TextIndex:
         self.slots.extend(columns.numbers("ordinals", np.int64))
         sizes = columns.numbers("sizes", np.int32).astype(np.int64)
         self.sequences.take_over(columns.numbers("values", np.uint32), sizes)
-        segment = _stored_segment(columns, len(sizes))
-        self._postings.add(segment)
-        self.vocabulary.count(segment.terms, segment.frequencies)
+        segments = stored_segments(columns)
+        self._postings = Postings(segments)
+        for segment in segments:
+            self.vocabulary.count(segment.terms, segment.frequencies)
         self._most_times = len(TIMES)
         self._note_lengths(sizes)
         self.roles.take_over(columns.texts("roles"), columns.numbers("role_numbers", np.int32))
@@ -424,11 +423,3 @@ class TextIndex:
         if self._table is None or self._table[0] != key:
             self._table = key, self._parameters.saturation(*key)
         return self._table[1]
-
-
-def _stored_segment(columns: StoredColumns, size: int) -> Segment:
-    """Return the postings of a dump."""
-    frequencies = columns.numbers("frequencies", np.int32)
-    (used,) = np.nonzero(frequencies)
-    starts = np.concatenate([[0], np.cumsum(frequencies[used], dtype=np.int64)])
-    return Segment(size, used.astype(np.uint32), starts, columns.numbers("packed", np.uint32))
