@@ -31,7 +31,6 @@ from kaosmem.language.statements import (
     are_of_one_subject,
     has_value,
     is_short,
-    labels_of,
     names_of,
     statements,
 )
@@ -110,10 +109,6 @@ def _is_explicit(item: Item) -> bool:
 def _named(item: Item) -> frozenset[str]:
     """Return the words of an item that may name a subject, numbers and days among them."""
     return names_of(without_cues(item.text))
-
-
-def _labels(item: Item) -> frozenset[str]:
-    return labels_of(without_cues(item.text))
 
 
 class Corrections:
@@ -241,20 +236,8 @@ class Corrections:
             if is_next and has_value(later.text) and has_value(item.text):
                 yield at
                 continue
-            in_common = len(named & _named(item))
-            if in_common >= _IN_COMMON_NEAR and not self._is_of_another(at, item):
+            if len(named & _named(item)) >= _IN_COMMON_NEAR:
                 yield at
-
-    def _is_of_another(self, at: int, item: Item) -> bool:
-        """Return whether an item that says that it corrects names another one near it.
-
-        The number of an order is such a name.
-        """
-        labels = _labels(self._items[at])
-        if labels & _labels(item):
-            return False
-        near = (self._items.get(each) for each in range(at - NEAR, at))
-        return any(each is not None and labels & _labels(each) for each in near)
 
     def _unmarked(self, statement: Statement, among: int) -> int:
         """Return the rows that do not name another thing than a statement does, among some rows.

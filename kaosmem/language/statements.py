@@ -163,11 +163,6 @@ def has_value(text: str) -> bool:
     return _VALUE.search(text) is not None
 
 
-def labels_of(text: str) -> frozenset[str]:
-    """Return the numbers that name a thing, as in `order 7`, and the other identifiers."""
-    return frozenset(_labelled(_tokens(text)))
-
-
 def names_of(text: str) -> frozenset[str]:
     """Return the words of a text that may name a subject, numbers and days among them."""
     found = set()

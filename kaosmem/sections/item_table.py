@@ -83,8 +83,6 @@ class ItemTable:
         self.ends: dict[int, datetime] = {}
         self.keyed: dict[str | None, int] = {}
         self.needed: set[int] = set()
-        # The ordinal of a history's newest question, -1 without one; None if it may be another.
-        self._question: int | None = None
         # By the fields that filters have asked for.
         self._groupings: dict[frozenset[str], Grouping] = {}
         # Numbers by ordinal, and not an object for each item: the garbage collector passes over a
@@ -172,9 +170,7 @@ class ItemTable:
         """Return the ordinal of a history's newest user message with more than tool results."""
         if self.spec.placement != "history":
             return None
-        if self._question is None:
-            self._question = next(filter(self._is_question, reversed(self._live)), -1)
-        return None if self._question < 0 else self._question
+        return next(filter(self._is_question, reversed(self._live)), None)
 
     def _is_question(self, ordinal: int) -> bool:
         item = self._live[ordinal]
@@ -246,18 +242,16 @@ class ItemTable:
 
     # Units, each named by the ordinal of its first item.
 
-    def unit(self, first: int) -> tuple[tuple[Item, ...], int]:
-        """Return a live unit: its items in stored order, and their tokens."""
-        if not self.units.ties(first):
-            return (self[first],), self._tokens[first]
-        items = tuple(map(self.__getitem__, self.units.members(first)))
-        return items, sum(item.tokens for item in items)
+    def unit(self, first: int) -> tuple[Item, ...]:
+        """Return the items of a unit in stored order, live or evicted.
 
-    def evicted_unit(self, first: int) -> list[Item]:
-        """Return the items of an evicted unit, none if a text of it can't be read."""
+        Return none if it was evicted and a text of it can't be read.
+        """
+        if first not in self.evicted:
+            return tuple(map(self.__getitem__, self.units.members(first)))
         read = [self.read(at) for at in self.units.members(first)]
-        items = [item for item in read if item is not None]
-        return items if len(items) == len(read) else []
+        items = tuple(item for item in read if item is not None)
+        return items if len(items) == len(read) else ()
 
     def tokens(self, first: int) -> int:
         """Return the tokens of a unit, live or evicted."""
@@ -342,8 +336,6 @@ class ItemTable:
             if self.keyed.get(item.key) == ordinal:
                 del self.keyed[item.key]
             self.needed.discard(ordinal)
-            if ordinal == self._question:
-                self._question = None
             for grouping in self._groupings.values():
                 grouping.remove(ordinal)
         return items
@@ -371,8 +363,6 @@ class ItemTable:
             self.needed.add(ordinal)
         else:
             self.needed.discard(ordinal)
-        if item.role == "user" or ordinal == self._question:
-            self._question = None
         for grouping in self._groupings.values():
             grouping.put(ordinal, item.metadata)
 

@@ -51,7 +51,7 @@ class Proposer:
         kept = []
         is_new = True
         for first in sorted(self.required_units()):
-            for each in self.held.unit(first)[0]:
+            for each in self.held.unit(first):
                 if each.id == item.id:
                     kept.append(item)
                     is_new = False
@@ -75,8 +75,9 @@ class Proposer:
         units = held.units
         must = set(units.firsts(held.needed))
         if self.spec.is_history:
-            if held.newest_question is not None:
-                must.add(units.first(held.newest_question))
+            question = held.newest_question
+            if question is not None:
+                must.add(units.first(question))
             for first in held.newest_first():
                 if not units.is_orphan(first):
                     must.add(first)

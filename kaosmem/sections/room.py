@@ -55,9 +55,9 @@ class Room:
                 if spec.policy.competes and self._may_leave(item):
                     return None
                 raise
-        unit, freed = held.unit(first)
+        unit = held.unit(first)
         victims = self._victims_of(
-            item, tokens=tokens - freed, items=items - len(unit), leaving=(first,)
+            item, tokens=tokens - held.tokens(first), items=items - len(unit), leaving=(first,)
         )
         return [*(each.id for each in unit), *victims]
 
@@ -123,7 +123,7 @@ class Room:
             return False
         own: list[Item] = []
         for first in self._joined(item):
-            own += self._held.unit(first)[0]
+            own += self._held.unit(first)
         return all(each.id == item.id for each in own)
 
     def _victims_of(
@@ -198,7 +198,7 @@ class Room:
             return None
         ids = []
         for first in victims:
-            ids += [item.id for item in held.unit(first)[0]]
+            ids += [item.id for item in held.unit(first)]
         return ids
 
 

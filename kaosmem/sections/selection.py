@@ -156,7 +156,7 @@ class Selection:
         newest = dict.fromkeys([*self._newest_required(), *walked])
         before = self._with_corrections(earlier, cuts)
         return Proposal(
-            self._candidates(newest, cuts, {}),
+            self._candidates(newest, cuts, {}, {}),
             tuple(unit._replace(recalled=True) for unit in before),
             is_all=is_all,
         )
@@ -244,7 +244,7 @@ class Selection:
         ids = {held.evicted[at].id for at in members}
         if not self.recalled.isdisjoint(ids) or not held.ordinals.keys().isdisjoint(ids):
             return False
-        items = held.evicted_unit(first)
+        items = held.unit(first)
         if self.wanted is not None and not any(self.wanted(item.metadata) for item in items):
             return False
         if self.spec.is_history and all(Link.of(item).is_results for item in items):
@@ -282,30 +282,19 @@ class Selection:
         scores = self.scores.of
         corrected = self.corrections.find(chosen, scores, among=self.passing)
         chosen = chosen | dict.fromkeys(chain.from_iterable(corrected.values()))
-        units = self.versions.labelled(self._candidates(chosen, cuts, scores))
-        if not corrected:
-            return units
-        tied = []
-        for unit in units:
-            if unit.position in corrected and not unit.is_replaced:
-                unit = unit._replace(needs=corrected[unit.position])
-            tied.append(unit)
-        return tuple(tied)
+        return self.versions.labelled(self._candidates(chosen, cuts, scores, corrected))
 
     def _candidates(
-        self, firsts: Iterable[int], cuts: Collection[int], scores: Mapping[int, float]
+        self,
+        firsts: Iterable[int],
+        cuts: Collection[int],
+        scores: Mapping[int, float],
+        needs: Mapping[int, tuple[int, ...]],
     ) -> tuple[Candidate, ...]:
         held = self.held
         candidates = []
         for rank, first in enumerate(firsts, 1):
-            positions: tuple[int, ...] = ()
-            if first in held.evicted:
-                items = tuple(held.evicted_unit(first))
-                tokens = held.tokens(first)
-            else:
-                items, tokens = held.unit(first)
-                if len(items) > 1:
-                    positions = held.units.members(first)
+            items = held.unit(first)
             candidates.append(
                 Candidate(
                     items,
@@ -315,9 +304,10 @@ class Selection:
                     held.units.is_orphan(first),
                     rank,
                     scores.get(first),
-                    tokens,
+                    held.tokens(first),
                     first in held.evicted,
-                    positions=positions,
+                    needs.get(first, ()),
+                    positions=held.units.members(first) if len(items) > 1 else (),
                 )
             )
         return tuple(candidates)

@@ -94,7 +94,7 @@ class Retention:
         excess = self._section.used - (self._policy.max_tokens or 0)
         units = []
         for first in held.units_in_order():
-            unit, _ = held.unit(first)
+            unit = held.unit(first)
             is_due = all(self._policy.is_due(item, held.ledger, self._now) for item in unit)
             reasons = {
                 WAITING: held.units.is_waiting(first),
