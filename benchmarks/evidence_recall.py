@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.json.write_text(
             json.dumps(report.to_dict(), ensure_ascii=False) + "\n", encoding="utf-8"
         )
-    print_report(report, by_category=True)
+    print_report(report)
     print(f"\n{seconds:.0f} s in all")
 
 

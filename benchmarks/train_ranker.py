@@ -303,10 +303,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         print(learned, end="")
     if options.validate or options.parts:
-        print_report(
-            asyncio.run(validated(ranker, corpora, lessons, parts=options.parts)),
-            by_category=options.validate,
-        )
+        print_report(asyncio.run(validated(ranker, corpora, lessons, parts=options.parts)))
     if options.parts:
         print(
             "of a ranking, in ms: "

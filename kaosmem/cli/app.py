@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -385,7 +384,7 @@ def budget(
     replies, it is the share of the best matches at the largest budget.
     """
     # Imported here, since it takes longer than most of the other commands do.
-    from kaosmem.cli.benchmark import print_budgets, session_measured
+    from kaosmem.cli.benchmark import session_measured
     from kaosmem.evaluation.measurement import check_budgets
 
     sizes = check_budgets(map(_whole_number, budgets.split(",")))
@@ -399,7 +398,7 @@ def budget(
             limit=limit,
         )
     )
-    _print_report(report, print_budgets, as_json=as_json, plot=plot)
+    _print_report(report, as_json=as_json, plot=plot)
 
 
 @app.command(short_help="Show a session's turns as a page.")
@@ -595,9 +594,6 @@ def bench(
             show_default="kaosmem, recency, rank-bm25",
         ),
     ] = None,
-    by_category: Annotated[
-        bool, typer.Option("--by-category", help="Also print recall by category.")
-    ] = False,
     keys: Annotated[
         bool,
         typer.Option(
@@ -626,7 +622,7 @@ def bench(
     next one repeats at its front: a prompt cache can reuse it.
     """
     # Imported here, since it takes longer than most of the other commands do.
-    from kaosmem.cli.benchmark import measured, named_assemblers, print_report
+    from kaosmem.cli.benchmark import measured, named_assemblers
     from kaosmem.evaluation.assemblers import ASSEMBLERS
     from kaosmem.evaluation.measurement import UNSCORED, check_budgets
 
@@ -646,8 +642,7 @@ def bench(
             keys=keys,
         )
     )
-    printed = partial(print_report, by_category=by_category)
-    _print_report(report, printed, as_json=as_json, plot=plot)
+    _print_report(report, as_json=as_json, plot=plot)
 
 
 async def _stored(
@@ -684,17 +679,12 @@ def _check_plot(plot: Path | None) -> None:
         )
 
 
-def _print_report(
-    report: Report, printed: Callable[[Report], None], *, as_json: bool, plot: Path | None
-) -> None:
-    """Print a report, as JSON or by a function, and draw it to a file."""
-    from kaosmem.cli.terminal import write_json
+def _print_report(report: Report, *, as_json: bool, plot: Path | None) -> None:
+    """Print a report, and draw it to a file."""
+    from kaosmem.cli.benchmark import print_report
     from kaosmem.evaluation.report import save_plot
 
-    if as_json:
-        write_json(report.to_dict())
-    else:
-        printed(report)
+    print_report(report, as_json=as_json)
     if plot is not None:
         save_plot(report, plot)
         typer.echo(f"plot: {plot}", err=True)

@@ -1,4 +1,4 @@
-"""The benchmark of budgets: measured with progress, printed as tables."""
+"""The benchmark of budgets, measured with progress."""
 
 from __future__ import annotations
 
@@ -7,22 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kaosmem.cli.sessions import opened
-from kaosmem.cli.terminal import Phases, write, write_table
+from kaosmem.cli.terminal import Phases, write_result
 from kaosmem.evaluation import Assembler, evaluate, read_corpora
 from kaosmem.evaluation.assemblers import get_assembler
 from kaosmem.evaluation.evidence import with_keys
 from kaosmem.evaluation.own_questions import evaluate_session
-from kaosmem.evaluation.report import (
-    FIGURES_HEADER,
-    RUN_HEADER,
-    STALE_HEADER,
-    Report,
-    category_rows,
-    dataset_rows,
-    figures_rows,
-    recall_header,
-    stale_rows,
-)
+from kaosmem.evaluation.report import Report
 from kaosmem.retrieval.ranker import Ranker
 
 _SHOWN_VIOLATIONS = 5
@@ -94,46 +84,12 @@ async def session_measured(
             )
 
 
-def print_budgets(report: Report) -> None:
-    """Print what each budget buys for a session's own questions."""
-    (name,) = report.corpora
-    ((_, label),) = report.categories
-    scored = report.figures(report.assemblers[0], report.budgets[-1]).scored
-    columns = "recall", "fill", "median ms"
-    write(f"session {name}: {report.questions:,} questions\n")
-    rows = figures_rows(report, columns)
-    write_table("what each budget buys", (*RUN_HEADER, *columns), rows)
-    write(
-        f"recall: share of the evidence that is shown; {scored:,} questions have some. An item is "
-        f"evidence if {label}\n"
-    )
-
-
-def print_report(report: Report, *, by_category: bool) -> None:
-    """Print the figures, recall by data set, by category if asked for, and the violations."""
-    corpora = f"{len(report.corpora):,} corpora" if len(report.corpora) > 1 else "1 corpus"
-    several = len(report.datasets) > 1
-    over = f" in {len(report.datasets):,} data sets" if several else ""
-    write(
-        f"{report.questions:,} questions on {sum(report.corpora.values()):,} items of "
-        f"{corpora}{over}\n"
-    )
-    mean = " (recall: mean of the data sets)" if several else ""
-    write_table(f"what each budget buys{mean}", FIGURES_HEADER, figures_rows(report))
-    loads = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in report.load_seconds.items())
-    write(f"\ntaking in the items: {loads}\n")
-    if left_out := report.unscored.intersection(category for _, category in report.categories):
-        write(f"not in the mean recall: {', '.join(sorted(left_out))}\n")
-    if several:
-        write_table("recall by data set", recall_header(report), dataset_rows(report))
-    if by_category:
-        write_table("recall by category", recall_header(report), category_rows(report))
-    if stale := list(stale_rows(report)):
-        write_table(
-            "superseded items: shown, shown alone, with the evidence last",
-            STALE_HEADER,
-            stale,
+def print_report(report: Report, *, as_json: bool = False) -> None:
+    """Print the figures of a report, and the first violations."""
+    result = report.to_dict() if as_json else report.summary()
+    for outcome in report.violations[: 0 if as_json else _SHOWN_VIOLATIONS]:
+        result.setdefault("violations", []).append(
+            f"{outcome.assembler} at {outcome.budget:,}, question {outcome.question_id} of "
+            f"{outcome.corpus}: {'; '.join(outcome.violations)}"
         )
-    for outcome in report.violations[:_SHOWN_VIOLATIONS]:
-        where = f"{outcome.assembler} at {outcome.budget:,}, question {outcome.question_id} of {outcome.corpus}"
-        write(f"violation: {where}: {'; '.join(outcome.violations)}\n")
+    write_result(result, as_json=as_json)

@@ -134,7 +134,6 @@ async def opened(
     Raises NotFoundError where there is none.
     """
     root, session_id = split_url(url or "")
-    await check_stored(root, session_id, namespace)
     async with SessionMemory.open(
         root,
         session_id,
@@ -148,21 +147,9 @@ async def opened(
 
 
 async def check_stored(root: str, session_id: str, namespace: str) -> None:
-    """Raise NotFoundError where there is no session.
-
-    It names the namespaces with that id, else the nearest id.
-    """
-    check_name(session_id, "session id")
-    if session_id in await list_sessions(root, namespace):
-        return
-    for other in await list_namespaces(root):
-        if session_id in await list_sessions(root, other):
-            raise NotFoundError(
-                f"no session {shown(session_id)} in {shown_location(root)}, namespace "
-                f"{namespace!r}; "
-                f"namespace {other!r} has one: give --namespace {other}"
-            )
-    raise await asyncio.to_thread(unknown_session, root, session_id, namespace)
+    """Raise NotFoundError where there is no session."""
+    if check_name(session_id, "session id") not in await list_sessions(root, namespace):
+        raise await asyncio.to_thread(unknown_session, root, session_id, namespace)
 
 
 def split_url(url: str) -> tuple[str, str]:
@@ -190,7 +177,6 @@ async def repaired(url: str, into: str | None, namespace: str) -> RepairReport:
     root, session_id = split_url(url)
     with Phases() as phases:
         phases.begin("reading intact records")
-        await check_stored(root, session_id, namespace)
         return await repair_session(root, session_id, into, namespace)
 
 

@@ -43,8 +43,8 @@ def write_result(
 ) -> None:
     """Write the result of a command: as JSON for a program, or laid out for a person.
 
-    A person gets a line for each value, and a table for each list of objects. Errors in a list are
-    a line each.
+    A person gets a line for each value, and a table for each list of objects, without the columns
+    that have no value. Errors in a list are a line each.
 
     Args:
         columns: The columns of tables that have more fields than a person wants, by name.
@@ -59,7 +59,9 @@ def write_result(
         else:
             tables.append((name, value))
     for name, rows in tables:
-        header = (columns or {}).get(name) or [*rows[0]]
+        header = (columns or {}).get(name) or [
+            column for column in rows[0] if any(row[column] not in (None, "") for row in rows)
+        ]
         cells = [[_in_words(row.get(column)) for column in header] for row in rows]
         write_table(name, header, [[preview(cell, _CELL_COLUMNS) for cell in row] for row in cells])
 
@@ -88,8 +90,10 @@ def _in_words(value: JSONValue) -> str:
             return value
         case int() if not isinstance(value, bool):
             return f"{value:,}"
-        case dict() if all(isinstance(each, int) for each in value.values()):
-            return ", ".join(f"{name} {number:,}" for name, number in value.items())
+        case float():
+            return f"{value:,.3f}"
+        case dict() if all(isinstance(each, int | float) for each in value.values()):
+            return ", ".join(f"{name} {_in_words(number)}" for name, number in value.items())
     return json.dumps(value, ensure_ascii=False)
 
 

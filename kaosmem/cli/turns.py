@@ -8,7 +8,7 @@ from collections.abc import Hashable
 
 from kaosmem.assembly.difference import difference
 from kaosmem.cli.report import print_report
-from kaosmem.cli.sessions import check_stored, opened, split_url
+from kaosmem.cli.sessions import opened, split_url
 from kaosmem.cli.terminal import clear_screen, write, write_table
 from kaosmem.display import preview
 from kaosmem.persistence.storage.places import fingerprint
@@ -46,7 +46,6 @@ async def print_difference(url: str, namespace: str, numbers: tuple[int, int] | 
 async def follow(url: str, namespace: str) -> None:
     """Print the newest turn of a session, on a terminal again after each save."""
     root, session_id = split_url(url)
-    await check_stored(root, session_id, namespace)
     is_terminal = sys.stdout.isatty()
     seen: Hashable = None
     while True:

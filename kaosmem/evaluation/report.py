@@ -161,16 +161,20 @@ class Report:
 
     def to_dict(self) -> JSONDict:
         """Return the report as JSON values, figures first."""
+        outcomes = [
+            asdict(outcome) | {"violations": list(outcome.violations)} for outcome in self.outcomes
+        ]
+        return {**self.summary(), "corpora": dict(self.corpora), "outcomes": outcomes}
+
+    def summary(self) -> JSONDict:
+        """Return the sums of the report and its figures as JSON values."""
         return {
-            "corpora": dict(self.corpora),
             "questions": self.questions,
+            "items": sum(self.corpora.values()),
+            "corpora": len(self.corpora),
             "unscored": sorted(self.unscored),
             "load_seconds": dict(self.load_seconds),
             "figures": list(self._figures_by_group()),
-            "outcomes": [
-                asdict(outcome) | {"violations": list(outcome.violations)}
-                for outcome in self.outcomes
-            ],
         }
 
     def _figures_by_group(self) -> Iterator[JSONDict]:
@@ -229,79 +233,6 @@ def _mean(values: Iterable[float | None]) -> float | None:
     """Return the mean of the values that are not None, if there are any."""
     given = [value for value in values if value is not None]
     return fmean(given) if given else None
-
-
-_CELLS = {
-    "recall": ("recall", ".3f"),
-    "fill": ("fill", ".3f"),
-    "framing": ("framing", ".3f"),
-    "violations": ("violations", ","),
-    "median ms": ("median_ms", ".2f"),
-    "p95 ms": ("p95_ms", ".2f"),
-    "prefix": ("prefix_share", ".3f"),
-}
-"""The columns of figures: the attribute of each, and the form of its numbers."""
-RUN_HEADER = "budget", "assembler"
-FIGURES_HEADER = (*RUN_HEADER, *_CELLS)
-
-
-def figures_rows(
-    report: Report, columns: Iterable[str] = tuple(_CELLS)
-) -> Iterator[tuple[str, ...]]:
-    """Yield rows under `RUN_HEADER` and some columns: one for each budget and assembler."""
-    cells = [_CELLS[name] for name in columns]
-    for budget, assembler in product(report.budgets, report.assemblers):
-        figures = report.figures(assembler, budget)
-        shown_figures = [_cell(getattr(figures, name), form) for name, form in cells]
-        yield (f"{budget:,}", assembler, *shown_figures)
-
-
-def _cell(value: float | None, form: str = ".3f") -> str:
-    return "-" if value is None else format(value, form)
-
-
-def recall_header(report: Report) -> tuple[str, ...]:
-    """Return the names over `dataset_rows` and `category_rows`."""
-    return ("data set", "category", "questions", "budget", *report.assemblers)
-
-
-def dataset_rows(report: Report) -> Iterator[tuple[str, ...]]:
-    """Yield recall by data set and budget: a row for each, with the assemblers side by side."""
-    for dataset in report.datasets:
-        yield from _recall_rows(report, dataset, None, "all")
-
-
-def category_rows(report: Report) -> Iterator[tuple[str, ...]]:
-    """Yield recall by data set and category, as `dataset_rows` does."""
-    for dataset, category in report.categories:
-        mark = " (not in the mean)" if category in report.unscored else ""
-        yield from _recall_rows(report, dataset, category, category + mark or "-")
-
-
-STALE_HEADER = ("data set", "budget", "assembler", "questions", "stale", "stale alone", "last word")
-
-
-def stale_rows(report: Report) -> Iterator[tuple[str, ...]]:
-    """Yield the cells under `STALE_HEADER`.
-
-    There is a row for each data set with superseded items, budget and assembler.
-    """
-    for dataset, budget, assembler in product(report.datasets, report.budgets, report.assemblers):
-        figures = report.figures(assembler, budget, dataset=dataset)
-        if figures.may_be_stale:
-            shares = map(_cell, (figures.stale, figures.stale_alone, figures.last_word))
-            yield (dataset or "-", f"{budget:,}", assembler, f"{figures.may_be_stale:,}", *shares)
-
-
-def _recall_rows(
-    report: Report, dataset: str, category: str | None, label: str
-) -> Iterator[tuple[str, ...]]:
-    for budget in report.budgets:
-        figures = [
-            report.figures(each, budget, category, dataset=dataset) for each in report.assemblers
-        ]
-        shares = (_cell(each.recall) for each in figures)
-        yield (dataset or "-", label, f"{figures[0].questions:,}", f"{budget:,}", *shares)
 
 
 SUFFIXES = (".png", ".svg", ".pdf")

@@ -33,16 +33,10 @@ from kaosmem.evaluation.evidence import (
     with_keys,
 )
 from kaosmem.evaluation.report import (
-    FIGURES_HEADER,
     Outcome,
     Report,
-    category_rows,
-    dataset_rows,
     draw,
-    figures_rows,
-    recall_header,
     save_plot,
-    stale_rows,
 )
 from kaosmem.formats import FORMATS
 from tests.worlds import WORDS, texts
@@ -314,11 +308,6 @@ async def test_a_category_can_be_reported_without_counting_in_the_mean():
         assert report.categories == (("", "adversarial"), ("", "plain"))
         assert report.figures("scripted", 4, "adversarial").recall == 1.0
         assert report.figures("scripted", 4, "plain").recall == 0.5
-    rows = list(category_rows(replace(report, unscored=frozenset({"adversarial"}))))
-    assert rows == [
-        ("-", "adversarial (not in the mean)", "1", "4", "1.000"),
-        ("-", "plain", "2", "4", "0.500"),
-    ]
 
 
 async def test_the_mean_is_over_data_sets_and_within_one_over_questions():
@@ -345,11 +334,10 @@ async def test_the_mean_is_over_data_sets_and_within_one_over_questions():
     assert overall.recall == pytest.approx((2 / 3 + 0) / 2)
     assert (overall.questions, overall.scored) == (6, 4)
     assert report.figures("scripted", 4, "x").recall == pytest.approx(1 / 3)
-    assert list(dataset_rows(report)) == [
-        ("one", "all", "3", "4", "0.667"), ("two", "all", "1", "4", "0.000"), ("trap", "all", "2", "4", "-"),
-    ]  # fmt: skip
-    assert [row[:3] for row in category_rows(report)] == [
-        ("one", "x", "3"), ("two", "x", "1"), ("trap", "adversarial (not in the mean)", "2"),
+    figures = report.summary()["figures"]
+    by_dataset = [each for each in figures if each["dataset"] and each["category"] is None]
+    assert [(each["dataset"], each["questions"]) for each in by_dataset] == [
+        ("one", 3), ("two", 1), ("trap", 2),
     ]  # fmt: skip
     drawn = draw(report)
     assert drawn.get_suptitle() == "6 questions on 8 items, mean of 3 data sets"
@@ -377,8 +365,8 @@ async def test_superseded_items_are_told_by_what_stands_beside_and_after_them():
     assert found == {name: told for name, (_, told) in scripts.items()} | {
         "no superseded items": (None, None, None)
     }
-    assert list(stale_rows(report)) == [("-", "4", "scripted", "5", "0.800", "0.200", "0.250")]
     figures = report.figures("scripted", 4)
+    assert (figures.stale, figures.stale_alone, figures.last_word) == (0.8, 0.2, 0.25)
     assert (figures.questions, figures.scored, figures.may_be_stale) == (6, 5, 5)
 
 
@@ -641,26 +629,14 @@ def report() -> Report:
     )
 
 
-def test_a_table_has_a_row_for_each_budget_and_assembler(report):
+def test_figures_ascend_by_budget_and_then_by_assembler(report):
     """Budgets ascend, and within one the assemblers stand in their order."""
-    rows = list(figures_rows(report))
-    assert rows[0] == ("100", "kaosmem", "1.000", "0.500", "0.500", "0", "2.00", "2.00", "-")
-    assert [row[:3] for row in rows[1:]] == [
-        ("100", "mine", "0.500"),
-        ("1,000", "kaosmem", "1.000"),
-        ("1,000", "mine", "0.500"),
-    ]
-    assert {len(row) for row in rows} == {len(FIGURES_HEADER)}
-    assert recall_header(report) == (
-        "data set",
-        "category",
-        "questions",
-        "budget",
-        "kaosmem",
-        "mine",
-    )
-    assert list(category_rows(report)) == [
-        ("-", "x", "2", budget, "1.000", "0.500") for budget in ("100", "1,000")
+    rows = report.summary()["figures"]
+    assert [(each["budget"], each["assembler"], each["recall"]) for each in rows[:4]] == [
+        (100, "kaosmem", 1.0),
+        (100, "mine", 0.5),
+        (1_000, "kaosmem", 1.0),
+        (1_000, "mine", 0.5),
     ]
 
 

@@ -194,10 +194,11 @@ def test_what_breaks_a_rule_scores_nothing_and_is_counted(data, tmp_path, capsys
     }
     printed = capsys.readouterr().out
     assert (
-        "violation: cheat at 20, question q0 of chats/chat: 21 tokens are over the budget of 20\n"
+        "violations: cheat at 20, question q0 of chats/chat: 21 tokens are over the budget of 20\n"
         in printed
     )
-    assert re.search(r"chats +adversarial \(not in the mean\) +1 +20 +0\.000\n", printed)
+    assert "unscored: adversarial\n" in printed
+    assert re.search(r"20 +chats +adversarial +1 +1 +0\.000 ", printed)
 
 
 def test_the_ten_lines_of_the_docstring_are_an_assembler(data, tmp_path, monkeypatch, capsys):
