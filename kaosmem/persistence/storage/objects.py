@@ -36,7 +36,6 @@ from kaosmem.persistence.steps import (
     Truncate,
     Write,
 )
-from kaosmem.persistence.storage.line import WriterLine
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -83,7 +82,6 @@ class ObjectStorage:
         self._retention_s = retention_s
         self._clock = clock
         self._in_memory = _is_in_memory(filesystem)
-        self._line = WriterLine(lambda: self.sizes(LOG), self._store_ticket, self._remove_ticket)
 
     def perform(self, step: Step) -> Any:
         """Do a step, durably, and return its answer.
@@ -109,7 +107,7 @@ class ObjectStorage:
         with _as_durability_error(step.path):
             match step:
                 case Create(path, data):
-                    self._create_in_turn(path, data)
+                    self._create(path, data)
                 case Write(path, chunks):
                     self._put(path, b"".join(chunks))
                 case Publish(path, draft):
@@ -126,7 +124,7 @@ class ObjectStorage:
                     )
 
     def line_up(self) -> None:
-        """Return None: the line of writers on an object store begins with those that lost."""
+        """Return None: writers race for the next name, and none waits for another."""
 
     def unlock(self) -> None:
         """Do nothing: there is no lock."""
@@ -134,15 +132,13 @@ class ObjectStorage:
     def sizes(self, folder: str) -> dict[str, int]:
         """Return how many bytes each file in a folder has, by name.
 
-        Dot files are tickets of the line, or belong to others.
+        Dot files belong to others.
         """
         sizes = {}
         for name, info in _entries(self._filesystem, f"{self._prefix}/{folder}"):
-            if info["type"] == "file":
+            if info["type"] == "file" and not name.startswith("."):
                 sizes[name] = info.get("size") or 0
-        if folder == LOG:
-            self._line.notice(sizes)
-        return {name: size for name, size in sizes.items() if not name.startswith(".")}
+        return sizes
 
     def foreign(self) -> str | None:
         """Return the name of something under the prefix that kaosmem did not put there, or None."""
@@ -214,8 +210,7 @@ class ObjectStorage:
             self._filesystem.rm(self._prefix, recursive=True)  # folders, where there are any
 
     def close(self) -> None:
-        """Leave the line of writers. Nothing is open."""
-        self._line.leave()
+        """Do nothing: no file is kept open."""
 
     def _read(self, path: str, start: int = 0, size: int | None = None) -> bytes:
         whole = self._current(path)
@@ -260,21 +255,6 @@ class ObjectStorage:
         self._filesystem.invalidate_cache(whole)
         return whole
 
-    def _create_in_turn(self, path: str, data: bytes) -> None:
-        """Store a file if its name is free, after the writers that stand before in the line.
-
-        Raises:
-            TakenError: If the name is taken.
-        """
-        is_taken = self._line.wait(path.rpartition("/")[2])
-        try:
-            if not (is_taken and self._is_stored(path, data)):
-                self._create(path, data)
-        except TakenError:
-            self._line.lose()
-            raise
-        self._line.leave()
-
     def _create(self, path: str, data: bytes) -> None:
         """Store a file if its name is free.
 
@@ -312,16 +292,6 @@ class ObjectStorage:
         if stored.startswith(data):
             return True
         raise TakenError(path)
-
-    def _store_ticket(self, name: str) -> None:
-        """Store a ticket of the line. The line does without it if the server does not."""
-        with suppress(Exception):
-            self._put(f"{LOG}/{name}", b"1")
-
-    def _remove_ticket(self, name: str) -> None:
-        """Delete a ticket of the line, if the server does."""
-        with suppress(Exception):
-            self._filesystem.rm_file(f"{self._prefix}/{LOG}/{name}")
 
     def _put_if_absent(self, path: str, data: bytes) -> None:
         if not (self._single_writer or self._in_memory):
