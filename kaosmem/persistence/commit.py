@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.persistence.files.manifest import Identity, write_identity
-from kaosmem.persistence.files.records import TXNS_KEPT, Commit, Head, read_tail
+from kaosmem.persistence.files.records import TXNS_KEPT, Commit, Head, Record, read_tail
 from kaosmem.persistence.layout import (
     LOG,
     SNAP,
@@ -52,14 +52,16 @@ class LogChanges:
     """The commits of others since a handle read the log.
 
     Attributes:
-        is_whole: The state of the whole session is told, as the log no longer reaches back to where
-            the handle was.
-        is_settled: The handle's own commit, of which it does not know, is there; its records are
-            not told again.
+        recovered: All commits since then, or the whole session.
+        is_whole: Whether it is the whole session.
+        records: The records of others, None if the log no longer reaches back to where the handle
+            was.
+        is_settled: The handle's own commit, of which it does not know, is there.
     """
 
     recovered: Recovered
     is_whole: bool
+    records: list[Record] | None
     is_settled: bool
 
 
@@ -152,31 +154,29 @@ def catch_up(head: Head, unsettled: Commit | None, *, whole: bool = False) -> St
     """
     txn = "" if unsettled is None else unsettled.txn
     try:
-        if whole:
-            raise conflict(head)
+        state = (yield from recover()) if whole else None
         check_same_log(head, (yield from look(head)))
-        recovered = yield from recover_since(head)
+        since = yield from recover_since(head)
     except (
         ConflictError,
         CorruptionError,
         FileNotFoundError,
     ):  # forgotten or pruned away, or truly damaged
-        recovered = yield from recover()
-        if head.seq and (recovered.head.log_id != head.log_id or recovered.head.seq < head.seq):
+        state = yield from recover()
+        if head.seq and (state.head.log_id != head.log_id or state.head.seq < head.seq):
             raise _replaced() from None
-        is_settled = txn in recovered.head.txns
-        if txn and not is_settled and head.txns and head.txns[-1] not in recovered.head.txns:
+        is_settled = txn in state.head.txns
+        if txn and not is_settled and head.txns and head.txns[-1] not in state.head.txns:
             raise ConflictError(
                 f"others have made {TXNS_KEPT} commits or more since this one failed, and nobody "
                 "can tell whether it "
                 "took effect; open the session again and look"
             ) from None
-        return LogChanges(recovered, True, is_settled)
-    records = recovered.records
-    others = [record for record in records if record.txn != txn]
-    is_settled = len(others) < len(records)
-    records[:] = others
-    return LogChanges(recovered, False, is_settled)
+        return LogChanges(state, True, None, is_settled)
+    recovered = since if state is None else state
+    after = [record for record in since.records if record.seq <= recovered.head.seq]
+    others = [record for record in after if record.txn != txn]
+    return LogChanges(recovered, state is not None, others, len(others) < len(after))
 
 
 def settle(head: Head, unnamed: Identity | None) -> Steps[None]:

@@ -22,7 +22,8 @@ from kaosmem.persistence.layout import (
     snapshot_file,
 )
 from kaosmem.persistence.recovery import is_purge_unfinished, read_snapshot
-from kaosmem.persistence.steps import List, Read, Steps
+from kaosmem.persistence.steps import List, Read, Steps, run
+from kaosmem.persistence.storage.places import Storage, as_durability_error, stored_files
 
 _CALLERS = "content", "metadata"
 """Fields of an item that may hold anything."""
@@ -62,12 +63,30 @@ class Erasure:
             return False
 
 
-def unerased(
-    erasure: Erasure, files: Collection[str], old_versions: Collection[str]
-) -> Steps[list[str]]:
+def unerased(erasure: Erasure, storage: Storage) -> list[str]:
     """Return a sentence for each reason why an erasure does not hold.
 
-    Raises CorruptionError for a damaged snapshot.
+    Raises CorruptionError for a damaged snapshot, DurabilityError.
+    """
+    refusals = []
+    with as_durability_error("verifying an erasure"):
+        files = stored_files(storage)
+        try:
+            old_versions = storage.old_versions()
+        except OSError as error:
+            old_versions = set()
+            refusals.append(
+                "the bucket does not tell which old versions of deleted files it keeps "
+                f"({type(error).__name__}); "
+                "allow s3:GetBucketVersioning and s3:ListBucketVersions"
+            )
+        return run(_unerased(erasure, files, old_versions), storage) + refusals
+
+
+def _unerased(
+    erasure: Erasure, files: Collection[str], old_versions: Collection[str]
+) -> Steps[list[str]]:
+    """Return the reasons that the files give.
 
     Args:
         files: The paths of the session's files that are not blank.

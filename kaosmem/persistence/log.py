@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TypeVar
 
 from kaosmem.errors import ConflictError, CorruptionError, KaosmemError, ReadOnlyError
+from kaosmem.persistence.archives import Archives
 from kaosmem.persistence.checkpoint import (
     encode_index,
     erase,
@@ -32,15 +32,10 @@ from kaosmem.persistence.commit import (
     create,
     settle,
 )
-from kaosmem.persistence.erasure import Erasure, unerased
 from kaosmem.persistence.files.archive import (
-    ArchiveFile,
     Entry,
     NewArchive,
-    evicted_items,
-    find_archived,
     new_archive,
-    read_archive,
 )
 from kaosmem.persistence.files.items import ItemFile, encode_items
 from kaosmem.persistence.files.manifest import (
@@ -50,15 +45,12 @@ from kaosmem.persistence.files.manifest import (
     write_identity,
 )
 from kaosmem.persistence.files.records import FORMAT_VERSION, Change, Commit, Head, encode_commit
-from kaosmem.persistence.layout import FOLDERS, older_files
+from kaosmem.persistence.layout import older_files
 from kaosmem.persistence.recovery import (
-    LOOKS,
     Recovered,
-    archives_after_purge,
-    changed_meanwhile,
     recover,
 )
-from kaosmem.persistence.salvage import salvage, salvage_archive
+from kaosmem.persistence.salvage import salvage
 from kaosmem.persistence.steps import Steps, run
 from kaosmem.persistence.storage.places import (
     Location,
@@ -66,8 +58,8 @@ from kaosmem.persistence.storage.places import (
     as_durability_error,
     check_no_other,
     open_storage,
+    stored_files,
 )
-from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.operations import Forget
 from kaosmem.types import JSONValue
 
@@ -106,10 +98,9 @@ class SessionLog:
         self._read_only = read_only
         self._clock = clock
         self._unsettled: tuple[Commit, list[Change]] | None = None
-        self._is_outdated = False  # another has deleted archive files that are named here
         self._late: list[str] = []
         self._measures = threading.Lock()
-        self._damage = recovered.damage
+        self.archives = Archives(storage, recovered, salvages=read_only)
         # The first writer may have been killed before the identity was durable. Only a log of one
         # commit may lack it.
         is_first_alone = len(recovered.head.txns) == 1 and not recovered.snapshot
@@ -119,12 +110,9 @@ class SessionLog:
 
     def _start_from(self, recovered: Recovered) -> None:
         self._head, self._torn, self._seen_at = recovered.head, recovered.torn, self._clock()
-        self._is_outdated = False
         self._since_snapshot = LogSinceSnapshot(recovered)
-        self._purged = recovered.purged
+        self.archives.start_from(recovered)
         self._has_leftovers = recovered.has_leftovers
-        self._archives = recovered.archives
-        self._counters: set[str | None] = {None}  # of what the archive files hold
         self._has_tombstone = any(record.op == Forget.op for record in recovered.records)
 
     @classmethod
@@ -184,7 +172,7 @@ class SessionLog:
                 check_no_other(storage)
         log = cls(storage, recovered, session_id, read_only=read_only, clock=clock)
         if recovered.purged and not (read_only or storage.appends):
-            log._late = older_files(log.files(), recovered.purged)
+            log._late = older_files(stored_files(storage), recovered.purged)
         return log, recovered
 
     @property
@@ -201,7 +189,7 @@ class SessionLog:
     @property
     def damage(self) -> tuple[CorruptionError, ...]:
         """Return the damage found so far, and its consequences."""
-        return tuple(self._damage)
+        return tuple(self.archives.damage)
 
     @property
     def has_leftovers(self) -> bool:
@@ -229,7 +217,7 @@ class SessionLog:
             raise ValueError(
                 f"a session's first change needs data={{'version': {FORMAT_VERSION}, ...}}"
             )
-        if self._is_outdated:
+        if self.archives.is_outdated:
             raise conflict(self._head)
         is_retry = self._unsettled is not None and self._unsettled[1] == list(changes)
         commit = self._unsettled[0] if self._unsettled and is_retry else self._encoded(changes)
@@ -280,46 +268,24 @@ class SessionLog:
         """Return the last segment that is held for good. Objects may be rolled up into the first."""
         return head.segment if self.storage.appends else 1
 
-    def catch_up(self) -> LogChanges:
+    def catch_up(self, *, whole: bool = False) -> LogChanges:
         """Return the later commits of others, and whether a failed commit is stored.
 
         Nothing changes here.
+
+        Args:
+            whole: Return the state of the whole session with them.
 
         Raises ConflictError if the log was replaced by another, CorruptionError, DurabilityError.
         """
         with as_durability_error("reading what others committed"):
             unsettled = self._unsettled and self._unsettled[0]
-            log_changes = run(
-                catch_up(self._head, unsettled, whole=self._is_outdated), self.storage
-            )
+            catching_up = catch_up(self._head, unsettled, whole=whole or self.archives.is_outdated)
+            log_changes = run(catching_up, self.storage)
             if log_changes.is_settled:
                 head = log_changes.recovered.head
                 run(settle(head, self._unnamed(head)), self.storage)
             return log_changes
-
-    def state_at(self, log_changes: LogChanges) -> Recovered | None:
-        """Return the whole session as of some changes of others, None if the log no longer tells.
-
-        Raises as `catch_up`.
-        """
-        if log_changes.is_whole:
-            return log_changes.recovered
-        with as_durability_error("reading what others committed"):
-            recovered = run(recover(), self.storage)
-        seq = log_changes.recovered.head.seq
-        if recovered.snapshot > seq:
-            return None
-        with self._measures:  # what another has archived is not in memory then
-            known = (
-                {}
-                if recovered.purged > self._purged
-                else {each.path: each for each in self._archives or ()}
-            )
-            known |= {each.path: each for each in recovered.archives or ()}
-            self._archives = tuple(known[path] for path in sorted(known))
-        return replace(
-            recovered, records=[record for record in recovered.records if record.seq <= seq]
-        )
 
     def adopt(self, log_changes: LogChanges) -> None:
         """Go on from the result of `catch_up`."""
@@ -367,17 +333,17 @@ class SessionLog:
                 return False
             # Another writer may finish an unfinished purge at any time, and delete archive files
             # that are named here.
-            if self._is_outdated or self._has_leftovers:
+            if self.archives.is_outdated or self._has_leftovers:
                 return False
             sound = {*self._since_snapshot.sound}
-            purged = self._purged
+            purged = self.archives.purged
         if self._is_forgetting(purged):
             return False
         seq = at.head.seq
         commits = self._indexed_commits(seq)
         archive = self._new_archive(archived, seq, header.get("counter"))
         file = self._snapshot_file(at.head, header, purged)
-        file = replace(file, commits=commits, archives=tuple(self._archives or ()))
+        file = replace(file, commits=commits, archives=tuple(self.archives.listed or ()))
         sizes = list[int]()
         lines = _lines(file, items, archive, sizes)
         with as_durability_error("the snapshot"):
@@ -385,7 +351,7 @@ class SessionLog:
             stored = run(storing, self.storage)
         if stored:
             with self._measures:
-                self._archives = _listed(self._archives or (), archive)
+                self.archives.listed = _listed(self.archives.listed or (), archive)
                 self._since_snapshot.cut(at, snapshot_bytes=sum(sizes), indexed=commits)
         return stored
 
@@ -397,10 +363,8 @@ class SessionLog:
         """
         if (self._has_tombstone or purged) and not self.storage.appends:
             # Nothing locks: another writer may have deleted archive files that would be named.
-            looking = archives_after_purge(self._purged, self._archives or ())
-            with as_durability_error("the snapshot"):
-                self._is_outdated = run(looking, self.storage) is not None
-        return self._is_outdated or self._has_tombstone
+            self.archives.look()
+        return self.archives.is_outdated or self._has_tombstone
 
     def _indexed_commits(self, seq: int) -> dict[int, str]:
         """Return the ids of the commits before a record of which an index is stored."""
@@ -471,7 +435,9 @@ class SessionLog:
         """
         self._check_writable()
         head = self._head
-        counter = header.get("counter") if self._counters <= {header.get("counter")} else None
+        counter = (
+            header.get("counter") if self.archives.counters <= {header.get("counter")} else None
+        )
         archive = self._new_archive(archived, head.seq, counter)
         sizes: list[int] = []
         lines = _lines(self._snapshot_file(head, header, head.seq), items, archive, sizes)
@@ -481,9 +447,9 @@ class SessionLog:
             self._head = head.before(0)
             self._torn = b""
             self._has_tombstone = False
-            self._archives = _listed((), archive)
+            self.archives.listed = _listed((), archive)
             self._since_snapshot.begin_anew(head, snapshot_bytes=sum(sizes))
-            self._purged = head.seq
+            self.archives.purged = head.seq
             self._has_leftovers = False
 
     @property
@@ -504,124 +470,15 @@ class SessionLog:
             run(erase(self._late), self.storage)
         self._late = []
 
-    def find_archived(
-        self, name: str, values: Collection[str], *, newest: bool = False
-    ) -> list[Entry]:
-        """Return the section and data of the archived versions that have one of these values.
-
-        The oldest comes first. Raises CorruptionError. A read-only session skips the damaged parts
-        and lists them.
-
-        Args:
-            name: The field, "id" or "key".
-            newest: Whether the newest version of each value is enough.
-        """
-        try:
-            return self._read(partial(find_archived, name, values, newest=newest))
-        except CorruptionError as error:
-            entries = self._intact_archive(error)
-        return [entry for entry in entries if entry[1].get(name) in values]
-
-    def archive(self) -> list[Entry]:
-        """Return the section and data of every archived version, oldest first.
-
-        Raises as `find_archived`.
-        """
-        try:
-            entries, self._counters = self._read(read_archive)
-        except CorruptionError as error:
-            return self._intact_archive(error)
-        return entries
-
-    def evicted(
-        self, counter: str, *, at: int | None = None
-    ) -> list[tuple[ArchiveFile, list[EvictedItem]]]:
-        """Return the items that may be recalled from the archives, oldest first, by file.
-
-        Args:
-            at: Of the archive of that record alone.
-            counter: Name of the caller's token counter. A file by another counter has none. Raises
-                CorruptionError.
-        """
-
-        def read(
-            archives: Iterable[ListedArchive],
-        ) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
-            wanted = [each for each in archives if at in (None, each.seq)]
-            perform = self._perform if self.storage.appends else None
-            return evicted_items(wanted, counter, perform)
-
-        return self._read(read)
-
-    def files(self) -> set[str]:
-        """Return the paths of the session's files that are not blank."""
-        with as_durability_error("listing the files"):
-            sizes = {folder: self.storage.sizes(folder) for folder in FOLDERS}
-        return {
-            f"{folder}/{name}"
-            for folder, each in sizes.items()
-            for name, size in each.items()
-            if size
-        }
-
     @property
     def mark(self) -> tuple[str, int, str]:
         """Return the id of the log, the number of its last record, and that record's checksum."""
         return self._head.log_id, self.seq, f"{self._head.crc:08x}"
 
-    def unerased(self, erasure: Erasure) -> list[str]:
-        """Return a sentence for each reason why an erasure does not hold.
-
-        Raises CorruptionError, DurabilityError.
-        """
-        with as_durability_error("verifying an erasure"):
-            old_versions, refusals = self._old_versions()
-            return run(unerased(erasure, self.files(), old_versions), self.storage) + refusals
-
     def close(self) -> None:
         """Refuse further writes; everything committed is durable already."""
         self._read_only = True
         self.storage.close()
-
-    def _read(self, steps: Callable[[Sequence[ListedArchive]], Steps[T]]) -> T:
-        """Read the archives, anew if another writer has forgotten something and replaced them."""
-        if self._archives is None:
-            raise CorruptionError("no snapshot names the archive files")
-        archives: Sequence[ListedArchive] = self._archives
-        for _ in range(LOOKS):
-            try:
-                return self._perform(steps(archives))
-            except CorruptionError:
-                replaced = self._perform(archives_after_purge(self._purged, self._archives))
-                if replaced is None or replaced == archives:
-                    raise
-                archives = replaced
-        raise changed_meanwhile()
-
-    def _perform(self, steps: Steps[T]) -> T:
-        with as_durability_error("reading the archive"):
-            return run(steps, self.storage)
-
-    def _intact_archive(self, error: CorruptionError) -> list[Entry]:
-        """Return what is intact of a damaged archive. Raise the error unless read-only."""
-        if not self._read_only:
-            raise error
-        salvaging = salvage_archive(self._archives, since=self._purged, log_id=self._head.log_id)
-        entries, damage = self._perform(salvaging)
-        known = {str(error) for error in self._damage}
-        self._damage += (error for error in damage if str(error) not in known)
-        return entries
-
-    def _old_versions(self) -> tuple[set[str], list[str]]:
-        """Return the paths of files that have an old version, and why the storage does not tell."""
-        try:
-            return self.storage.old_versions(), []
-        except OSError as error:
-            return set(), [
-                "the bucket does not tell which old versions of deleted files it keeps "
-                f"({type(error).__name__}); "
-                "allow s3:GetBucketVersioning and s3:ListBucketVersions"
-            ]
 
     def _check_writable(self) -> None:
         if self._read_only:
@@ -651,7 +508,7 @@ class SessionLog:
     def _is_settled_alone(self) -> bool:
         """Return whether the failed commit alone has come to the log. If so, go on from it."""
         log_changes = self.catch_up()
-        if not log_changes.is_settled or log_changes.is_whole or log_changes.recovered.records:
+        if not log_changes.is_settled or log_changes.records != []:
             return False
         self.adopt(log_changes)
         return True

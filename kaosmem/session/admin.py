@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kaosmem.arguments import check_instance
 from kaosmem.errors import InvalidArgumentError, ReadOnlyError
 from kaosmem.names import check_id, shown
+from kaosmem.persistence.erasure import unerased
 from kaosmem.persistence.storage.places import filesystem_of
 from kaosmem.sections.proposal import Source
 from kaosmem.sections.retention import RetentionPolicy
@@ -94,7 +95,6 @@ class SessionAdmin:
         Ann owns the deal.
         """
         session = self._session
-        session.check_loop()
         if session.read_only:
             raise ReadOnlyError(
                 f"session {session.session_id!r} was opened read-only and stays as it was; open it "
@@ -123,7 +123,6 @@ class SessionAdmin:
         2 of 2
         """
         session = self._session
-        session.check_loop()
         sections = [
             section
             for section in session.sections.values()
@@ -164,7 +163,6 @@ class SessionAdmin:
         ['It snows.', 'It is dry.']
         """
         session = self._session
-        session.check_loop()
         check_instance(policy, RetentionPolicy, "policy")
         retention = Retention(session, session.section(section), policy)
         return await retention.run(dry_run=dry_run)
@@ -191,13 +189,12 @@ class SessionAdmin:
         ()
         """
         session = self._session
-        session.check_loop()
         if (receipt.session_id, receipt.namespace) != (self.session_id, self.namespace):
             raise InvalidArgumentError(
                 f"the receipt is of session {shown(receipt.session_id)} in namespace "
                 f"{shown(receipt.namespace)}; verify it with that session"
             )
-        reasons = await asyncio.to_thread(session.log.unerased, receipt.erasure)
+        reasons = await asyncio.to_thread(unerased, receipt.erasure, session.log.storage)
         shelved = {name: ids for name, ids in receipt.sources.items() if "/" in name}
         sources = {name: ids for name, ids in receipt.sources.items() if name not in shelved}
         on_shelves = [await self._unerased_facts(name, ids) for name, ids in shelved.items()]

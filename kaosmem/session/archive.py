@@ -52,7 +52,6 @@ class SessionArchive:
         ['The rent is 900 euros.', 'It is due today.']
         """
         session = self._session
-        session.check_loop()
         item = await session.fetch(item_id)
         if depth is None:
             return await session.past.originals(item, session.fetch)

@@ -77,7 +77,6 @@ class MemoryAt:
             SourceError: If a required source fails.
         """
         session = self._session
-        session.check_loop()
         call = ContextCall(
             query,
             budget=budget,
@@ -113,7 +112,6 @@ class MemoryAt:
             CorruptionError: If the archive is damaged.
         """
         session = self._session
-        session.check_loop()
         roster = await self._roster()
         return roster.search(
             query,

@@ -232,8 +232,7 @@ class SessionMemory:
         """Return a new memory for a test: no disk, no network, the same ids and times in every run.
 
         `memory.admin.fs` is its own filesystem in memory. `open(memory.admin.fs, ...)` opens the
-        session again. The memory belongs to one event loop. Use from a second loop while the first
-        is open raises ConcurrentUseError. The arguments are those of `open`.
+        session again. The arguments are those of `open`.
 
         >>> SessionMemory.test_mode().add("findings", "Ann owns the deal.").id
         '629f6fbed82c07cd'
@@ -252,7 +251,6 @@ class SessionMemory:
             clock=clock,
             rng=random.Random(0),
             past_cues=options.past_cues,
-            one_loop=True,
             trace=parse_mode(trace),
         )
         return cls(session)
@@ -292,7 +290,6 @@ class SessionMemory:
         >>> await memory.save()
         """
         session = self._session
-        session.check_loop()
         session.check_writable()
         session.expire()
         await session.saver.save()
@@ -319,7 +316,6 @@ class SessionMemory:
         >>> [item.text for item in memory["messages"]]
         ['question 1', 'answer 1', 'question 2', 'answer 2']
         """
-        self._session.check_loop()
         async with self._turns.take():
             yield
 
@@ -647,7 +643,6 @@ class SessionMemory:
         >>> await memory.admin.verify(receipt)
         ()
         """
-        self._session.check_loop()
         return await forget(self._session, item_ids)
 
     async def ingest(
@@ -687,7 +682,6 @@ class SessionMemory:
         >>> report.items_added
         1
         """
-        self._session.check_loop()
         target = self._session.writable(section)
         ingestion = Ingestion(self._session, target, add=self.add)
         choice = Choice(
@@ -732,7 +726,6 @@ class SessionMemory:
         >>> await memory.attach(FactSource(facts, "analyst"), timeout_s=2)
         'facts'
         """
-        self._session.check_loop()
         attached = AttachedSection(source) if isinstance(source, Section) else source
         return self._session.roster.attach(attached, name, timeout_s=timeout_s, required=required)
 
@@ -829,7 +822,6 @@ class SessionMemory:
         ()
         """
         session = self._session
-        session.check_loop()
         started = perf_counter()
         call = ContextCall(
             query,
@@ -940,7 +932,6 @@ class SessionMemory:
         >>> [item.text for item in found.difference(40).items("in")]
         ['Room 38 costs 38 euros.', 'Room 39 costs 39 euros.']
         """
-        self._session.check_loop()
         return await what_if(
             self._session,
             query,
@@ -1045,7 +1036,6 @@ class SessionMemory:
         >>> (await memory.fetch(first.id)).text
         'Ann owns the deal.'
         """
-        self._session.check_loop()
         return await self._session.fetch(item_id)
 
     async def versions(self, key: str, section: str | None = None) -> list[Version[Item]]:
@@ -1074,7 +1064,6 @@ class SessionMemory:
         Bob owns the deal. None
         """
         session = self._session
-        session.check_loop()
         names = session.sections if section is None else [self[section].spec.name]
         return await session.past.versions(check_text(key, "key"), names)
 
@@ -1111,7 +1100,6 @@ class SessionMemory:
         >>> await memory.form(PatternFormer())
         []
         """
-        self._session.check_loop()
         formations = self._formations.planned
         if former is not None:
             formations = self._formations.of(section, former)

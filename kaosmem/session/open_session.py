@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from kaosmem.arguments import Clock
 from kaosmem.display import listed
 from kaosmem.errors import (
-    ConcurrentUseError,
     CorruptionError,
     NotFoundError,
     ReadOnlyError,
@@ -52,7 +51,6 @@ class OpenSession:
         rng: The source of ids.
         past_cues: The words that ask about the past.
         read_only: Refuse changes.
-        one_loop: Refuse a second event loop while the first is open.
         trace: Which turns are kept, as `SessionMemory.open` says.
     """
 
@@ -66,7 +64,6 @@ class OpenSession:
         rng: random.Random,
         past_cues: PastCues,
         read_only: bool = False,
-        one_loop: bool = False,
         trace: bool | None = None,
     ) -> None:
         self.opening = opening
@@ -79,8 +76,6 @@ class OpenSession:
         self.is_closed = False
         self.closing: list[Callable[[], None]] = []
         self.shelves: dict[str, FactShelf] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._one_loop = one_loop
         self._notices = list(hydrated.notices)
         self._set_up(hydrated, rng)
         self.trace.mode = trace
@@ -166,20 +161,6 @@ class OpenSession:
             )
         if self.is_closed:
             raise ReadOnlyError(f"session {self.session_id!r} was closed; open it again to go on")
-
-    def check_loop(self) -> None:
-        """Raise ConcurrentUseError if a memory for tests is in use in another event loop."""
-        if not self._one_loop:
-            return
-        running = asyncio.get_running_loop()
-        if self._loop is None or self._loop.is_closed():
-            self._loop = running
-        elif self._loop is not running:
-            raise ConcurrentUseError(
-                "this test memory is in use in another event loop that is still open; "
-                "close that loop first, or make a memory for each test with "
-                "SessionMemory.test_mode()"
-            )
 
     async def close(self) -> None:
         """Wait for a running snapshot, release the log, and refuse changes from now on."""
@@ -290,7 +271,7 @@ class OpenSession:
         except SourceError as error:
             unavailable = error
         ids = {check_item_id(item_id)}
-        stored = await asyncio.to_thread(self.log.find_archived, "id", ids, newest=True)
+        stored = await asyncio.to_thread(self.log.archives.find, "id", ids, newest=True)
         if stored and item_id not in self.saver.unpurged:
             return version_of(stored[-1]).item
         if unavailable is not None:

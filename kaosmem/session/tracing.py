@@ -42,7 +42,7 @@ def is_stored(session: OpenSession, context: Context) -> bool:
 
 def turns_of(session: OpenSession) -> list[Turn]:
     """Return all turns that are kept, oldest first. This reads files. Raises CorruptionError."""
-    archived = session.log.archive() if session.trace.stored else []
+    archived = session.log.archives.all() if session.trace.stored else []
     return session.trace.turns(archived, session.saver.unpurged, with_unsaved=True)
 
 

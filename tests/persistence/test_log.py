@@ -170,7 +170,9 @@ def test_archives_that_others_replace_while_they_are_read_are_read_anew(place):
             if later:
                 interrupt(*later)
 
-        reader.storage = Interrupted(reader.storage, partial(is_read_of, folder), happen)
+        reader.archives.storage = Interrupted(
+            reader.archives.storage, partial(is_read_of, folder), happen
+        )
 
     forget("d")
     interrupt("e", SNAP, "f", ARCHIVE, "g", SNAP)

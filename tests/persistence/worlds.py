@@ -47,7 +47,7 @@ def ids(recovered: Recovered) -> list[str]:
 
 def newest(log: SessionLog, item_id: str) -> Entry | None:
     """The newest archived version of an item, if there is one."""
-    versions = log.find_archived("id", {item_id}, newest=True)
+    versions = log.archives.find("id", {item_id}, newest=True)
     return versions[-1] if versions else None
 
 

@@ -21,7 +21,7 @@ from kaosmem.errors import (
     NotFoundError,
 )
 from kaosmem.names import check_name, name_of, path_of, shown, shown_location
-from kaosmem.persistence.layout import LOG, SNAP
+from kaosmem.persistence.layout import FOLDERS, LOG, SNAP
 from kaosmem.persistence.steps import Performer
 from kaosmem.persistence.storage.disk import LeaveLine
 
@@ -135,6 +135,16 @@ def remove_namespace(location: Location, namespace: str) -> None:
     if isinstance(root, Path):
         with suppress(OSError):  # not empty, or gone
             (root / path_of(check_name(namespace, "namespace"))).rmdir()
+
+
+def stored_files(storage: Storage) -> set[str]:
+    """Return the paths of a session's files that are not blank. Raises DurabilityError."""
+    paths: set[str] = set()
+    with as_durability_error("listing the files"):
+        for folder in FOLDERS:
+            sizes = storage.sizes(folder)
+            paths.update(f"{folder}/{name}" for name, size in sizes.items() if size)
+    return paths
 
 
 def check_no_other(storage: Storage) -> None:
@@ -316,15 +326,16 @@ def list_sessions(location: Location, namespace: str = "default") -> list[str]:
 def unknown_session(location: Location, session_id: str, namespace: str) -> NotFoundError:
     """Return the error for a session that is not stored.
 
-    It names the stored session with the nearest id.
+    It names another namespace that has the id, else the stored session with the nearest id.
     """
     stored = list_sessions(location, namespace)
     nearest = get_close_matches(session_id, stored, n=1, cutoff=0.0)
-    there = (
-        f"the nearest of {len(stored):,} is {nearest[0]!r}"
-        if nearest
-        else "none is stored there; open one for writing to make it"
-    )
+    there = "none is stored there; open one for writing to make it"
+    if nearest:
+        there = f"the nearest of {len(stored):,} is {nearest[0]!r}"
+    for other in list_namespaces(location):
+        if session_id in list_sessions(location, other):
+            there = f"namespace {other!r} has one"
     return NotFoundError(
         f"no session {shown(session_id)} in {shown_location(location)}, namespace {namespace!r}; "
         f"{there}"

@@ -66,7 +66,7 @@ class Past:
         Raises:
             CorruptionError: If a file is damaged.
         """
-        return self._versions(self._log.archive())
+        return self._versions(self._log.archives.all())
 
     async def by_section(self) -> dict[str, list[Archived]]:
         """Return the archived versions of all files, by section. Raises CorruptionError."""
@@ -126,7 +126,7 @@ class Past:
         Only files of another counter are read whole. Raises CorruptionError.
         """
         found: list[EvictedItem] = []
-        for file, evicted in self._log.evicted(self._counter.name, at=at):
+        for file, evicted in self._log.archives.evicted(self._counter.name, at=at):
             if file.counter is None:
                 evicted = [self._recounted(each) for each in evicted]
             found += evicted
@@ -194,7 +194,7 @@ class Past:
 
     async def versions(self, key: str, names: Iterable[str]) -> list[Version[Item]]:
         """Return the versions of a key in some sections, oldest first. Raises CorruptionError."""
-        entries = await asyncio.to_thread(self._log.find_archived, "key", {key})
+        entries = await asyncio.to_thread(self._log.archives.find, "key", {key})
         stored = by_section(self._counted(self._versions(entries)))
         found: list[Version[Item]] = []
         for name in names:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kaosmem.errors import (
     ConflictError,
@@ -14,6 +14,8 @@ from kaosmem.errors import (
     SectionFullError,
 )
 from kaosmem.names import shown
+from kaosmem.persistence.commit import LogChanges
+from kaosmem.persistence.recovery import Recovered
 from kaosmem.sections.operations import (
     Add,
     Compact,
@@ -29,33 +31,68 @@ from kaosmem.sections.operations import (
     Use,
 )
 from kaosmem.sections.section import Section
-from kaosmem.sections.substitution import derived_from
-from kaosmem.tokens.counters import TokenCounter
+from kaosmem.sections.substitution import Forgotten, derived_from
+from kaosmem.session.saving.hydration import Hydrated, operation_of
+from kaosmem.types import JSONValue
 from kaosmem.types.content import ThinkingBlock
 from kaosmem.types.items import Item
 
 _SHOWN_CLASHES = 3
 
 
-def is_foreign(
-    theirs: Iterable[Operation], sections: Mapping[str, Section], counter: TokenCounter
-) -> bool:
-    """Return whether others describe the session with more sections or another counter."""
-    descriptions = [each.data for each in theirs if isinstance(each, Describe)]
-    return any(
-        each["counter"] != counter.name or each["sections"].keys() - sections.keys()
-        for each in descriptions
-    )
+@dataclass(frozen=True)
+class Theirs:
+    """The changes that other writers have committed since a session was read.
+
+    Attributes:
+        operations: In order, none if the log no longer tells.
+        touched: The items that they changed, as the last change left each: None in the place of an
+            item that was taken out. None if the log no longer tells.
+        stored: The session as the log has it now, if it was read.
+    """
+
+    operations: Sequence[Operation]
+    touched: Mapping[str, Item | None] | None
+    stored: Hydrated | None
+
+    @classmethod
+    def read(cls, log_changes: LogChanges, rehydrate: Callable[[Recovered], Hydrated]) -> Theirs:
+        """Return the changes that a log told, and the session if the log was read as a whole."""
+        operations = [*map(operation_of, log_changes.records or ())]
+        touched: dict[str, Item | None] = {}
+        for each in operations:
+            if isinstance(each, SectionOperation):
+                touched |= each.touched
+        return cls(
+            operations,
+            None if log_changes.records is None else touched,
+            rehydrate(log_changes.recovered) if log_changes.is_whole else None,
+        )
+
+    @property
+    def descriptions(self) -> list[Mapping[str, JSONValue]]:
+        """The descriptions of the session, oldest first."""
+        return [each.data for each in self.operations if isinstance(each, Describe)]
+
+    @property
+    def erased(self) -> set[str]:
+        """The ids of the items that others forgot."""
+        tombstones = [each for each in self.operations if isinstance(each, Forget)]
+        return {item_id for each in tombstones for item_id in each.ids}
+
+    @property
+    def forgotten(self) -> Forgotten:
+        """The ids of forgotten items, of all if the session was read."""
+        forgotten = Forgotten()
+        forgotten.add(self.erased)
+        return forgotten if self.stored is None else self.stored.forgotten
 
 
 def rebase(
     sections: dict[str, Section],
     ours: Sequence[SectionOperation],
-    theirs: Sequence[Operation],
+    theirs: Theirs,
     stored: Mapping[str, Section],
-    *,
-    forgotten: Container[str],
-    touched: Mapping[str, Item | None] | None,
 ) -> list[Operation]:
     """Bring sections to the state of the log, followed by unsaved changes.
 
@@ -66,16 +103,14 @@ def rebase(
 
     Args:
         ours: All unsaved changes, in order.
-        theirs: The operations that others committed, if known.
         stored: The state in the log of all sections that both changed or that are unknown here.
-        forgotten: Ids of items that others have forgotten.
-        touched: The items that others changed, as `touched_by` returns them; None if the log does
-            not tell.
     """
+    forgotten = theirs.forgotten
+    touched = theirs.touched
     ours = [change for change in ours if not isinstance(change, Forget)]
     told = ours
     ours = _not_formed_twice(ours, stored, forgotten, touched or {})
-    _check_clashes(sections, ours, theirs, touched)
+    _check_clashes(sections, ours, touched)
     _check_sources(ours, forgotten)
     kept: list[Operation] = []
     for change in ours:
@@ -84,18 +119,18 @@ def rebase(
         else:
             kept.append(change)
     _check_ids(ours, stored)
-    for operation in theirs:
+    for operation in theirs.operations:
         if isinstance(operation, SectionOperation) and operation.section not in stored:
             sections[operation.section].apply(operation)
+    with_gaps = {each.section for each in theirs.operations if isinstance(each, Forget)}
     for name, section in stored.items():
         if name not in sections:
             sections[name] = section
         elif section.spec.persistence != "none":
-            added = sum(change.section == name and isinstance(change, Add) for change in told)
-            is_forgotten = any(each.section == name and isinstance(each, Forget) for each in theirs)
-            shared = (
-                sections[name].held.taken - added if touched is not None and not is_forgotten else 0
-            )
+            shared = 0
+            if touched is not None and name not in with_gaps:
+                added = sum(change.section == name and isinstance(change, Add) for change in told)
+                shared = sections[name].held.taken - added
             sections[name].take_over(section, shared=shared)
     return kept
 
@@ -231,22 +266,9 @@ def is_reply(change: Operation) -> bool:
     )
 
 
-def touched_by(operations: Iterable[Operation]) -> dict[str, Item | None]:
-    """Return the items that operations changed, as the last one left each.
-
-    An item that was taken out is None.
-    """
-    touched: dict[str, Item | None] = {}
-    for each in operations:
-        if isinstance(each, SectionOperation):
-            touched |= each.touched
-    return touched
-
-
 def _check_clashes(
     sections: Mapping[str, Section],
     ours: Sequence[SectionOperation],
-    theirs: Sequence[Operation],
     touched: Mapping[str, Item | None] | None,
 ) -> None:
     """Raise ConflictError where both rewrote the same item."""

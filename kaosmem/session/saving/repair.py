@@ -115,7 +115,7 @@ def _repair(place: _Place, session_id: str, into: str | None) -> RepairReport:
     log, recovered = place.open(session_id, read_only=True)
     with closing(log):
         damage_before = len(log.damage)
-        entries = log.archive()
+        entries = log.archives.all()
         is_archive_sound = len(log.damage) == damage_before
         counter = stored_counter(recovered)
         hydrated = hydrate(recovered, stored_specs(recovered), counter, None, read_only=True)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import (
     Callable,
     Collection,
-    Container,
     Coroutine,
     Hashable,
     Iterable,
@@ -21,10 +20,10 @@ from typing import Any
 
 from kaosmem.errors import ConflictError
 from kaosmem.memos import clear_memos
-from kaosmem.persistence.commit import LogChanges
 from kaosmem.persistence.files.records import Change
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
+from kaosmem.persistence.storage.places import stored_files
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.item_table import Moment
 from kaosmem.sections.operations import (
@@ -41,9 +40,9 @@ from kaosmem.sections.operations import (
 from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import derived_from
 from kaosmem.session.saving.checkpoints import Checkpoints, Frozen, describe
-from kaosmem.session.saving.hydration import Hydrated, drain, operation_of
+from kaosmem.session.saving.hydration import Hydrated, drain
 from kaosmem.session.saving.past import Past
-from kaosmem.session.saving.rebasing import forget_derived, is_foreign, is_reply, rebase, touched_by
+from kaosmem.session.saving.rebasing import Theirs, forget_derived, is_reply, rebase
 from kaosmem.session.saving.turns import OneLoop, in_line
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONValue
@@ -207,9 +206,7 @@ class Saver:
 
     async def _refresh(self, *, discard: bool) -> None:
         async with self._one_loop.lock:
-            self._tries = 0
-            while not await self._take_in_log(discard=discard):
-                self._count_try()
+            await self._take_in_log(discard=discard)
             if discard:
                 self.is_in_conflict = False
 
@@ -272,77 +269,49 @@ class Saver:
         is_drained = not any(journals) and not self.trace.has_unsaved
         return not self._batch and not self._unsaved and is_drained
 
-    async def _take_in_log(self, *, discard: bool = False) -> bool:
+    async def _take_in_log(self, *, discard: bool = False) -> None:
         """Take in the commits of others, and put the unsaved changes after them or drop them.
-
-        Returns:
-            Whether it is done. If not, the log must be read again.
 
         Raises:
             ConflictError: If the session was deleted or replaced, or both changed the same.
         """
         log_changes = await asyncio.to_thread(self._log.catch_up)
-        theirs: list[Operation] = []
-        touched: dict[str, Item | None] | None = None
-        if not log_changes.is_whole:
-            theirs = await asyncio.to_thread(_operations, log_changes)
-            touched = await asyncio.to_thread(touched_by, theirs)
-        is_all_read = log_changes.is_whole or self._needs_all(theirs)
-        stored: Hydrated | None = None
-        if discard or is_all_read or self._changed_by(theirs):
-            recovered = await asyncio.to_thread(self._log.state_at, log_changes)
-            if recovered is None:
-                return False  # to catch up once more says again what is settled
-            stored = await asyncio.to_thread(self._rehydrate, recovered)
+        theirs = await asyncio.to_thread(Theirs.read, log_changes, self._rehydrate)
+        if theirs.stored is None and (discard or self._needs_all(theirs) or self._both(theirs)):
+            log_changes = await asyncio.to_thread(self._log.catch_up, whole=True)
+            theirs = await asyncio.to_thread(Theirs.read, log_changes, self._rehydrate)
         if log_changes.is_settled:
             self._settle()
-        if discard:
-            touched = None  # what is shared cannot be told from what is dropped
-        self._go_on(theirs, touched, stored, is_all_read=is_all_read, discard=discard)
-        self._take_in(theirs, stored)
+        self._go_on(theirs, discard=discard)
+        self._take_in(theirs)
         self._log.adopt(log_changes)
         self._is_purge_due |= self._log.has_leftovers
-        return True
 
-    def _go_on(
-        self,
-        theirs: Sequence[Operation],
-        touched: Mapping[str, Item | None] | None,
-        stored: Hydrated | None,
-        *,
-        is_all_read: bool,
-        discard: bool,
-    ) -> None:
-        """Put the unsaved changes after the commits of others, or drop them.
-
-        Args:
-            stored: The state of the log, if it was read.
-        """
-        changed = self._with_unsaved() if discard else self._changed_by(theirs)
+    def _go_on(self, theirs: Theirs, *, discard: bool) -> None:
+        """Put the unsaved changes after the commits of others, or drop them."""
+        stored = theirs.stored
         read = {} if stored is None else stored.sections
+        if theirs.touched is not None and not self._needs_all(theirs):
+            taken = self._with_unsaved() if discard else self._both(theirs)
+            read = {name: section for name, section in read.items() if name in taken}
         ours = self._taken_out()
         if discard:
             ours = []
-        forgotten = _forgotten(theirs) if stored is None else stored.forgotten
-        self._unsaved = rebase(
-            self._sections,
-            [each for each in ours if isinstance(each, SectionOperation)],
-            theirs,
-            {name: section for name, section in read.items() if is_all_read or name in changed},
-            forgotten=forgotten,
-            touched=touched,
-        )
-        self._follow_windows(ours, theirs, stored, forgotten, is_whole=touched is None)
+            theirs = replace(theirs, touched=None)  # what is shared cannot be told from the dropped
+        changes = [each for each in ours if isinstance(each, SectionOperation)]
+        self._unsaved = rebase(self._sections, changes, theirs, read)
+        self._follow_windows(ours, theirs)
         if discard and stored is not None:
             self.trace.go_back(stored.trace)
             return
-        turns = [each.data for each in theirs if isinstance(each, TraceTurn)]
+        turns = [each.data for each in theirs.operations if isinstance(each, TraceTurn)]
         self.trace.follow(turns, None if stored is None else stored.trace)
 
-    def _needs_all(self, theirs: Sequence[Operation]) -> bool:
-        """Return whether the whole session must be read after operations of others."""
+    def _needs_all(self, theirs: Theirs) -> bool:
+        """Return whether all sections must be read after changes of others."""
         # Others may also have derived more from what is forgotten here, but not yet in the log.
-        return bool(self._to_forget) or self._is_foreign(theirs) or len(theirs) > _MANY_RECORDS
+        is_much = len(theirs.operations) > _MANY_RECORDS
+        return bool(self._to_forget) or is_much or self._is_foreign(theirs)
 
     def _taken_out(self) -> list[Operation]:
         """Take all unsaved changes out of the batch and the journals, oldest first."""
@@ -356,66 +325,59 @@ class Saver:
         self._unsaved = ours
         return ours
 
-    def _follow_windows(
-        self,
-        ours: Sequence[Operation],
-        theirs: Sequence[Operation],
-        stored: Hydrated | None,
-        forgotten: Container[str],
-        *,
-        is_whole: bool,
-    ) -> None:
+    def _follow_windows(self, ours: Sequence[Operation], theirs: Theirs) -> None:
         """Put the turns of windows that are unsaved after the turns of others."""
         histories = set()
         for name, section in self._sections.items():
             if section.spec.placement == "history":
                 histories.add(name)
-        changed_by_others = {each.section for each in theirs if not isinstance(each, Use | Credit)}
+        by_others = {
+            each.section for each in theirs.operations if not isinstance(each, Use | Credit)
+        }
         self.windows.follow(
             [each.data for each in ours if isinstance(each, Turn)],
-            [each.data for each in theirs if isinstance(each, Turn)],
-            None if stored is None else stored.windows,
-            forgotten=forgotten,
-            is_history_changed=is_whole or not histories.isdisjoint(changed_by_others),
+            [each.data for each in theirs.operations if isinstance(each, Turn)],
+            None if theirs.stored is None else theirs.stored.windows,
+            forgotten=theirs.forgotten,
+            is_history_changed=theirs.touched is None or not histories.isdisjoint(by_others),
             has_replies=any(each.section in histories and is_reply(each) for each in ours),
         )
 
-    def _is_foreign(self, theirs: Iterable[Operation]) -> bool:
-        """Return whether others open the session with other settings or another counter."""
-        counter = self._description.get("counter", self._counter.name)
-        return counter != self._counter.name or is_foreign(theirs, self._sections, self._counter)
+    def _is_foreign(self, theirs: Theirs) -> bool:
+        """Return whether others open the session with more sections or another counter."""
+        descriptions = [self._description, *theirs.descriptions]
+        counters = {each["counter"] for each in descriptions if "counter" in each}
+        unknown = [each["sections"].keys() - self._sections for each in theirs.descriptions]
+        return any(unknown) or not counters <= {self._counter.name}
 
-    def _changed_by(self, theirs: Iterable[Operation]) -> set[str]:
+    def _both(self, theirs: Theirs) -> set[str]:
         """Return the names of sections with changes of others and unsaved ones here."""
-        theirs = [each for each in theirs if not isinstance(each, Describe)]
-        return self._with_unsaved() & {each.section for each in theirs}
+        changed = {each.section for each in theirs.operations if not isinstance(each, Describe)}
+        return self._with_unsaved() & changed
 
     def _with_unsaved(self) -> set[str]:
         """Return the names of sections with unsaved changes."""
         unsaved = {each.section for each in (*self._batch, *self._unsaved)}
         return unsaved | {name for name, section in self._sections.items() if section.journal}
 
-    def _take_in(self, theirs: Iterable[Operation], stored: Hydrated | None) -> None:
-        """Note the operations of others on the session as a whole."""
-        described = [each.data for each in theirs if isinstance(each, Describe)]
+    def _take_in(self, theirs: Theirs) -> None:
+        """Note the changes of others to the session as a whole."""
+        stored = theirs.stored
         if stored is not None:
             self._description = stored.description
-            self.forgotten.update(stored.forgotten)
-            self.trace.forget(stored.forgotten)
-        elif described:
-            self._description = described[-1]
-        if stored is not None:
             self.unpurged |= stored.unpurged
-        if forgotten := _forgotten(
-            theirs
-        ):  # who said so deletes it from the files, and nobody may store it anew
-            self.unpurged |= forgotten
-            self.forgotten.add(forgotten)
-            self.windows.forget(forgotten)
-            self.trace.forget(forgotten)
+            self.trace.forget(stored.forgotten)
+        elif theirs.descriptions:
+            self._description = theirs.descriptions[-1]
+        self.forgotten.update(theirs.forgotten)
+        erased = theirs.erased
+        if erased:  # who said so deletes it from the files, and nobody may store it anew
+            self.unpurged |= erased
+            self.windows.forget(erased)
+            self.trace.forget(erased)
             clear_memos()
             self._note_no_indexes()
-        if forgotten or stored is not None:
+        if erased or stored is not None:
             forget_derived(self._sections, self.forgotten)
             self._is_index_purge_due = True
 
@@ -501,10 +463,12 @@ class Saver:
         if self._log.seq == 0:  # no file holds anything
             self._note_erased()
             return
-        files = await asyncio.to_thread(self._log.files)
+        files = await asyncio.to_thread(stored_files, self._log.storage)
         frozen = Frozen.of(self._session, self._counter)
         forgotten = {*self.unpurged}
-        turns = await asyncio.to_thread(lambda: self.trace.turns(self._log.archive(), forgotten))
+        turns = await asyncio.to_thread(
+            lambda: self.trace.turns(self._log.archives.all(), forgotten)
+        )
         frozen = replace(frozen, turns=turns)
 
         def purge() -> Frozen:
@@ -523,7 +487,7 @@ class Saver:
         await self._past.let_go()
         self._note_no_indexes()
         clear_memos()
-        self._erased.files |= files - await asyncio.to_thread(self._log.files)
+        self._erased.files |= files - await asyncio.to_thread(stored_files, self._log.storage)
         self._note_erased()
 
     def _note_erased(self) -> None:
@@ -549,14 +513,6 @@ def _purge_indexes(sections: Iterable[Section]) -> None:
 
 def _commit(log: SessionLog, batch: Iterable[Operation]) -> None:
     log.commit([Change(each.section, each.op, each.data) for each in batch])
-
-
-def _operations(log_changes: LogChanges) -> list[Operation]:
-    return list(map(operation_of, log_changes.recovered.records))
-
-
-def _forgotten(operations: Iterable[Operation]) -> set[str]:
-    return {item_id for each in operations if isinstance(each, Forget) for item_id in each.ids}
 
 
 async def _finished(work: Coroutine[Any, Any, None]) -> None:

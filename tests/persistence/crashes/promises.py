@@ -224,7 +224,7 @@ class Session:
         if item_id in holding.live or item_id in holding.evicted:
             self.commit(Change("messages", "forget", {"id": item_id}))
         self.promised(self.history)
-        archived = [*self.log.archive(), *self.evicted.values()]
+        archived = [*self.log.archives.all(), *self.evicted.values()]
         items = Holding.after(self.history).live.values()
         kept = [entry for entry in archived if entry[1]["id"] != item_id]
         with durability_errors_alone():

@@ -122,7 +122,7 @@ def check(life: Life, path: str, filesystem: IsolatedMemoryFileSystem) -> str:
 def check_archive(life: Life, log: SessionLog) -> str:
     refused = False
     try:
-        assert list(log.archive()) == life.archive
+        assert list(log.archives.all()) == life.archive
     except CorruptionError:
         refused = True
     for section, data in life.archive:

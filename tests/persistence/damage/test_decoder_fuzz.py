@@ -139,7 +139,7 @@ def use(log: SessionLog, hydrated: Hydrated) -> None:
         show(section)
     try:
         newest(log, "ma0")
-        versions = list(log.archive())
+        versions = list(log.archives.all())
         for name, section in sections.items():
             section.load(
                 (Archived.from_dict(data, other) for other, data in versions if other == name)

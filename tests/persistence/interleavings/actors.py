@@ -84,7 +84,7 @@ class Actor:
                 continue
             except ConflictError:
                 yield Expect(_another_moved_the_log(self.ids, ids, self._log._head.segment))
-                if (yield from self.catch_up(unsettled=ids)):
+                if (yield from self.catch_up()):
                     break
             else:
                 self.ids += ids
@@ -94,16 +94,11 @@ class Actor:
         for item_id in ids:
             yield Acknowledge((item_id, self.ids[: self.ids.index(item_id)]))
 
-    def catch_up(self, unsettled: tuple[str, ...] = ()) -> Turn[bool]:
+    def catch_up(self) -> Turn[bool]:
         """Take over what others have committed, and return whether the unsettled commit is among it."""
         log_changes: LogChanges = yield from self._again(lambda: self._log.catch_up())
         self._log.adopt(log_changes)
-        # An own commit followed what was known.
-        known = (
-            ()
-            if log_changes.is_whole
-            else (*self.ids, *(unsettled if log_changes.is_settled else ()))
-        )
+        known = () if log_changes.is_whole else self.ids
         self.ids = _item_ids(log_changes.recovered, known)
         return log_changes.is_settled
 
