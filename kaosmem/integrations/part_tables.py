@@ -27,6 +27,7 @@ from kaosmem.formats.shapes import (
     values_of,
 )
 from kaosmem.formats.shapes import MEDIA_TYPE as MEDIA_TYPE
+from kaosmem.formats.shapes import SEALED as SEALED
 from kaosmem.formats.shapes import SIGNATURE as SIGNATURE
 from kaosmem.formats.shapes import TEXT as TEXT
 from kaosmem.formats.shapes import URL as URL
@@ -43,7 +44,7 @@ from kaosmem.types.content import (
 ID = OPTIONAL_ID
 NAME = FUNCTION
 DATA = IMAGE_DATA
-THINKING = Field("thinking", uncounted, is_optional=True)
+THINKING = Field("thinking", uncounted)
 PROVIDER = Field("provider", uncounted, is_optional=True)
 ARGUMENTS = Field("arguments", uncounted, is_optional=True)
 RESULT_ID = Field("tool_use_id", uncounted)
@@ -57,6 +58,7 @@ DATA_URL = Field("url", uncounted, prefix="data:")
 _KINDS: dict[Field, type[ContentBlock]] = {
     TEXT: TextBlock,
     THINKING: ThinkingBlock,
+    SEALED: ThinkingBlock,
     ARGUMENTS: ToolUseBlock,
     RESULT: ToolResultBlock,
     URL: ImageBlock,
@@ -95,10 +97,14 @@ class PartTable:
     def write(self, blocks: Iterable[ContentBlock]) -> list[JSONDict]:
         """Return content blocks as parts. A block without a shape is a text.
 
-        Thinking without a seal is left out: some frameworks would show it as a text.
+        Thinking without a shape or a seal is left out: some frameworks would show it as a text.
         """
-        shown = [block for block in blocks if getattr(block, "is_sealed", True)]
-        return list(map(self._write, shown or [TextBlock(EMPTY)]))
+        parts = []
+        for block in blocks:
+            part = self._write(block)
+            if part is not None:
+                parts.append(part)
+        return parts or self.write([TextBlock(EMPTY)])
 
     def _read(self, part: JSONObject | str) -> ContentBlock:
         if isinstance(part, str):
@@ -109,12 +115,14 @@ class PartTable:
                 return _block(kind, {**_NEEDED.get(kind, {}), **values_by_name(found)})
         return unknown_part(str(part[self._name]), part)
 
-    def _write(self, block: ContentBlock) -> JSONDict:
+    def _write(self, block: ContentBlock) -> JSONDict | None:
         values = _values(block)
         for kind, template in self._kinds:
             part = filled(template, values) if isinstance(block, kind) else None
             if part is not None:
                 return part
+        if isinstance(block, ThinkingBlock):
+            return None
         return self._write(TextBlock(block_text(block)))
 
 
@@ -154,6 +162,9 @@ def _values(block: ContentBlock) -> JSONDict:
         values["media_type"] = values["media_type"] or "image/*"
         return values
     values = {each.name: getattr(block, each.name) for each in fields(block)}
+    if isinstance(block, ThinkingBlock):
+        values["thinking"] = block.thinking if block.signature else None
+        values["data"] = block.data or None
     if isinstance(block, ToolResultBlock):
         values["content"] = block_text(block)
         values["error"] = values["content"] if block.is_error else None

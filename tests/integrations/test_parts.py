@@ -41,6 +41,7 @@ MESSAGES = {
     "thinking": ChatMessage(
         "assistant", (ThinkingBlock("The user may mean Ann.", "seal"), TextBlock("Ann."))
     ),
+    "hidden": ChatMessage("assistant", (ThinkingBlock("", data="sealed"), TextBlock("Ann."))),
     "result": ChatMessage("tool", (ToolResultBlock("c1", "Page 1.", name="read"),)),
     "error": ChatMessage("tool", (ToolResultBlock("c1", "No page.", is_error=True, name="read"),)),
 }
@@ -49,6 +50,8 @@ LESS = {
     ("langchain", "texts"): JOINED,
     ("haystack", "texts"): JOINED,
     ("haystack", "thinking"): ChatMessage("assistant", "Ann."),
+    ("haystack", "hidden"): ChatMessage("assistant", "Ann."),
+    ("llama_index", "hidden"): ChatMessage("assistant", "Ann."),
     ("llama_index", "error"): ChatMessage("tool", (ToolResultBlock("c1", "No page."),)),
 }
 """Messages as they come back from frameworks that have no place for all of one."""

@@ -16,6 +16,7 @@ _PARTS = PartTable(
     "type",
     {"type": "text", "text": part.TEXT},
     {"type": "text_reasoning", "text": part.THINKING, "protected_data": part.SIGNATURE},
+    {"type": "text_reasoning", "protected_data": part.SEALED},
     {"type": "function_call", **_CALL},
     {"type": "function_result", **_RESULT},
     {"type": "uri", "uri": part.URL, **_IMAGE},

@@ -22,12 +22,16 @@ def read_message(message: lc.BaseMessage) -> list[ChatMessage]:
         if block["type"] == "reasoning":
             signature = block.get("extras", {}).get("signature")
             thinking.append({"thinking": block.get("reasoning") or "", "signature": signature})
-        elif block["type"] == "non_standard" and block["value"].get("type") in _THINKING:
+        elif block["type"] == "non_standard" and _is_thinking(block):
             thinking.append(block["value"])
     if not isinstance(given["content"], str):
-        given["content"] = [part for part in given["content"] if part["type"] not in _THINKING]
+        given["content"] = [part for part in given["content"] if not _is_thinking(part)]
     is_error = getattr(message, "status", "") == "error"
     return read_chat_dict({**given, "thinking_blocks": thinking}, is_error=is_error)
+
+
+def _is_thinking(part: Any) -> bool:
+    return part.get("value", part).get("type") in _THINKING
 
 
 def write_message(message: ChatMessage) -> lc.BaseMessage:

@@ -8,15 +8,15 @@ from kaosmem.integrations import part_tables as part
 from kaosmem.types.items import ChatMessage
 
 _ROLES = {"system-prompt": "system", "tool-return": "tool"}
+_TEXTS = ("text", "retry-feedback", "system-prompt")
 _NAMED = {"tool_name": part.NAME, "tool_call_id": part.ID}
-_SEALED = {"signature": part.SIGNATURE, "provider_name": part.PROVIDER}
+_THOUGHT = {"part_kind": "thinking", "provider_name": part.PROVIDER}
 _RESULT = {"tool_call_id": part.RESULT_ID, "content": part.RESULT, "outcome": part.OUTCOME}
 _PARTS = part.PartTable(
     "part_kind",
-    {"part_kind": "text", "content": part.TEXT},
-    {"part_kind": "retry-feedback", "content": part.TEXT},
-    {"part_kind": "system-prompt", "content": part.TEXT},
-    {"part_kind": "thinking", "content": part.THINKING, **_SEALED},
+    *({"part_kind": kind, "content": part.TEXT} for kind in _TEXTS),
+    {**_THOUGHT, "id": "redacted_thinking", "content": "", "signature": part.SEALED},
+    {**_THOUGHT, "content": part.THINKING, "signature": part.SIGNATURE},
     {"part_kind": "tool-call", **_NAMED, "args": part.ARGUMENTS},
     {"part_kind": "tool-return", **_NAMED, **_RESULT},
 )
