@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from kaosmem.errors import ConflictError, CorruptionError
-from kaosmem.persistence import checkpoint
-from kaosmem.persistence import log as log_module
+from kaosmem.persistence import checkpoint, commit_log
 from tests.persistence.interleavings.actors import contents, txns
 from tests.persistence.interleavings.casts import (
     KINDS,
@@ -56,7 +55,7 @@ BRIEF = [
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments that are rolled up by twos, and ids of commits that are the same in every run."""
     monkeypatch.setattr(checkpoint, "ROLL_UP", 2)
-    monkeypatch.setattr(log_module, "secrets", txns)
+    monkeypatch.setattr(commit_log, "secrets", txns)
 
 
 @pytest.fixture(scope="module")
