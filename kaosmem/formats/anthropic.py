@@ -36,7 +36,7 @@ from kaosmem.formats.shapes import (
     Shape,
     result_text,
 )
-from kaosmem.types import ContentBlock, JSONValue
+from kaosmem.types import ContentBlock, JSONObject, JSONValue
 from kaosmem.types.content import (
     DocumentBlock,
     ImageBlock,
@@ -86,7 +86,7 @@ class AnthropicFormat(BlockFormat):
     tools_framing = 346
     """Source: Anthropic, "Tool use", pricing: the system prompt that tools add, for Claude 4."""
 
-    def read(self, block: Mapping[str, JSONValue]) -> ContentBlock:
+    def read(self, block: JSONObject) -> ContentBlock:
         """Return a block as a content block. Raises InvalidArgumentError."""
         has_source = isinstance(block.get("source"), Mapping)
         if block.get("type") in ("image", "document") and not has_source:
@@ -96,7 +96,7 @@ class AnthropicFormat(BlockFormat):
             )
         return super().read(block)
 
-    def read_result(self, block: Mapping[str, JSONValue]) -> ToolResultBlock:
+    def read_result(self, block: JSONObject) -> ToolResultBlock:
         """Return a result as a content block."""
         what = "a tool_result"
         call_id = text_field(block, "tool_use_id", what)
@@ -124,7 +124,7 @@ class AnthropicFormat(BlockFormat):
             block["is_error"] = True
         return block | extra_fields(result.extra, _RESULT_FIELDS)
 
-    def result_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    def result_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
         """Return the estimated tokens of the content of a result."""
         return self.tokens(self._inner(block.get("content")), counter)
 
@@ -132,9 +132,9 @@ class AnthropicFormat(BlockFormat):
         """Return blocks in the API's plainest form: one text is a string."""
         return self.plain(blocks)
 
-    def blocks_of(self, message: Mapping[str, JSONValue]) -> Sequence[Mapping[str, JSONValue]]:
+    def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
         """Return the blocks of a message."""
         return self._inner(message["content"])
 
-    def _inner(self, content: JSONValue) -> list[Mapping[str, JSONValue]]:
+    def _inner(self, content: JSONValue) -> list[JSONObject]:
         return [self.text(content)] if isinstance(content, str) else list(content or ())

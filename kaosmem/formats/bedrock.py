@@ -39,7 +39,7 @@ from kaosmem.formats.shapes import (
     result_text,
 )
 from kaosmem.tokens.parts import IMAGE_TOKENS
-from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
+from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
     ImageBlock,
     TextBlock,
@@ -110,32 +110,32 @@ class BedrockFormat(BlockFormat):
     merges: ClassVar[bool] = True
     binds_thinking = True
 
-    def sent(self, messages: Iterable[Mapping[str, JSONValue]]) -> list[dict[str, JSONValue]]:
+    def sent(self, messages: Iterable[JSONObject]) -> list[JSONDict]:
         """Return messages as the SDK takes them, with bytes."""
         return [{**message, "content": _with_bytes(message["content"])} for message in messages]
 
-    def message_of(self, given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
+    def message_of(self, given: JSONObject) -> JSONObject:
         """Return the message of a response, and a message as it is."""
         output = given.get("output")
         if "role" not in given and isinstance(output, Mapping):
             return mapping_of(output.get("message"), self.what)
         return given
 
-    def block_name(self, block: Mapping[str, JSONValue]) -> str | None:
+    def block_name(self, block: JSONObject) -> str | None:
         """Return the member of a block."""
         return next(iter(block), None)
 
-    def read_parts(self, parts: Iterable[Mapping[str, JSONValue]]) -> list[ContentBlock]:
+    def read_parts(self, parts: Iterable[JSONObject]) -> list[ContentBlock]:
         """Return the blocks of a message as content blocks, without points of a cache."""
         return [self.read(_with_text(part)) for part in parts if "cachePoint" not in part]
 
-    def read(self, block: Mapping[str, JSONValue]) -> ContentBlock:
+    def read(self, block: JSONObject) -> ContentBlock:
         """Return a block as a content block. Raises InvalidArgumentError."""
         if block.keys() == {"json"}:
             return TextBlock(json_text(block["json"]))
         return super().read(block)
 
-    def read_result(self, block: Mapping[str, JSONValue]) -> ToolResultBlock:
+    def read_result(self, block: JSONObject) -> ToolResultBlock:
         """Return a result as a content block."""
         given = block["toolResult"]
         parts = parts_of(given.get("content") or [], "a toolResult")
@@ -169,17 +169,17 @@ class BedrockFormat(BlockFormat):
                 return {"json": value}
         return self.text(result_text(text))
 
-    def result_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    def result_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
         """Return the estimated tokens of the content of a result."""
         return self.tokens(block["toolResult"]["content"], counter)
 
-    def content_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    def content_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
         """Return the estimated tokens of a block without its share of the framing."""
         if block.keys() == {"json"}:
             return counter(json_text(block["json"]))
         return super().content_tokens(block, counter)
 
-    def blocks_of(self, message: Mapping[str, JSONValue]) -> Sequence[Mapping[str, JSONValue]]:
+    def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
         """Return the blocks of a message, with bytes as texts."""
-        blocks: list[Mapping[str, JSONValue]] = _with_text(message["content"])
+        blocks: list[JSONObject] = _with_text(message["content"])
         return blocks

@@ -23,7 +23,7 @@ The request differs from the stored messages where the API lacks a kind of conte
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from kaosmem.errors import InvalidArgumentError
@@ -47,7 +47,7 @@ from kaosmem.formats.shapes import (
     values_by_name,
 )
 from kaosmem.names import shown_name
-from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
+from kaosmem.types import ContentBlock, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
     TextBlock,
     ThinkingBlock,
@@ -106,11 +106,11 @@ class BlockFormat(ShapedBlocks):
     def result(self, result: ToolResultBlock) -> Block:
         """Return a result as the provider has it."""
 
-    def message_of(self, given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
+    def message_of(self, given: JSONObject) -> JSONObject:
         """Return the message of a reply, and a message as it is."""
         return given
 
-    def check_content(self, given: Mapping[str, JSONValue]) -> None:
+    def check_content(self, given: JSONObject) -> None:
         """Check that a message has content. Raises InvalidArgumentError."""
         check_has_content(given, self.what)
 
@@ -118,9 +118,9 @@ class BlockFormat(ShapedBlocks):
         """Return the content of a message with these blocks."""
         return blocks
 
-    def blocks_of(self, message: Mapping[str, JSONValue]) -> Sequence[Mapping[str, JSONValue]]:
+    def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
         """Return the blocks of a message of the API."""
-        blocks: Sequence[Mapping[str, JSONValue]] = message[self.content_name]
+        blocks: Sequence[JSONObject] = message[self.content_name]
         return blocks
 
     def finished(self, blocks: list[Block]) -> list[Block]:
@@ -193,7 +193,7 @@ class BlockFormat(ShapedBlocks):
         last = self._messages(entry)[-1]
         return not last.is_assistants and not any(map(self._is_result, last.blocks))
 
-    def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
+    def render(self, layout: Layout, *, after: Sequence[JSONObject] = ()) -> Rendered:
         messages: list[_Message] = []
         taken = self._call_ids(after)
         ids = CallIds(taken, max_chars=self.max_id_chars, kept=self.kept_ids)
@@ -217,14 +217,14 @@ class BlockFormat(ShapedBlocks):
 
     def count(self, rendered: Rendered, counter: TokenCounter) -> int:
         """Return the estimated tokens of a rendered context, counted from scratch."""
-        blocks: list[Mapping[str, JSONValue]] = []
+        blocks: list[JSONObject] = []
         for message in rendered.messages or ():
             blocks += self.blocks_of(message)
         if rendered.system:
             blocks.append(self.text(rendered.system))
         return self.tokens(blocks, counter) + (REPLY_TOKENS if blocks else 0)
 
-    def tokens(self, blocks: Iterable[Mapping[str, JSONValue]], counter: TokenCounter) -> int:
+    def tokens(self, blocks: Iterable[JSONObject], counter: TokenCounter) -> int:
         """Return the estimated tokens of blocks."""
         return sum(BLOCK_TOKENS + self.content_tokens(block, counter) for block in blocks)
 
@@ -234,12 +234,10 @@ class BlockFormat(ShapedBlocks):
         """Return a message of the API."""
         return {"role": self.roles[is_assistants], self.content_name: self.content_of(blocks)}
 
-    def _is_assistants(self, message: Mapping[str, JSONValue]) -> bool:
+    def _is_assistants(self, message: JSONObject) -> bool:
         return bool(message["role"] == self.roles[True])
 
-    def _filled(
-        self, messages: list[_Message], after: Sequence[Mapping[str, JSONValue]]
-    ) -> list[_Message]:
+    def _filled(self, messages: list[_Message], after: Sequence[JSONObject]) -> list[_Message]:
         """Return messages with a first one of the other speaker where the API wants one.
 
         Messages that were sent before stay as they were, so that none can be merged with the last
@@ -270,13 +268,13 @@ class BlockFormat(ShapedBlocks):
                 merged.append(message)
         return merged
 
-    def _is_result(self, block: Mapping[str, JSONValue]) -> bool:
+    def _is_result(self, block: JSONObject) -> bool:
         return self.kind(block) is ToolResultBlock
 
     def _is_results(self, message: _Message) -> bool:
         return all(map(self._is_result, message.blocks))
 
-    def _call_ids(self, messages: Iterable[Mapping[str, JSONValue]]) -> Iterator[str]:
+    def _call_ids(self, messages: Iterable[JSONObject]) -> Iterator[str]:
         """Yield the ids of the calls in messages."""
         for message in messages:
             for block in self.blocks_of(message):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.memos import register_memo
-from kaosmem.types import Content, ContentBlock, JSONValue, OpaqueBlock
+from kaosmem.types import Content, ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import TextBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
 
@@ -152,7 +152,7 @@ def _is_base64(data: str) -> bool:
         return False
 
 
-def mapping_of(value: object, what: str) -> Mapping[str, JSONValue]:
+def mapping_of(value: object, what: str) -> JSONObject:
     """Return a dict, or an object of an SDK, as a mapping with the names of the API.
 
     Fields that an SDK adds for its callers alone, `__api_exclude__`, are left out.
@@ -168,13 +168,13 @@ def mapping_of(value: object, what: str) -> Mapping[str, JSONValue]:
             f"{what} is a dict or an object of the provider's package, not a {type(value).__name__}"
         )
     added = getattr(value, "__api_exclude__", None)
-    dumped: Mapping[str, JSONValue] = dump(
+    dumped: JSONObject = dump(
         mode="json", by_alias=True, exclude_none=True, exclude=added, warnings=False
     )
     return dumped
 
 
-def parts_of(content: object, what: str) -> list[Mapping[str, JSONValue]]:
+def parts_of(content: object, what: str) -> list[JSONObject]:
     """Return the parts that content is a list of. Raises InvalidArgumentError."""
     if isinstance(content, str | bytes | Mapping) or not isinstance(content, Iterable):
         raise InvalidArgumentError(
@@ -183,7 +183,7 @@ def parts_of(content: object, what: str) -> list[Mapping[str, JSONValue]]:
     return [mapping_of(part, f"a part of {what}") for part in content]
 
 
-def only_one(parts: object, what: str) -> Mapping[str, JSONValue]:
+def only_one(parts: object, what: str) -> JSONObject:
     """Return the only part that there is. Raises InvalidArgumentError for several.
 
     Args:
@@ -196,7 +196,7 @@ def only_one(parts: object, what: str) -> Mapping[str, JSONValue]:
 
 
 def opaque_block(
-    part: Mapping[str, JSONValue], provider: str, what: str, *, kind: JSONValue = None
+    part: JSONObject, provider: str, what: str, *, kind: JSONValue = None
 ) -> OpaqueBlock:
     """Return a part that only its provider can read as a block. Its cache breakpoint is left out.
 
@@ -217,7 +217,7 @@ def opaque_block(
     )
 
 
-def _file_name(part: Mapping[str, JSONValue]) -> str:
+def _file_name(part: JSONObject) -> str:
     """Return the name of the file or the tool that a part is about, or ""."""
     file = part.get("file")
     named = [
@@ -228,11 +228,11 @@ def _file_name(part: Mapping[str, JSONValue]) -> str:
     return next((name for name in named if isinstance(name, str)), "")
 
 
-def sent_part(block: OpaqueBlock, provider: str) -> dict[str, JSONValue] | None:
+def sent_part(block: OpaqueBlock, provider: str) -> JSONDict | None:
     """Return the part that a block was made of, or None if it is another provider's."""
     if block.provider != provider:
         return None
-    part: dict[str, JSONValue] = json.loads(block.data)
+    part: JSONDict = json.loads(block.data)
     return part
 
 
@@ -244,7 +244,7 @@ FIELDS_ELSEWHERE = (
 )  # where other APIs have the content of a message
 
 
-def json_object(text: str) -> dict[str, JSONValue] | None:
+def json_object(text: str) -> JSONDict | None:
     """Return the JSON object of a text, {} for a blank one; None for a text that is none."""
     if not text.strip():
         return {}
@@ -262,7 +262,7 @@ def json_value(text: str) -> JSONValue:
     return value
 
 
-def extra_text(given: Mapping[str, JSONValue], names: Iterable[str]) -> str:
+def extra_text(given: JSONObject, names: Iterable[str]) -> str:
     """Return the named fields that are given as JSON text, "" for none.
 
     Raises:
@@ -272,7 +272,7 @@ def extra_text(given: Mapping[str, JSONValue], names: Iterable[str]) -> str:
     return json_text(check_json(extra, "a call")) if extra else ""
 
 
-def extra_fields(extra: str, names: Iterable[str]) -> dict[str, JSONValue]:
+def extra_fields(extra: str, names: Iterable[str]) -> JSONDict:
     """Return the named fields that `extra_text` kept, without those of other providers."""
     if not extra:
         return {}
@@ -285,7 +285,7 @@ def extra_fields(extra: str, names: Iterable[str]) -> dict[str, JSONValue]:
     )
 
 
-def check_has_content(given: Mapping[str, JSONValue], what: str) -> None:
+def check_has_content(given: JSONObject, what: str) -> None:
     """Check that a message has content, or an empty one and no field of another API.
 
     Raises:
@@ -300,7 +300,7 @@ def check_has_content(given: Mapping[str, JSONValue], what: str) -> None:
     )
 
 
-def text_field(given: Mapping[str, JSONValue], key: str, what: str) -> str:
+def text_field(given: JSONObject, key: str, what: str) -> str:
     """Return a field that must be a str. Raises InvalidArgumentError."""
     value = given.get(key)
     if not isinstance(value, str):

@@ -48,7 +48,7 @@ from kaosmem.formats.shapes import (
 )
 from kaosmem.names import shown_name
 from kaosmem.tokens.parts import sealed_tokens
-from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
+from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
     ImageBlock,
     TextBlock,
@@ -155,7 +155,7 @@ class GeminiFormat(BlockFormat):
     other_roles = ("function",)
     content_name = "parts"
 
-    def message_of(self, given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
+    def message_of(self, given: JSONObject) -> JSONObject:
         """Return the content of a response, and a content as it is, with the names of the API."""
         content = _plain(given)
         if "candidates" in content:
@@ -164,12 +164,12 @@ class GeminiFormat(BlockFormat):
             content = {"role": "model", "parts": [], **found}
         return {**content, "role": content.get("role") or "user"}
 
-    def check_content(self, given: Mapping[str, JSONValue]) -> None:
+    def check_content(self, given: JSONObject) -> None:
         """Check that a content has parts. Raises InvalidArgumentError."""
         if "content" in given or not isinstance(given.get("parts", ""), list | None):
             raise InvalidArgumentError(f"{self.what} has no parts; give 'parts', a list")
 
-    def block_name(self, block: Mapping[str, JSONValue]) -> str | None:
+    def block_name(self, block: JSONObject) -> str | None:
         """Return the member of a part. Raises InvalidArgumentError for an empty part."""
         for name in (*_MEMBERS, *block):
             if name in block:
@@ -181,7 +181,7 @@ class GeminiFormat(BlockFormat):
         plain = super().tool_name(name)
         return plain if plain[0].isalpha() or plain[0] == "_" else super().tool_name(f"_{plain}")
 
-    def read_parts(self, parts: Iterable[Mapping[str, JSONValue]]) -> list[ContentBlock]:
+    def read_parts(self, parts: Iterable[JSONObject]) -> list[ContentBlock]:
         """Return parts as content blocks. Results without ids stand in the order of the calls."""
         numbers: Counter[tuple[str, str]] = Counter()
         named = []
@@ -196,7 +196,7 @@ class GeminiFormat(BlockFormat):
             named.append(part)
         return super().read_parts(named)
 
-    def read(self, block: Mapping[str, JSONValue]) -> ContentBlock:
+    def read(self, block: JSONObject) -> ContentBlock:
         """Return a part as a content block. Raises InvalidArgumentError."""
         if block.get(_SIGNATURE) == UNCHECKED:
             block = {name: value for name, value in block.items() if name != _SIGNATURE}
@@ -209,7 +209,7 @@ class GeminiFormat(BlockFormat):
             del sent["functionCall"]["id"]
         return sent
 
-    def read_result(self, block: Mapping[str, JSONValue]) -> ToolResultBlock:
+    def read_result(self, block: JSONObject) -> ToolResultBlock:
         """Return a result as a content block."""
         given = block["functionResponse"]
         name = text_field(given, "name", "a functionResponse")
@@ -259,13 +259,13 @@ class GeminiFormat(BlockFormat):
             return sent_part(part, self.name)
         return self.write(part) if isinstance(part, ImageBlock) else None
 
-    def result_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    def result_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
         """Return the estimated tokens of the content of a result."""
         response = block["functionResponse"]
         tokens = NAME_TOKENS + counter(json_text(response["response"]))
         return tokens + self.tokens(response.get("parts", ()), counter)
 
-    def extra_tokens(self, fields: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    def extra_tokens(self, fields: JSONObject, counter: TokenCounter) -> int:
         """Return the tokens of a signature."""
         return sealed_tokens(str(fields[_SIGNATURE]))
 
@@ -278,7 +278,7 @@ class GeminiFormat(BlockFormat):
         return blocks
 
 
-def _response(result: ToolResultBlock, text: str) -> dict[str, JSONValue]:
+def _response(result: ToolResultBlock, text: str) -> JSONDict:
     """Return a result as an object: the one that it was, or one with its text."""
     shown = escaped_in_history(text)
     if extra_fields(result.extra, _RESULT_FIELDS):

@@ -14,7 +14,7 @@ allowed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kaosmem.errors import InvalidArgumentError
@@ -50,7 +50,7 @@ from kaosmem.formats.shapes import (
 )
 from kaosmem.names import shown_name
 from kaosmem.tokens.parts import IMAGE_TOKENS
-from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
+from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
     ImageBlock,
     ResultContent,
@@ -158,17 +158,17 @@ class OpenAIFormat(ShapedBlocks):
             check_has_content(given, self.what)
         return ChatMessage(_role(role, given.get("name")), check_content(plainest(blocks)))
 
-    def read_result(self, block: Mapping[str, JSONValue]) -> ToolResultBlock:
+    def read_result(self, block: JSONObject) -> ToolResultBlock:
         """Return a tool's message as a content block. Raises InvalidArgumentError."""
         check_has_content(block, "an openai tool message")
         content = result_content(self.read_content(block["content"]))
         return ToolResultBlock(text_field(block, "tool_call_id", self.what), content)
 
-    def _read_call(self, call: Mapping[str, JSONValue]) -> ContentBlock:
+    def _read_call(self, call: JSONObject) -> ContentBlock:
         # Some compatible servers leave the type out.
         return self.read({**call, "type": "custom" if "custom" in call else "function"})
 
-    def values_of(self, block: ContentBlock) -> dict[str, JSONValue]:
+    def values_of(self, block: ContentBlock) -> JSONDict:
         """Return the values of a content block as they are sent, by the names of fields."""
         values = super().values_of(block)
         if isinstance(block, ToolUseBlock):
@@ -220,8 +220,8 @@ class OpenAIFormat(ShapedBlocks):
             return False
         return self.entry_messages(entry)[-1].get("role") == "user"
 
-    def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
-        messages: list[dict[str, JSONValue]] = []
+    def render(self, layout: Layout, *, after: Sequence[JSONObject] = ()) -> Rendered:
+        messages: list[JSONDict] = []
         if layout.static:
             messages.append({"role": "system", "content": "".join(layout.static)})
         for part in layout.history:
@@ -243,7 +243,7 @@ class OpenAIFormat(ShapedBlocks):
         tokens = sum(self.message_tokens(message, counter) for message in messages)
         return tokens + (REPLY_TOKENS if messages else 0)
 
-    def entry_messages(self, entry: HistoryEntry) -> list[dict[str, JSONValue]]:
+    def entry_messages(self, entry: HistoryEntry) -> list[JSONDict]:
         """Return the API's messages for one entry of a history."""
         if isinstance(entry, Mark):
             return [{"role": "user", "content": mark_text(entry)}]
@@ -268,7 +268,7 @@ class OpenAIFormat(ShapedBlocks):
             messages.append({**author, "content": self.plain(parts)})
         return messages
 
-    def _result_message(self, result: ToolResultBlock) -> dict[str, JSONValue]:
+    def _result_message(self, result: ToolResultBlock) -> JSONDict:
         content: JSONValue = escaped_in_history(block_text(result))
         parts = () if isinstance(result.content, str) else result.content
         if any(isinstance(part, OpaqueBlock) and part.provider == self.name for part in parts):
@@ -283,7 +283,7 @@ class OpenAIFormat(ShapedBlocks):
         """Return parts in the API's plainest form: one text is a string, and so is nothing."""
         return super().plain(parts) if parts else self.empty
 
-    def message_tokens(self, message: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
         """Return the tokens of one message with its framing."""
         tokens = MESSAGE_TOKENS + counter(message["role"])
         tokens += self.parts_tokens(message.get("content") or "", counter)
@@ -293,7 +293,7 @@ class OpenAIFormat(ShapedBlocks):
             tokens += counter(message["tool_call_id"])
         return tokens + self.parts_tokens(message.get("tool_calls") or (), counter)
 
-    def result_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    def result_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
         """Return the tokens of the content of a result."""
         return self.parts_tokens(block["content"], counter)
 
@@ -304,7 +304,7 @@ class OpenAIFormat(ShapedBlocks):
         return sum(self.content_tokens(part, counter) for part in content)
 
 
-def _message_of(given: Mapping[str, JSONValue]) -> Mapping[str, JSONValue]:
+def _message_of(given: JSONObject) -> JSONObject:
     """Return the message of a reply, and a message as it is."""
     if "role" in given or "choices" not in given:
         return given
@@ -322,13 +322,13 @@ def _role(role: str, name: JSONValue) -> str:
     )
 
 
-def _reasoning(given: Mapping[str, JSONValue]) -> Iterator[ContentBlock]:
+def _reasoning(given: JSONObject) -> Iterator[ContentBlock]:
     reasoning = given.get("reasoning_content")
     if isinstance(reasoning, str) and reasoning:
         yield ThinkingBlock(reasoning, provider=OpenAIFormat.name)
 
 
-def _spoken(given: Mapping[str, JSONValue]) -> Iterator[ContentBlock]:
+def _spoken(given: JSONObject) -> Iterator[ContentBlock]:
     """Yield the assistant's refusal and the transcript of its audio, which are not content."""
     refusal = given.get("refusal")
     audio = given.get("audio")
@@ -345,7 +345,7 @@ def result_content(parts: Iterable[Any]) -> ResultContent:
     return content_text(check_content(content)) if is_text else content
 
 
-def _author(role: str) -> dict[str, JSONValue]:
+def _author(role: str) -> JSONDict:
     if role in ("system", "user", "assistant"):
         return {"role": role}
     return {"role": "user", "name": speaker_name(role)}

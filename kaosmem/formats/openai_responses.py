@@ -51,7 +51,7 @@ from kaosmem.formats.shapes import (
     result_text,
 )
 from kaosmem.names import shown_name
-from kaosmem.types import ContentBlock, JSONValue, OpaqueBlock
+from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
     ImageBlock,
     TextBlock,
@@ -72,7 +72,7 @@ _REASONING_FIELDS = ("id", "summary", "content")
 _CALL = {"type": "function_call", "call_id": CALL_ID, "name": FUNCTION, "arguments": CALL_TEXT}
 _CUSTOM_CALL = {"type": CUSTOM, "call_id": CALL_ID, "name": FUNCTION, "input": CALL_TEXT}
 
-_Item = dict[str, JSONValue]
+_Item = JSONDict
 
 
 class ResponsesFormat(OpenAIFormat):
@@ -129,7 +129,7 @@ class ResponsesFormat(OpenAIFormat):
             blocks += self._read_item(item)
         return named_message(role, blocks)
 
-    def _read_item(self, item: Mapping[str, JSONValue]) -> Iterator[ContentBlock]:
+    def _read_item(self, item: JSONObject) -> Iterator[ContentBlock]:
         if item.get("type") not in (None, "message"):
             yield self.read(item)
             return
@@ -137,18 +137,18 @@ class ResponsesFormat(OpenAIFormat):
         for read in self.read_content(item.get("content")):
             yield TextBlock(read.text, extra=extra) if isinstance(read, TextBlock) else read
 
-    def read(self, block: Mapping[str, JSONValue]) -> ContentBlock:
+    def read(self, block: JSONObject) -> ContentBlock:
         """Return an item, or a part of one, as a content block. Raises InvalidArgumentError."""
         return _reasoning(block) if block.get("type") == "reasoning" else super().read(block)
 
-    def read_result(self, block: Mapping[str, JSONValue]) -> ToolResultBlock:
+    def read_result(self, block: JSONObject) -> ToolResultBlock:
         """Return an output as a content block. Raises InvalidArgumentError."""
         call_id = text_field(block, "call_id", _ITEM)
         content = result_content(self.read_content(block.get("output")))
         extra = extra_text(block, ("caller",))
         return ToolResultBlock(call_id, content, extra=extra, name=str(block.get("name") or ""))
 
-    def values_of(self, block: ContentBlock) -> dict[str, JSONValue]:
+    def values_of(self, block: ContentBlock) -> JSONDict:
         """Return the values of a content block as they are sent, by the names of fields."""
         values = super().values_of(block)
         if isinstance(block, ImageBlock):
@@ -176,7 +176,7 @@ class ResponsesFormat(OpenAIFormat):
             grouped.append(message)
         return [*grouped, reply] if reply else grouped
 
-    def render(self, layout: Layout, *, after: Sequence[Mapping[str, JSONValue]] = ()) -> Rendered:
+    def render(self, layout: Layout, *, after: Sequence[JSONObject] = ()) -> Rendered:
         rendered = super().render(layout, after=after)
         custom: set[str] = set()
         for item in rendered.messages or ():
@@ -234,7 +234,7 @@ class ResponsesFormat(OpenAIFormat):
         sent = {"role": "system" if is_system else "user", "content": self.plain(parts)}
         return [*items, sent]
 
-    def message_tokens(self, message: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
         if message.get("type", "message") != "message":
             return MESSAGE_TOKENS + self.content_tokens(message, counter)
         return (
@@ -243,7 +243,7 @@ class ResponsesFormat(OpenAIFormat):
             + self.parts_tokens(message["content"], counter)
         )
 
-    def result_tokens(self, block: Mapping[str, JSONValue], counter: TokenCounter) -> int:
+    def result_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
         """Return the tokens of the content of a result."""
         return self.parts_tokens(block["output"], counter)
 
@@ -273,7 +273,7 @@ class ResponsesFormat(OpenAIFormat):
         return {"role": "assistant", "content": shown, **phase}
 
 
-def _items_of(message: object) -> list[Mapping[str, JSONValue]]:
+def _items_of(message: object) -> list[JSONObject]:
     if isinstance(message, list | tuple):
         return parts_of(message, _ITEM)
     given = mapping_of(message, _ITEM)
@@ -282,7 +282,7 @@ def _items_of(message: object) -> list[Mapping[str, JSONValue]]:
     return [given]
 
 
-def _role(item: Mapping[str, JSONValue]) -> str:
+def _role(item: JSONObject) -> str:
     """Return the role of the message that an item is of."""
     kind = item.get("type")
     if kind in (None, "message"):
@@ -305,7 +305,7 @@ def _is_output(kind: str) -> bool:
     return kind.endswith("_call_output") or kind in ("mcp_approval_response", "tool_search_output")
 
 
-def _reasoning(item: Mapping[str, JSONValue]) -> ThinkingBlock:
+def _reasoning(item: JSONObject) -> ThinkingBlock:
     """Return reasoning, its summary as its text.
 
     A summary of one part is made of the text again. Others are kept as they are.

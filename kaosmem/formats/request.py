@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from kaosmem.types import JSONDict
+
 _MARK = {"type": "ephemeral"}
 _POINT = {"cachePoint": {"type": "default"}}
 
@@ -19,17 +21,17 @@ class RequestParts(NamedTuple):
         marks: The indexes of the messages whose end is marked for the cache; None for no marks.
     """
 
-    messages: Sequence[dict[str, Any]]
+    messages: Sequence[JSONDict]
     system: str
     tools: Sequence[Any]
     marks: Sequence[int] | None
 
 
-def request_arguments(format: str, parts: RequestParts) -> dict[str, Any]:
+def request_arguments(format: str, parts: RequestParts) -> JSONDict:
     """Return the arguments of a call of the SDK. A format of one's own gets `messages`."""
     messages = list(parts.messages)
     tools = list(parts.tools)
-    beside: dict[str, Any] = {"system": parts.system, "tools": tools}
+    beside: JSONDict = {"system": parts.system, "tools": tools}
     match format:
         case "openai-responses":
             return {"input": messages, **_filled(beside)}
@@ -50,7 +52,7 @@ def request_arguments(format: str, parts: RequestParts) -> dict[str, Any]:
     return {"messages": messages, **_filled(beside)}
 
 
-def _filled(fields: dict[str, Any]) -> dict[str, Any]:
+def _filled(fields: JSONDict) -> JSONDict:
     """Return the fields that are not empty."""
     return {name: value for name, value in fields.items() if value}
 
@@ -60,7 +62,7 @@ def _with_control(content: Any) -> list[Any]:
     return [*blocks[:-1], {**blocks[-1], "cache_control": _MARK}]
 
 
-def _marked(parts: RequestParts, mark: Callable[[Any], list[Any]]) -> list[dict[str, Any]]:
+def _marked(parts: RequestParts, mark: Callable[[Any], list[Any]]) -> list[JSONDict]:
     """Return messages with marks at the end of some, on copies. The last three are enough."""
     marked = [*parts.messages]
     for at in list(parts.marks or ())[-3:]:

@@ -15,7 +15,7 @@ from kaosmem.arguments import json_text
 from kaosmem.formats.delimiters import escaped_in_history
 from kaosmem.formats.fields import json_object, media_type_of, sendable_url, split_data_url
 from kaosmem.tokens.parts import sealed_tokens
-from kaosmem.types import ContentBlock, JSONValue
+from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue
 from kaosmem.types.content import (
     DocumentBlock,
     ImageBlock,
@@ -102,7 +102,7 @@ CUSTOM = Field("custom", uncounted, prefix="custom")
 ANY = Field("type", uncounted)
 """A field that a block has, with any value."""
 
-Template: TypeAlias = Mapping[str, Any]
+Template: TypeAlias = JSONObject
 """Fields, constants and templates by the names of the API. A name with None is absent."""
 
 
@@ -119,7 +119,7 @@ class Shape(NamedTuple):
     is_whole: bool = False
 
 
-def values_in(template: Template, block: Mapping[str, JSONValue]) -> dict[Field, JSONValue] | None:
+def values_in(template: Template, block: JSONObject) -> dict[Field, JSONValue] | None:
     """Return the values of a block by the fields of a template; None if it has another shape."""
     values: dict[Field, JSONValue] = {}
     for name, wanted in template.items():
@@ -139,14 +139,14 @@ def values_in(template: Template, block: Mapping[str, JSONValue]) -> dict[Field,
     return values
 
 
-def values_by_name(values: Mapping[Field, JSONValue]) -> dict[str, JSONValue]:
+def values_by_name(values: Mapping[Field, JSONValue]) -> JSONDict:
     """Return values by the names of their fields."""
     return {field.name: value for field, value in values.items()}
 
 
-def filled(template: Template, values: Mapping[str, JSONValue]) -> dict[str, JSONValue] | None:
+def filled(template: Template, values: JSONObject) -> JSONDict | None:
     """Return a block with values in place of the fields; None if a needed one is missing."""
-    block: dict[str, JSONValue] = {}
+    block: JSONDict = {}
     for name, wanted in template.items():
         value = wanted
         if isinstance(wanted, Field):
@@ -171,7 +171,7 @@ def field_names(template: Template) -> Iterator[str]:
             yield name
 
 
-def values_of(block: ContentBlock) -> dict[str, JSONValue]:
+def values_of(block: ContentBlock) -> JSONDict:
     """Return the values of a content block as they are shown, by the names of fields."""
     match block:
         case TextBlock():
@@ -190,7 +190,7 @@ def values_of(block: ContentBlock) -> dict[str, JSONValue]:
     return {}
 
 
-def _image_values(image: ImageBlock) -> dict[str, JSONValue]:
+def _image_values(image: ImageBlock) -> JSONDict:
     url = sendable_url(image.url)
     data_url = split_data_url(url or "")
     values = {"url": url, "detail": image.detail if image.detail in _DETAILS else None}
@@ -201,7 +201,7 @@ def _image_values(image: ImageBlock) -> dict[str, JSONValue]:
     return {**values, "format": media_type.removeprefix("image/")}
 
 
-def image_of(values: Mapping[str, JSONValue]) -> ImageBlock:
+def image_of(values: JSONObject) -> ImageBlock:
     """Return the image with the values of a block."""
     media_type = values.get("media_type") or ""
     if "format" in values:
@@ -212,7 +212,7 @@ def image_of(values: Mapping[str, JSONValue]) -> ImageBlock:
     return ImageBlock(url, media_type or media_type_of(str(url)), str(values.get("detail") or ""))
 
 
-def _arguments(call: ToolUseBlock) -> dict[str, JSONValue]:
+def _arguments(call: ToolUseBlock) -> JSONDict:
     """Return a call's arguments as an object: {} for none.
 
     A text that is no JSON object is kept as text.

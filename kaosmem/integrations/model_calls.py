@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Generic
@@ -18,7 +18,7 @@ from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.window import Window
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject, JSONValue
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
 
@@ -81,7 +81,7 @@ class ModelCalls(Conversations[M]):
         messages: Sequence[M],
         *,
         system: str = "",
-        tools: Sequence[Mapping[str, JSONValue]] = (),
+        tools: Sequence[JSONObject] = (),
         agent: str = "",
     ) -> Request[M]:
         """Store the new ones of a conversation's messages, and return the request for the model.
@@ -192,7 +192,7 @@ class ModelCalls(Conversations[M]):
         return found
 
 
-def tool_schema(name: str, description: str | None, parameters: JSONValue) -> dict[str, JSONValue]:
+def tool_schema(name: str, description: str | None, parameters: JSONValue) -> JSONDict:
     """Return the schema of a tool, to count it.
 
     Args:

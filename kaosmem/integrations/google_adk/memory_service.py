@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +20,7 @@ from kaosmem.persistence.storage.places import Location
 from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
+from kaosmem.types import JSONObject
 from kaosmem.types.items import Item
 
 MEMORIES_SECTION = SectionSpec("memories", eviction="none")
@@ -77,7 +78,7 @@ class KaosmemMemoryService(BaseMemoryService):
         app_name: str,
         user_id: str,
         memories: Sequence[MemoryEntry],
-        custom_metadata: Mapping[str, Any] | None = None,
+        custom_metadata: JSONObject | None = None,
     ) -> None:
         """Store memories whose ids are new. A memory without an id gets a random one."""
         async with self._turn(app_name, user_id) as session:
@@ -108,7 +109,7 @@ class KaosmemMemoryService(BaseMemoryService):
         return self._sessions.turn(safe_id(joined_names(*names)))
 
 
-def _store(session: SessionMemory, memory: MemoryEntry, metadata: Mapping[str, Any]) -> None:
+def _store(session: SessionMemory, memory: MemoryEntry, metadata: JSONObject) -> None:
     """Store a memory, unless it is blank, was stored before, or was deleted."""
     item_id = safe_id(memory.id) if memory.id else None
     is_deleted = item_id and session[_DELETED.name].keyed(item_id)

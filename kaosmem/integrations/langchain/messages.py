@@ -7,11 +7,12 @@ from typing import Any
 from langchain_core import messages as lc
 
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
+from kaosmem.types import JSONDict
 from kaosmem.types.content import ToolResultBlock
 from kaosmem.types.items import ChatMessage
 
 _THINKING = ("reasoning", "thinking", "redacted_thinking")
-_SEALED: dict[str, Any] = {"output_version": "v1", "model_provider": "anthropic"}
+_SEALED: JSONDict = {"output_version": "v1", "model_provider": "anthropic"}
 
 
 def read_message(message: lc.BaseMessage) -> list[ChatMessage]:
@@ -48,7 +49,7 @@ def write_message(message: ChatMessage) -> lc.BaseMessage:
     return lc.AIMessage(content_blocks=blocks, response_metadata=_SEALED)
 
 
-def _reasoning(block: dict[str, Any]) -> Any:
+def _reasoning(block: JSONDict) -> Any:
     if "data" in block:
         return {"type": "non_standard", "value": block}
     extras = {"signature": block["signature"]}

@@ -16,6 +16,7 @@ from pydantic import Field
 from kaosmem.errors import ConflictError, KaosmemError
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
+from kaosmem.types import JSONObject
 
 T = TypeVar("T")
 
@@ -118,12 +119,12 @@ def _turn_of(
     return call
 
 
-def json_of(result: Mapping[str, Any]) -> str:
+def json_of(result: JSONObject) -> str:
     """Return the JSON text of a result, as clients read it."""
     return json.dumps(result, ensure_ascii=False)
 
 
-def _told(result: Mapping[str, Any]) -> CallToolResult:
+def _told(result: JSONObject) -> CallToolResult:
     """Return a result as text and as structured content, as the reference server does."""
     text = result.get("message") or json_of(result)
     content = TextContent(type="text", text=text)

@@ -10,6 +10,7 @@ from openhands.sdk.event import ActionEvent, LLMConvertibleEvent, MessageEvent, 
 from openhands.sdk.llm import Message
 
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
+from kaosmem.types import JSONDict
 from kaosmem.types.content import ToolResultBlock
 from kaosmem.types.items import ChatMessage
 
@@ -51,7 +52,7 @@ def write_group(message: ChatMessage) -> Group:
     return (MessageEvent(source="environment", llm_message=Message.model_validate(written)),)
 
 
-def _part(part: dict[str, Any]) -> dict[str, Any]:
+def _part(part: JSONDict) -> JSONDict:
     if part["type"] == "text":
         return part
     return {"type": "image", "image_urls": [part["image_url"]["url"]]}
