@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -326,6 +326,27 @@ class Units:
         if not self._members:
             return list(ordinals)
         return [self.first(ordinal) for ordinal in ordinals]
+
+    def cuts(self, start: int, stop: int, shown: Container[int] = ()) -> list[int]:
+        """Return the ordinals from a cut up to `stop` where no unit is on both sides.
+
+        Args:
+            shown: Ordinals of entries that are shown in any case, so that their units may be cut.
+        """
+        cuts = []
+        reach = -1
+        for ordinal in range(start, stop):
+            if reach < ordinal:
+                cuts.append(ordinal)
+            if ordinal not in shown:
+                reach = max(reach, self.last(ordinal))
+        return [*cuts, stop]
+
+    @property
+    def awaited(self) -> tuple[int, ...]:
+        """Return the ordinals of the unit that waits for results, if one does."""
+        asking = self.asking
+        return () if asking is None or not self.is_open(asking) else self.members(asking)
 
     def is_open(self, ordinal: int) -> bool:
         """Return whether an entry's unit has a call without a result."""

@@ -92,16 +92,14 @@ class Outline(Protection):
         self._held = Units()
         for place, link in enumerate(self.links):
             self._held.add(place, link)
-        members: dict[int, list[int]] = {}
-        for place, first in enumerate(self._held.firsts(range(len(self.messages)))):
-            members.setdefault(first, []).append(place)
-        orphans = (unit for first, unit in members.items() if self._held.is_orphan(first))
+        units = dict.fromkeys(map(self._held.members, range(len(self.messages))))
+        orphans = (unit for unit in units if self._held.is_orphan(unit[0]))
         self.orphans = frozenset(places_in(orphans))
         users = self._places_of("user")
         questions = [place for place in users if not self.links[place].is_results]
         self.exchanges = Exchanges(questions, self._replies())
         newest = self._newest()
-        super().__init__(map(tuple, members.values()), self._reasons_to_stay(newest), newest)
+        super().__init__(units, self._reasons_to_stay(newest), newest)
 
     def _places_of(self, role: str) -> list[int]:
         return [place for place, message in enumerate(self.messages) if message.role == role]
@@ -120,13 +118,9 @@ class Outline(Protection):
         return (said or places)[-1:]
 
     def _reasons_to_stay(self, newest: Iterable[int]) -> dict[int, str]:
-        asking = self._held.asking
-        awaited = []
-        if asking is not None and self._held.is_open(asking):
-            awaited.append(asking)
         others = {
             NEWEST_MESSAGES: newest,
-            AWAITED: awaited,
+            AWAITED: self._held.awaited,
             PINNED: [place for place, message in enumerate(self.messages) if message.pinned],
             SYSTEM_MESSAGES: self._places_of("system"),
         }
@@ -137,14 +131,7 @@ class Outline(Protection):
 
         Units that are shown in any case may be cut.
         """
-        cuts = []
-        reach = -1
-        for place in range(len(self.messages)):
-            if reach < place:
-                cuts.append(place)
-            if place not in shown:
-                reach = max(reach, self._held.last(place))
-        return (*cuts, len(self.messages))
+        return tuple(self._held.cuts(0, len(self.messages), shown))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

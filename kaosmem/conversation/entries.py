@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import overload
 
 from kaosmem.compaction.exchanges import Exchanges
@@ -101,14 +101,7 @@ class Entries(Sequence[ConversationEvent]):
         Args:
             shown: Positions of entries that are shown in any case, so that their units may be cut.
         """
-        cuts = []
-        reach = -1
-        for place in range(start, len(self._events)):
-            if reach < place:
-                cuts.append(place)
-            if place not in shown:
-                reach = max(reach, self._units.last(place))
-        return [*cuts, len(self._events)]
+        return self._units.cuts(start, len(self._events), shown)
 
     @property
     def exchanges(self) -> Exchanges:
@@ -124,33 +117,27 @@ class Entries(Sequence[ConversationEvent]):
         it answers. A call without a result is abandoned once the agent or a user speaks again.
         """
         exchanges = self.exchanges
-        units = self._units
-        awaited: Iterable[int] = ()
-        if units.asking is not None and units.is_open(units.asking):
-            awaited = units.members(units.asking)
         others = {
             LAST_ANSWERED: exchanges.last_answered if exchanges.unanswered else (),
             NEWEST_MESSAGES: range(len(self._events))[-1:],
-            AWAITED: awaited,
+            AWAITED: self._units.awaited,
             LISTS: self._newest_lists.values(),
             PINNED: self._pinned,
             SYSTEM_MESSAGES: self._system,
         }
         return reasons_to_stay(exchanges, others)
 
-    def whole(self, start: int, stop: int) -> tuple[int, int]:
-        """Return where entries begin and end with all that belongs together with any of them.
+    def cut_before(self, position: int) -> int:
+        """Return the last position up to another one where it may be cut.
 
-        It takes time in proportion to these.
+        It takes time in proportion to the entries from there on.
         """
-        begin = end = start
-        while start < begin or end < stop:
-            units = [self.unit(place) for place in (*range(start, begin), *range(end, stop))]
-            begin = start
-            end = stop
-            start = min(start, *(unit[0] for unit in units))
-            stop = max(stop, *(unit[-1] + 1 for unit in units))
-        return start, stop
+        end = len(self)
+        while position < end:
+            firsts = self._units.firsts(range(position, end))
+            end = position
+            position = min(firsts)
+        return position
 
     def __len__(self) -> int:
         return len(self._events)

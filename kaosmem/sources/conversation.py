@@ -237,7 +237,7 @@ def _first_within(view: ConversationView, item: Callable[[int], Item], room: int
     while start and room > 0:
         start -= 1
         room -= item(start).tokens
-    return view.whole(start, len(view))[0]
+    return view.cut_before(start)
 
 
 def _newest_first(view: ConversationView, start: int, must: Set[int]) -> list[Sequence[int]]:

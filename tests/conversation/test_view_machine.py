@@ -207,16 +207,10 @@ class ViewMachine(RuleBasedStateMachine):
         """What is made of a part of it is what is made of all of it, and the newest begin where it may be cut."""
         cuts = {*self.view.cut_points}
         units = ViewOutline(self.view).units
-        count = len(self.view)
-        for place in range(count):
+        for place in range(len(self.view)):
             assert tuple(self.view.unit(place)) in units
             assert place in self.view.unit(place)
-            start, stop = self.view.whole(place, place + 1)
-            assert start <= place < stop
-            for unit in units:
-                inside = [start <= each < stop for each in unit]
-                assert all(inside) or not any(inside)
-            assert self.view.whole(place, count)[0] in cuts
+            assert self.view.cut_before(place) == max(cut for cut in cuts if cut <= place)
 
 
 ViewMachine.TestCase.settings = settings(stateful_step_count=12)
