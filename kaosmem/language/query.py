@@ -133,7 +133,7 @@ class Query:
             text, tuple(dict.fromkeys((*relative, *cues.dates(text)))), past, as_of, known_at
         )
 
-    @property
+    @cached_property
     def topic(self) -> str:
         """The text without words such as "last week", which name a period and no subject."""
         return without_periods(self.text)

@@ -206,8 +206,7 @@ def _term_weights(counts: TermCounts, asked: Collection[int]) -> NDArray[np.floa
     that are asked for.
     """
     occurrences = np.bincount(counts.places, counts.times, len(counts.present)).astype(np.int64)
-    for number in asked:
-        occurrences[counts.present == number] = 0
+    occurrences[np.isin(counts.present, [*asked])] = 0
     numbers = np.arange(1 + occurrences.max(initial=0))
     by_number = np.rint(_WEIGHT_UNITS * logs(1 + counts.size / (numbers + 0.5)))
     by_number[:2] = 0

@@ -36,8 +36,10 @@ class Ranking:
 class Index(Protocol):
     """The items of one section, each under its ordinal: an int from 0 up, larger for a newer entry.
 
-    An index may have three more members:
+    An index may have four more members:
     `ranking`, with the arguments of `rank`, returns a `Ranking` with the parts of its scores.
+    `frequencies` returns the number of entries with each of some terms of `analyze`, or None if the
+    index analyses texts otherwise.
     `is_exact` is True if the scores are the same on every machine, since they come from whole
     numbers.
     `is_quick` is True if a text is added in far less than a millisecond. Then a session adds a few
@@ -81,18 +83,6 @@ class Index(Protocol):
         Args:
             among: The ordinals to choose from. Unknown ordinals are passed over. None is all. If an
                 index scores each entry alone, `among` changes no score.
-        """
-
-
-@runtime_checkable
-class CountingIndex(Index, Protocol):
-    """An index that knows how many entries have a term."""
-
-    def frequencies(self, terms: Iterable[str]) -> Mapping[str, int] | None:
-        """Return the number of entries with each term of `analyze`.
-
-        Returns:
-            None if the index analyses texts otherwise.
         """
 
 

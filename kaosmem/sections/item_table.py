@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice
+from itertools import islice, repeat
 from typing import NamedTuple
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError, NotFoundError
@@ -194,7 +194,7 @@ class ItemTable:
 
         Another thread may ask while the items change.
         """
-        return [self._tokens.get(ordinal, 0) for ordinal in ordinals]
+        return [*map(self._tokens.get, ordinals, repeat(0))]
 
     # Filters.
 

@@ -11,7 +11,7 @@ from itertools import islice
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, NamedTuple
 
-from kaosmem.retrieval.ranker import CountingIndex, StorableRanker
+from kaosmem.retrieval.ranker import StorableRanker
 from kaosmem.sections.dated_index import DatedIndex, Found
 from kaosmem.sections.item_table import ItemTable, Moment
 from kaosmem.types.items import decoded
@@ -128,8 +128,8 @@ class LazyIndex:
 
     def frequencies(self, terms: Iterable[str]) -> Mapping[str, int] | None:
         """Return the number of items with each term; None if the index does not count them."""
-        index = self.synced()
-        return index.frequencies(terms) if isinstance(index, CountingIndex) else None
+        count = getattr(self.synced(), "frequencies", None)
+        return None if count is None else count(terms)
 
     @property
     def behind(self) -> int:

@@ -259,10 +259,9 @@ class Selection:
         record alone: it takes no room from units that fit.
         """
         weight = self._weight(first)
-        item = self.held.read(first)
         if weight <= cap:
-            is_static = self.spec.placement == "static"
-            if is_static or item is None or not self.told.knows(item):
+            item = None if self.spec.placement == "static" else self.held.read(first)
+            if item is None or not self.told.knows(item):
                 return weight
         return min(weight, 1 + 2 * cap // RANK_SLACK)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from kaosmem.sections.dated_index import Found
 from kaosmem.sections.item_table import ItemTable
@@ -60,11 +61,12 @@ class Scores:
             first = held.ordinals.get(item_id, -1)
             if first in scores:
                 scores[first] = round(scores[first] * Outcomes.of_runs(runs.values()).prior, 9)
-        worth = in_order_of_worth(held, with_importance(held, scores))
-        newest = held.units.firsts(found.newest)
-        by_worth = [
-            *dict.fromkeys((*newest, *worth) if found.are_newest_first else (*worth, *newest))
-        ]
+        by_worth = in_order_of_worth(held, with_importance(held, scores))
+        if found.newest:
+            parts = [by_worth, held.units.firsts(found.newest)]
+            if found.are_newest_first:
+                parts.reverse()
+            by_worth = [*dict.fromkeys(chain.from_iterable(parts))]
         return cls(
             scores, by_worth, lambda first: signals(best_of.get(first, first)), len(ranked) < limit
         )
@@ -113,17 +115,15 @@ def in_order_of_worth(held: ItemTable, scores: Mapping[int, float]) -> list[int]
     """
     import numpy as np
 
+    firsts = np.fromiter(scores, np.int64, len(scores))
+    lasts = firsts
     if not held.units.are_tied:
         tokens = held.item_tokens(scores)
-        lasts = list(scores)
     else:
         tokens = [held.tokens(first) for first in scores]
-        lasts = [held.units.last(first) for first in scores]
-    firsts = np.fromiter(scores, np.int64, len(scores))
+        lasts = np.array([held.units.last(first) for first in scores], np.int64)
     relevance = np.fromiter(scores.values(), np.float64, len(scores))
     sizes = np.maximum(1, np.array(tokens, np.float64))
-    worst_first = np.lexsort(
-        (np.fromiter(lasts, np.int64, len(scores)), relevance / np.sqrt(sizes))
-    )
+    worst_first = np.lexsort((lasts, relevance / np.sqrt(sizes)))
     best_first: list[int] = firsts[worst_first[::-1]].tolist()
     return best_first
