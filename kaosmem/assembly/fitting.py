@@ -195,17 +195,16 @@ class Share:
             self.run.take(*self.cost([unit]))
             self.taken[unit.position] = unit
 
-    def take(self, unit: Candidate, room: float, shown: Shown | None) -> None:
+    def take(self, unit: Candidate, room: float, shown: Shown) -> None:
         """Take a unit, with the current version if it is replaced, if it fits in room and share.
 
         Args:
-            shown: The items shown so far, of which no duplicate is taken. Without it, duplicates
-                are taken.
+            shown: The items shown so far, of which no duplicate is taken.
         """
         if unit.position in self.taken or unit.position in self.barred or self.is_duplicate(unit):
             return
         most = min(room, self.cap - self.used)
-        if shown is not None and unit.tokens > most and least_tokens(unit) > most:
+        if unit.tokens > most and least_tokens(unit) > most:
             return
         units = [unit]
         if unit.is_replaced:
@@ -220,16 +219,16 @@ class Share:
         if recalled > self.recall:
             return
         # A version that says the same as another one, as after a change back, held at another time.
-        if shown is not None and not unit.is_replaced and self._is_repeated(unit, shown):
+        if not unit.is_replaced and self._is_repeated(unit, shown):
             return
         self.run.take(tokens, labels)
         self.recall -= recalled
         for each in units:
             self.taken[each.position] = each
-            if shown is not None and not each.is_replaced:
+            if not each.is_replaced:
                 shown.note(each.items)
 
-    def _missing(self, unit: Candidate, shown: Shown | None) -> list[Candidate] | None:
+    def _missing(self, unit: Candidate, shown: Shown) -> list[Candidate] | None:
         """Return the units that a replaced version lacks. None: it cannot have them."""
         missing = []
         for position in unit.needs:
@@ -240,7 +239,7 @@ class Share:
                 return None
             if self.is_duplicate(current):
                 continue
-            if shown is None or not self._is_repeated(current, shown):
+            if not self._is_repeated(current, shown):
                 missing.append(current)
         return missing
 
@@ -396,9 +395,7 @@ def _standing(unit: Candidate) -> tuple[int, ...]:
     return unit.standing or (unit.position, 1, 0)
 
 
-def fill(
-    shares: Sequence[Share], left: int, *, opening: int = 0, shown: Shown | None = None
-) -> None:
+def fill(shares: Sequence[Share], left: int, shown: Shown, *, opening: int = 0) -> None:
     """Fill shares, best served first, with at most `left` tokens.
 
     First each share is filled within its grant. Then each may take the tokens that the others left,
@@ -406,17 +403,11 @@ def fill(
     than it did before.
 
     Args:
+        shown: The items shown so far, of which no duplicate is taken.
         opening: Extra tokens of the first unit taken, if it opens the block that all the shares
             stand in.
-        shown: The items shown so far, of which no duplicate is taken; without it, duplicates are
-            taken.
     """
-    orders = []
-    for share in shares:
-        left_out: Sequence[Candidate] = share.left_out
-        if shown is not None:
-            left_out = newest_first(left_out)
-        orders.append(left_out)
+    orders = [newest_first(share.left_out) for share in shares]
     tried = [0] * len(shares)
     for is_first in (True, False):
         for place, share in enumerate(shares):
@@ -435,7 +426,7 @@ def fill(
         left -= share.used - used
 
 
-def _fill(share: Share, units: Sequence[Candidate], most: int, shown: Shown | None) -> None:
+def _fill(share: Share, units: Sequence[Candidate], most: int, shown: Shown) -> None:
     """Take units until the share has at most `most` tokens.
 
     Unrelated units are taken only if all fit.

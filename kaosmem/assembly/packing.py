@@ -185,7 +185,8 @@ class Packer:
             if share.spec.placement == "static":
                 share.cap = grants[name]
                 share.grant = share.cap
-                fill([share], share.grant - share.used)
+                shown = Shown(items_of(share.taken.values()))
+                fill([share], share.grant - share.used, shown)
                 settled[name] = TokenNeed(share.used, share.used)
         return settled
 
@@ -246,7 +247,7 @@ class Packer:
         left = self.window - packing.taken - frame
         if self.limits is not None:
             left = min(left, self.limits.block)
-        fill(shares, left, opening=opening, shown=Shown(packing.taken_items()))
+        fill(shares, left, Shown(packing.taken_items()), opening=opening)
 
     def _block_grants(self, packing: Packing, needs: Needs) -> dict[str, int]:
         """Return the grants of the block's shares: of the window, or of the block's own limit."""

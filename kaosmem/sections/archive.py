@@ -10,7 +10,10 @@ from typing import Protocol
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.types import JSONValue
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, StoredItem
+
+_KEPT_TEXTS = 1_024
+"""So many texts that were read of files stay in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,101 @@ class EvictedItem:
         except InvalidArgumentError as error:
             raise CorruptionError(str(error)) from None
         return item if item.tokens == self.tokens else replace(item, tokens=self.tokens)
+
+
+class EvictedItems:
+    """The evicted items of a section by ordinal. They may be recalled.
+
+    Attributes:
+        evicted: The items, as an EvictedItem if a file holds the text.
+        evicted_used: The tokens of the items.
+        texts: Items that only files hold and that were read, by ordinal: those read last.
+        lost: The reasons why items can no longer be recalled, by their texts.
+        unloaded: Number of further items in archive files, of which nothing else is known.
+        ended: The time from which a superseded item no longer holds, by ordinal.
+    """
+
+    def __init__(self) -> None:
+        self.evicted: dict[int, Item | EvictedItem] = {}
+        self.evicted_used = 0
+        self.texts: dict[int, Item] = {}
+        self.lost: dict[str, CorruptionError] = {}
+        self.unloaded = 0
+        self.ended: dict[int, datetime] = {}
+        self._evicted_keys: dict[str, list[int]] = {}
+        # Numbers by ordinal, and not an object for each item: the garbage collector passes over a
+        # dict of numbers, and ranking reads those of hundreds of items scattered over all.
+        self._tokens: dict[int, int] = {}  # of live and evicted items
+
+    def read_evicted(self, ordinal: int) -> Item | None:
+        """Return an item with its text; None if its text can't be read."""
+        item: Item | EvictedItem | None = self.texts.get(ordinal) or self.evicted[ordinal]
+        if isinstance(item, EvictedItem):
+            item = self.whole(item)
+            if item is not None:
+                self.texts[ordinal] = item
+            if len(self.texts) > _KEPT_TEXTS:
+                del self.texts[next(iter(self.texts))]
+        return item
+
+    def whole(self, item: Item | StoredItem | EvictedItem | None) -> Item | None:
+        """Return an item with its text; None, and note the loss, if it can't be read.
+
+        Another thread may ask while the items change.
+        """
+        if isinstance(item, StoredItem):
+            return item.item()
+        if not isinstance(item, EvictedItem):
+            return item
+        try:
+            return item.read()
+        except CorruptionError as error:
+            self.lost.setdefault(str(error), error)
+            return None
+
+    def _keep(self, items: Mapping[int, Item | EvictedItem]) -> None:
+        """Keep evicted items, of which a session may have very many."""
+        self.evicted.update(items)
+        for ordinal, item in items.items():
+            self._tokens[ordinal] = item.tokens
+            self.evicted_used += item.tokens
+            if item.key is not None:
+                self._evicted_keys.setdefault(item.key, []).append(ordinal)
+
+    def expect(self, evicted: int) -> None:
+        """Note how many items were evicted; archive files hold those that are not here."""
+        self.unloaded = evicted - len(self.evicted)
+
+    def _drop(self, ordinal: int) -> None:
+        """Forget an item."""
+        item = self.evicted.pop(ordinal)
+        self.evicted_used -= self._tokens.pop(ordinal)
+        self.texts.pop(ordinal, None)
+        self.ended.pop(ordinal, None)
+        if item.key is not None:
+            self._evicted_keys[item.key].remove(ordinal)
+            if not self._evicted_keys[item.key]:
+                del self._evicted_keys[item.key]
+
+    def in_files(self, before: int) -> list[EvictedItem]:
+        """Return the evicted items before an ordinal whose texts only files hold."""
+        rows = self.evicted.values()
+        return [each for each in rows if isinstance(each, EvictedItem) and each.position < before]
+
+    def evicted_among(self, item_ids: Container[str]) -> set[int]:
+        """Return the ordinals under which any of these ids was evicted."""
+        return {ordinal for ordinal, item in self.evicted.items() if item.id in item_ids}
+
+    @property
+    def has_evicted_keys(self) -> bool:
+        """Return whether any evicted item has a key."""
+        return bool(self._evicted_keys)
+
+    def place(self, evicted: EvictedItem) -> None:
+        """Let go of an evicted item's text, which a file holds now."""
+        known = self.evicted.get(evicted.position)
+        if known is not None and (known.id, known.tokens) == (evicted.id, evicted.tokens):
+            self.evicted[evicted.position] = evicted
 
 
 class Archive:

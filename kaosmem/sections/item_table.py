@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice, repeat
 from typing import NamedTuple
 
-from kaosmem.errors import CorruptionError, InvalidArgumentError, NotFoundError
+from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import Grouping, MetadataFilter
 from kaosmem.names import shown
-from kaosmem.sections.archive import Archived, EvictedItem, check_updated
+from kaosmem.sections.archive import Archived, EvictedItem, EvictedItems, check_updated
 from kaosmem.sections.eviction import Standing, combined
 from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, StoredItem
 from kaosmem.units import Link, Units
-
-_KEPT_TEXTS = 1_024
-"""So many texts that were read of files stay in memory."""
 
 _ASKED_FOR_FIELDS = 64
 """In so many of the newest items a field is looked for whose name is near that of a filter."""
@@ -34,7 +31,7 @@ class Moment(NamedTuple):
     updates: int
 
 
-class ItemTable:
+class ItemTable(EvictedItems):
     """The items of a section, each under an ordinal: the number of items taken before it.
 
     An item is live, or evicted and may be recalled. Its place in its unit stays when it is evicted.
@@ -42,16 +39,10 @@ class ItemTable:
     Attributes:
         spec: The spec of the section.
         used: The tokens of the live items.
-        evicted_used: The tokens of the evicted items.
         taken: Number of items ever taken, and so the ordinal of the next item.
         clock: Ticks of use so far. A new item counts as used at the last tick.
         updates: Number of updates so far.
         units: The units of all items. No later item joins an evicted unit.
-        evicted: The evicted items by ordinal, as an EvictedItem if a file holds the text.
-        texts: Evicted items that only files hold and that were read, by ordinal: those read last.
-        lost: The reasons why evicted items can no longer be recalled, by their texts.
-        unloaded: Number of further evicted items in archive files, of which nothing else is known.
-        ended: The time from which a superseded evicted item no longer holds, by ordinal.
         ordinals: The ordinals of the live items by id.
         keyed: The ordinals of the live items that have a key, by key.
         ends: The time when an item expires, by ordinal.
@@ -63,9 +54,9 @@ class ItemTable:
     """
 
     def __init__(self, spec: SectionSpec) -> None:
+        super().__init__()
         self.spec = spec
         self.used = 0
-        self.evicted_used = 0
         self.taken = 0
         self.updates = 0
         self.clock = 0
@@ -73,21 +64,12 @@ class ItemTable:
         self.touched: set[int] | None = None
         # Linked, not hashed order: walking from either end never steps over removed items.
         self._live: OrderedDict[int, Item | StoredItem] = OrderedDict()  # decoded when asked for
-        self.evicted: dict[int, Item | EvictedItem] = {}
-        self.texts: dict[int, Item] = {}
-        self.lost: dict[str, CorruptionError] = {}
-        self.unloaded = 0
-        self.ended: dict[int, datetime] = {}
-        self._evicted_keys: dict[str, list[int]] = {}
         self.ordinals: dict[str, int] = {}
         self.ends: dict[int, datetime] = {}
         self.keyed: dict[str | None, int] = {}
         self.needed: set[int] = set()
         # By the fields that filters have asked for.
         self._groupings: dict[frozenset[str], Grouping] = {}
-        # Numbers by ordinal, and not an object for each item: the garbage collector passes over a
-        # dict of numbers, and ranking reads those of hundreds of items scattered over all.
-        self._tokens: dict[int, int] = {}  # of live and evicted items
         self._uses: dict[int, int] = {}  # without the items that were never used
         self._last_uses: dict[int, int] = {}  # ticks, without 0
         self.updated: dict[int, int] = {}
@@ -120,29 +102,7 @@ class ItemTable:
 
     def read(self, ordinal: int) -> Item | None:
         """Return an item with its text, live or evicted; None if its text can't be read."""
-        item: Item | EvictedItem | None = self.texts.get(ordinal) or self.known(ordinal)
-        if isinstance(item, EvictedItem):
-            item = self.whole(item)
-            if item is not None:
-                self.texts[ordinal] = item
-            if len(self.texts) > _KEPT_TEXTS:
-                del self.texts[next(iter(self.texts))]
-        return item
-
-    def whole(self, item: Item | StoredItem | EvictedItem | None) -> Item | None:
-        """Return an item with its text; None, and note the loss, if it can't be read.
-
-        Another thread may ask while the items change.
-        """
-        if isinstance(item, StoredItem):
-            return item.item()
-        if not isinstance(item, EvictedItem):
-            return item
-        try:
-            return item.read()
-        except CorruptionError as error:
-            self.lost.setdefault(str(error), error)
-            return None
+        return self[ordinal] if ordinal in self._live else self.read_evicted(ordinal)
 
     def undecoded(self, ordinal: int) -> Item | StoredItem | EvictedItem:
         """Return an item, live or evicted, as `known` does, without decoding it."""
@@ -412,19 +372,6 @@ class ItemTable:
         self._keep(dict(zip(ordinals, items, strict=True)))
         return items
 
-    def _keep(self, items: Mapping[int, Item | EvictedItem]) -> None:
-        """Keep evicted items, of which a session may have very many."""
-        self.evicted.update(items)
-        for ordinal, item in items.items():
-            self._tokens[ordinal] = item.tokens
-            self.evicted_used += item.tokens
-            if item.key is not None:
-                self._evicted_keys.setdefault(item.key, []).append(ordinal)
-
-    def expect(self, evicted: int) -> None:
-        """Note how many items were evicted; archive files hold those that are not here."""
-        self.unloaded = evicted - len(self.evicted)
-
     def recall(self, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
         """Keep evicted items that are not here yet, and return their ordinals.
 
@@ -456,18 +403,9 @@ class ItemTable:
                 self.units.add_detached(sorted(members))
         return found.keys()
 
-    def in_files(self, before: int) -> list[EvictedItem]:
-        """Return the evicted items before an ordinal whose texts only files hold."""
-        rows = self.evicted.values()
-        return [each for each in rows if isinstance(each, EvictedItem) and each.position < before]
-
     def is_free(self, ordinal: int | None) -> bool:
         """Return whether an item without a place, or one evicted from an ordinal, may be recalled."""
         return ordinal is None or (ordinal < self.taken and ordinal not in self._live)
-
-    def evicted_among(self, item_ids: Container[str]) -> set[int]:
-        """Return the ordinals under which any of these ids was evicted."""
-        return {ordinal for ordinal, item in self.evicted.items() if item.id in item_ids}
 
     def forget_evicted(self, ordinals: Collection[int], count: int = 0) -> None:
         """Take evicted items out; the rest of their units stays together.
@@ -478,19 +416,7 @@ class ItemTable:
         self.unloaded = max(0, self.unloaded - max(0, count - len(ordinals)))
         self.units.remove(ordinals)
         for ordinal in ordinals:
-            item = self.evicted.pop(ordinal)
-            self.evicted_used -= self._tokens.pop(ordinal)
-            self.texts.pop(ordinal, None)
-            self.ended.pop(ordinal, None)
-            if item.key is not None:
-                self._evicted_keys[item.key].remove(ordinal)
-                if not self._evicted_keys[item.key]:
-                    del self._evicted_keys[item.key]
-
-    @property
-    def has_evicted_keys(self) -> bool:
-        """Return whether any evicted item has a key."""
-        return bool(self._evicted_keys)
+            self._drop(ordinal)
 
     def with_key(self, key: str) -> list[int]:
         """Return the ordinals of the items with a key, live or evicted, in order."""
@@ -498,12 +424,6 @@ class ItemTable:
         if key in self.keyed:
             found.append(self.keyed[key])
         return sorted(found)
-
-    def place(self, evicted: EvictedItem) -> None:
-        """Let go of an evicted item's text, which a file holds now."""
-        known = self.evicted.get(evicted.position)
-        if known is not None and (known.id, known.tokens) == (evicted.id, evicted.tokens):
-            self.evicted[evicted.position] = evicted
 
     # Stored items.
 

@@ -245,7 +245,6 @@ class Proposer:
             passing = None if self.spec.placement == "static" else self._passing(wanted)
             scores = self._scores(query, cap, passing) if is_ranked else UNRANKED
             selection = Selection(
-                self.spec,
                 held,
                 self.corrections,
                 self.required_units(),

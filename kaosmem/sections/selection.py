@@ -12,7 +12,6 @@ from kaosmem.language.query import Query
 from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.item_table import ItemTable
 from kaosmem.sections.proposal import Candidate, Proposal
-from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.versions import SectionCorrections, ShownVersions
 from kaosmem.sections.worth import RANK_SLACK, Scores
 from kaosmem.types.content import unshown_chars
@@ -40,7 +39,6 @@ class Selection:
         recalled: The ids of the evicted items that were proposed.
     """
 
-    spec: SectionSpec
     held: ItemTable
     corrections: SectionCorrections
     must: set[int]
@@ -53,6 +51,7 @@ class Selection:
     recalled: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self.spec = self.held.spec
         self.versions = ShownVersions(self.held, self.query.past, self.scores.of)
         if self.passing is not None and self.spec.placement == "query":
             self.must &= set(self.held.units.firsts(self.passing))
@@ -260,7 +259,7 @@ class Selection:
         """
         weight = self._weight(first)
         if weight <= cap:
-            item = None if self.spec.placement == "static" else self.held.read(first)
+            item = self.held.read(first)
             if item is None or not self.told.knows(item):
                 return weight
         return min(weight, 1 + 2 * cap // RANK_SLACK)

@@ -52,8 +52,8 @@ class ShownVersions:
         self._of_key: dict[str, list[Version[int]]] = {}
         # By the first ordinal of a replaced unit, that of its successor's and its place.
         self._after: dict[int, tuple[int, int]] = {}
-        # The ordinals of the versions that are shown with their intervals.
-        self._asked: set[int] = set()
+        # The versions that are shown with their intervals, by ordinal: all of its key, its place.
+        self._asked: dict[int, tuple[list[Version[int]], int]] = {}
 
     def order(self, firsts: Iterable[int]) -> Iterator[int]:
         """Yield units in order, each once; replaced versions only where the question asks for them.
@@ -100,8 +100,10 @@ class ShownVersions:
         for version in self._question.choose(versions, found):
             first = self._first(version.item)
             if sum(self.is_replaced(*each) for each in self._keyed(first)) == 1:
-                self._after[first] = self._first(current), versions.index(version)
-                self._asked |= {current, version.item}
+                place = versions.index(version)
+                self._after[first] = self._first(current), place
+                self._asked[current] = versions, len(versions) - 1
+                self._asked[version.item] = versions, place
                 yield first
 
     def is_replaced(self, ordinal: int, key: str | None = None) -> bool:
@@ -126,19 +128,17 @@ class ShownVersions:
 
     def _labelled(self, unit: Candidate) -> Candidate:
         members = self._held.units.members(unit.position)
-        if unit.must or self._asked.isdisjoint(members):
+        if unit.must or self._asked.keys().isdisjoint(members):
             return unit
-        unit = unit._replace(items=tuple(map(self._with_interval, unit.items, members)))
+        items = []
+        for ordinal, item in zip(members, unit.items, strict=True):
+            if ordinal in self._asked:
+                item = shown_with_interval(item, *self._asked[ordinal])
+            items.append(item)
+        unit = unit._replace(items=tuple(items))
         if unit.position not in self._after:
             return unit
         return unit.replaced_by(*self._after[unit.position])
-
-    def _with_interval(self, item: Item, ordinal: int) -> Item:
-        if ordinal not in self._asked or item.key is None:
-            return item
-        versions = self._of(item.key)
-        place = next(place for place, version in enumerate(versions) if version.item == ordinal)
-        return shown_with_interval(item, versions, place)
 
     def _of(self, key: str) -> list[Version[int]]:
         if key not in self._of_key:

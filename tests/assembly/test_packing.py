@@ -19,6 +19,7 @@ from kaosmem import (
 )
 from kaosmem.assembly.allocation import Line, line_measure
 from kaosmem.assembly.fitting import Run, Share, least_tokens
+from kaosmem.language.duplicates import Shown
 from kaosmem.sections import Candidate
 from kaosmem.tokens import get_counter
 
@@ -96,8 +97,8 @@ def test_a_replaced_version_brings_its_successor():
     replaced = unit(0).replaced_by(1, 0)
     current = unit(1)
     share = Share(SectionSpec("notes"), (replaced, current), Run(HEADER), line_of, 100)
-    share.take(replaced, 100, None)
-    share.take(current, 100, None)
+    share.take(replaced, 100, Shown(()))
+    share.take(current, 100, Shown(()))
     assert share.kept() == [replaced, current]
     assert share.used == HEADER + 12 + 13
 
@@ -107,7 +108,7 @@ def test_half_of_a_replaced_version_and_its_successor_is_not_taken():
     replaced = unit(0).replaced_by(1, 0)
     current = unit(1)
     share = Share(SectionSpec("notes"), (replaced, current), Run(HEADER), line_of, 100)
-    share.take(replaced, HEADER + 12 + 12, None)
+    share.take(replaced, HEADER + 12 + 12, Shown(()))
     assert share.kept() == []
     assert share.used == 0
 
