@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import doctest
 import re
 import subprocess
@@ -14,10 +15,11 @@ import pytest
 from opentelemetry.util._once import Once
 
 from benchmarks.draw_pictures import RECALL, TURN, recalls, turns
-from kaosmem import DEFAULT_SECTIONS, Reason, SectionSpec, SessionMemory
+from kaosmem import DEFAULT_SECTIONS, Reason, SectionSpec, SessionMemory, SyncSessionMemory
 from kaosmem.assembly.context import SourceStatus
 from kaosmem.retrieval.linear_model import BY_HAND
 from kaosmem.retrieval.rankers import default_weights
+from kaosmem.session.directory import list_sessions
 from tests.console import Console
 
 ROOT = Path(__file__).parent.parent
@@ -99,6 +101,30 @@ def test_examples_run_as_they_stand(
     run_example(text)
     output = capsys.readouterr().out
     assert is_output(printed, output), output
+
+
+# Anthropic's tool refuses to create a file twice.
+STORED = [
+    each
+    for each in EXAMPLES
+    if '.open("./.kaosmem", "' in str(each.values[0]) and each.id != "anthropic-memory-tool-1"
+]
+
+
+@pytest.mark.parametrize(("text", "_printed"), STORED)
+def test_examples_may_run_again(text, _printed, tmp_path, monkeypatch, capsys):
+    """An example of a stored session stores a fact once, however often it runs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("openai.AsyncOpenAI", Client)
+    monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", None)
+    monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER_SET_ONCE", Once())
+    run_example(text)
+    run_example(text)
+    for session_id in asyncio.run(list_sessions("./.kaosmem")):
+        with SyncSessionMemory.open("./.kaosmem", session_id, sections=None) as memory:
+            for section in memory:
+                texts = [item.text for item in section if not section.spec.is_history]
+                assert len(texts) == len({*texts})
 
 
 def test_programs_are_typed(tmp_path):

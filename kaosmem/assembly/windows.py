@@ -195,10 +195,13 @@ class WindowState:
 
 
 def default_block(budget: int) -> int:
-    """Return the default tokens of a window's block: a sixteenth of the budget, at most 4,096."""
-    return min(
-        _MOST_BLOCK, max(budget // _BLOCK_SHARE, min(_LEAST_BLOCK, budget // _THRASHING_SHARE))
-    )
+    """Return the default tokens of a window's block.
+
+    It is a sixteenth of the budget, at least 512 tokens and at most 4,096. A budget below 4,096
+    gets an eighth: a larger block would fill the window within a few turns.
+    """
+    least = min(_LEAST_BLOCK, budget // _THRASHING_SHARE)
+    return min(_MOST_BLOCK, max(budget // _BLOCK_SHARE, least))
 
 
 def history_limit(budget: int) -> int:

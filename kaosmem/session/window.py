@@ -17,7 +17,7 @@ class Window:
     Args:
         name: The name of the window. A session may have several.
         block: Tokens of the block of retrieved items that one call appends. The default is a
-            sixteenth of the budget, at most 4,096.
+            sixteenth of the budget, from 512 to 4,096; an eighth of a budget below 4,096.
         model: The model that the request is sent to. Thinking from before a rebase is left out.
             A model without preserved thinking keeps the thinking of the last message if its calls
             were just answered. The default is a model with preserved thinking.
