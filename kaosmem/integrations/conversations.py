@@ -12,19 +12,22 @@ from urllib.parse import quote
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import Format, get_format, messages_apart, parse_message, render_messages
+from kaosmem.formats.delimiters import speaker_line
+from kaosmem.formats.shaped_blocks import named_message
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.session.collecting import INTERRUPTED
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
 from kaosmem.session.synchronous import LOOP
-from kaosmem.types import JSONDict
-from kaosmem.types.content import ToolResultBlock, ToolUseBlock
+from kaosmem.types import ContentBlock, JSONDict
+from kaosmem.types.content import TextBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage, Item
 
 M = TypeVar("M")
 P = ParamSpec("P")
 T = TypeVar("T")
+_ROLES = ("system", "user", "assistant")
 _AS_GIVEN = "as_given"
 """Metadata of a message: as the framework gave it, if the format would write it otherwise."""
 
@@ -125,7 +128,7 @@ class Conversations(Generic[M]):
             return given
         messages: list[object] = []
         for each in given:
-            messages += self.read(each)
+            messages += map(_named, self.read(each))
         return messages
 
     def _store(
@@ -174,7 +177,11 @@ def joined_names(*names: str) -> str:
 
 
 def single(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
-    """Return messages in which each result of a tool has a message of its own, and names its tool."""
+    """Return messages as every framework takes them.
+
+    Each result of a tool has a message of its own, and names its tool. A speaker that providers do
+    not know is a user, under a line with the speaker's name.
+    """
     single = []
     names: dict[str, str] = {}
     for message in messages:
@@ -187,8 +194,24 @@ def single(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
             if isinstance(block, ToolUseBlock):
                 names[block.id] = block.name
             rest.append(block)
-        if len(rest) == len(message.blocks):
+        if len(rest) == len(message.blocks) and message.role in _ROLES:
             single.append(message)
         elif rest:
-            single.append(replace(message, content=tuple(rest)))
+            single.append(_spoken(message.role, rest))
     return single
+
+
+def _named(message: ChatMessage) -> ChatMessage:
+    """Return a message whose role is the speaker that its first line names."""
+    if message.role != "user" or len(message.blocks) < 2:
+        return message
+    return named_message(message.role, message.blocks)
+
+
+def _spoken(role: str, blocks: Sequence[ContentBlock]) -> ChatMessage:
+    """Return a message of a role that all providers know. A line names any other speaker."""
+    if any(isinstance(block, ToolUseBlock) for block in blocks):
+        return ChatMessage("assistant", tuple(blocks))
+    if role in _ROLES:
+        return ChatMessage(role, tuple(blocks))
+    return ChatMessage("user", (TextBlock(speaker_line(role)), *blocks))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from agent_framework import Agent as AgentOfFramework
+from agent_framework import Message
 from agents import RunConfig, Runner, Session
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
@@ -15,6 +16,7 @@ from kaosmem.integrations.agent_framework import KaosmemHistoryProvider, Kaosmem
 from kaosmem.integrations.conversations import on_loop
 from kaosmem.integrations.langchain import KaosmemMiddleware as LangChainMiddleware
 from kaosmem.integrations.openai_agents import KaosmemFilter, KaosmemSession
+from kaosmem.integrations.pydantic_ai import KaosmemCapability
 from tests.integrations.agents.agent_framework import ScriptedClient
 from tests.integrations.agents.openai_agents import OpenAIAgentsAgent
 from tests.integrations.script import INSTRUCTIONS, Script, read_page
@@ -115,3 +117,39 @@ async def test_a_history_provider_needs_the_id_of_a_session(tmp_path):
     """Conversations of several users never share a session by accident."""
     with pytest.raises(InvalidArgumentError, match="create_session"):
         await KaosmemHistoryProvider(tmp_path).get_messages(None)
+
+
+@pytest.mark.parametrize("adapter", [KaosmemMiddleware, LangChainMiddleware, KaosmemCapability])
+async def test_a_speaker_whom_no_provider_knows_is_a_user_under_a_line(adapter, tmp_path):
+    """Providers refuse other roles. The name stays, and what the program added is told once."""
+    with SyncSessionMemory.open(tmp_path, "talk") as memory:
+        memory.add("messages", "Who owns the deal?")
+        memory.add("messages", "It was Bob.", role="critic")
+        memory.add("messages", "I see.", role="assistant")
+    calls = adapter(tmp_path, budget=2_500).calls
+    packed = await on_loop(calls.request("talk", []))
+    said = [message for each in packed.messages for message in calls.read(each)]
+    assert [message.role for message in said] == ["user", "user", "assistant"]
+    assert '<message from="critic">' in said[1].text
+    assert "It was Bob." in said[1].text
+
+
+async def test_a_history_with_another_speaker_is_known_again(tmp_path):
+    """The provider of the history gives the line, and the middleware knows the message by it."""
+    with SyncSessionMemory.open(tmp_path, "talk") as memory:
+        memory.add("messages", "Who owns the deal?")
+        memory.add("messages", "It was Bob.", role="critic")
+    given = await KaosmemHistoryProvider(tmp_path).get_messages("talk")
+    assert [(message.role, message.text) for message in given][1] == (
+        "user",
+        '<message from="critic">\n It was Bob.',
+    )
+    calls = KaosmemMiddleware(tmp_path, budget=2_500).calls
+    await on_loop(calls.request("talk", [*given, Message("user", ["And since when?"])]))
+    with SyncSessionMemory.open(tmp_path, "talk") as memory:
+        said = [(item.role, item.text) for item in memory["messages"]]
+    assert said == [
+        ("user", "Who owns the deal?"),
+        ("critic", "It was Bob."),
+        ("user", "And since when?"),
+    ]

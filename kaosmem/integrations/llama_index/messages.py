@@ -38,6 +38,5 @@ def write_message(message: ChatMessage) -> llama.ChatMessage:
     if isinstance(result, content.ToolResultBlock):
         named = {"tool_call_id": result.tool_use_id}
         return llama.ChatMessage(message.text, role="tool", additional_kwargs=named)
-    role = message.role if message.role in ("system", "assistant") else "user"
-    given = {"role": role, "blocks": _BLOCKS.write(message.blocks)}
+    given = {"role": message.role, "blocks": _BLOCKS.write(message.blocks)}
     return llama.ChatMessage.model_validate(given)
