@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kaosmem.display import preview
 from kaosmem.language.analysis import chunk_terms
@@ -17,8 +18,6 @@ _QUOTE_WORDS = 3
 _LEAST_QUOTE_WORDS = 2
 _QUOTE_CHARACTERS = 6
 """The same in scripts without spaces, whose characters count as words."""
-_LEAST_DIGITS = 2
-"""A single digit counts the points of a list, and says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,54 +35,42 @@ class Credit:
     def __str__(self) -> str:
         return f"{preview(self.item.text, 80)} ({self.reason})"
 
-    def __repr__(self) -> str:
-        return f"<Credit {self.item.id}: {self.reason}>"
 
-
-class _Words:
+class _Words(NamedTuple):
     """The words of a text.
 
     Attributes:
         marks: Its numbers and names, each with whether it is one for sure.
-        terms: One term for each word with a meaning, in order.
-        joined: These terms in one text.
+        quotes: The runs of its terms that are quotes, each with the words that it stands for.
+        terms: One term for each word with a meaning, in order, in one text.
     """
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self.marks = marks_of(text)
-        self.terms: list[str] = []
-        self._spans: list[tuple[int, int]] = []
+    marks: Mapping[str, bool]
+    quotes: Mapping[str, str]
+    terms: str
+
+    @classmethod
+    def of(cls, text: str) -> _Words:
+        """Return the words of a text."""
+        terms = []
+        words = []
         for word in WORD.finditer(text):
-            terms = chunk_terms(plain_word(word[0]))
-            if not terms:
-                continue
-            is_letter = len(terms[0]) == 1 and terms[0].isascii()
-            if not is_letter:
-                self.terms.append(terms[0])
-                self._spans.append(word.span())
-        self.joined = f" {' '.join(self.terms)} "
-
-    def quotes(self) -> dict[str, str]:
-        """Return the runs of terms that are quotes, each with the words that it stands for."""
-        found: dict[str, str] = {}
-        count = len(self.terms)
-        if count < _LEAST_QUOTE_WORDS:
-            return found
-        for first, term in enumerate(self.terms):
+            term = next(iter(chunk_terms(plain_word(word[0]))), "")
+            if len(term) > 1 or not term.isascii():  # a letter says nothing
+                terms.append(term)
+                words.append(word)
+        quotes = {}
+        for first, term in enumerate(terms):
             wanted = _QUOTE_CHARACTERS if len(term) == 1 else _QUOTE_WORDS
-            end = first + min(wanted, count)
-            if end > count:
-                continue
-            begin, _ = self._spans[first]
-            _, stop = self._spans[end - 1]
-            run = " ".join(self.terms[first:end])
-            found[run] = self._text[begin:stop]
-        return found
+            end = first + min(wanted, len(terms))
+            if len(terms) >= _LEAST_QUOTE_WORDS and end <= len(terms):
+                quoted = text[words[first].start() : words[end - 1].end()]
+                quotes[" ".join(terms[first:end])] = quoted
+        return cls(marks_of(text), quotes, f" {' '.join(terms)} ")
 
-    def has_run(self, run: str) -> bool:
-        """Return whether the text has these terms in a row."""
-        return f" {run} " in self.joined
+    def has(self, evidence: str) -> bool:
+        """Return whether the text has a number or a name, or these terms in a row."""
+        return evidence in self.marks or f" {evidence} " in self.terms
 
 
 def find_uses(reply: str, question: str, items: Iterable[Item]) -> list[Credit]:
@@ -92,22 +79,18 @@ def find_uses(reply: str, question: str, items: Iterable[Item]) -> list[Credit]:
     A reply uses an item if both have a quote, a name or a number that neither the question nor
     another item has. A call and its results count as one item.
     """
-    told = _Words(reply)
-    asked = _Words(question)
-    shown = [(item, _ties(item), _Words(item.text)) for item in items]
+    told = _Words.of(reply)
+    asked = _Words.of(question)
+    known = {*asked.marks, *asked.terms.split()}
+    shown = [(item, _ties(item), _Words.of(item.text)) for item in items]
     found = []
     for item, ties, words in shown:
-        if item.text.strip() == question.strip():
-            continue
-        others = []
-        for other, other_ties, other_words in shown:
-            if other is not item and ties.isdisjoint(other_ties):
-                others.append(other_words)
-        reason = _quote(words, told, asked, others)
-        if not reason:
-            reason = _mark(words, told, asked, others)
-        if reason:
-            found.append(Credit(item, reason))
+        others = [each for _, own, each in shown if each is not words and ties.isdisjoint(own)]
+        for evidence, reason in _shared(words, told):
+            is_known = known.issuperset(evidence.split())
+            if not is_known and not any(other.has(evidence) for other in others):
+                found.append(Credit(item, reason))
+                break
     return found
 
 
@@ -117,27 +100,13 @@ def _ties(item: Item) -> frozenset[str]:
     return frozenset((*link.calls, *link.answers))
 
 
-def _quote(words: _Words, told: _Words, asked: _Words, others: Sequence[_Words]) -> str:
-    """Return a quote that a reply shares with one item alone, as the item has it."""
-    known = {*asked.terms}
-    for run, quoted in words.quotes().items():
-        if not told.has_run(run) or known.issuperset(run.split()):
-            continue
-        if not any(other.has_run(run) for other in others):
-            return f"quote '{preview(quoted, 60)}'"
-    return ""
-
-
-def _mark(words: _Words, told: _Words, asked: _Words, others: Sequence[_Words]) -> str:
-    """Return a number or a name that a reply shares with one item alone."""
+def _shared(words: _Words, told: _Words) -> Iterator[tuple[str, str]]:
+    """Yield the quotes, numbers and names of an item that a reply has, each as a reason too."""
+    for run, quoted in words.quotes.items():
+        if told.has(run):
+            yield run, f"quote '{preview(quoted, 60)}'"
     for mark, is_sure in words.marks.items():
-        is_told = mark in told.marks and (is_sure or told.marks[mark])
-        if not is_told or mark in asked.marks:
-            continue
+        # A single digit counts the points of a list, and says nothing.
         digits = sum(map(str.isdigit, mark))
-        if 0 < digits < _LEAST_DIGITS:
-            continue
-        if any(mark in other.marks for other in others):
-            continue
-        return f"number {mark}" if digits else f"name {mark.title()}"
-    return ""
+        if digits != 1 and mark in told.marks and (is_sure or told.marks[mark]):
+            yield mark, f"number {mark}" if digits else f"name {mark.title()}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
 
@@ -24,47 +25,46 @@ A kind is the last word of the fact's key, or one of the first four words of a f
 _FIRST_WORDS = 4
 
 
-def days_until_old(item: Item) -> int | None:
-    """Return after how many days a fact is old. None: it is no formed fact, or changes seldom.
+def days_until_old(item: Item) -> int:
+    """Return after how many days a fact is old. 0: it is no formed fact, or changes seldom.
 
     >>> from kaosmem import SessionMemory
     >>> from kaosmem.formation import PatternFormer
     >>> memory = SessionMemory.test_mode()
     >>> said = memory.add("messages", "My name is Ann. I live in Oslo. I plan to visit Rome.")
     >>> [days_until_old(change.item) for change in await memory.form(PatternFormer())]
-    [None, 365, 60]
+    [0, 365, 60]
     """
     if FORMED not in item.tags or item.metadata.get("kind") != "semantic":
-        return None
-    return item.memo("days until old", _days) or None
+        return 0
+    return item.memo("days until old", _days)
 
 
-@cache
-def _ages() -> dict[str, int]:
-    ages = {}
-    for days, words in CHANGES_OFTEN.items():
-        for term in analyze(words):
-            ages[term] = days
-    return ages
-
-
-def _days(item: Item) -> int:
-    """Return after how many days a fact is old, 0 if it changes seldom."""
-    words = analyze(" ".join(item.text.split()[:_FIRST_WORDS]))
-    if item.key is not None:
-        words = analyze(key_words(item.key))[-1:]
-    return min((_ages()[word] for word in words if word in _ages()), default=0)
-
-
-def needs_verification(item: Item, verified_at: datetime | None, now: datetime) -> datetime | None:
-    """Return when a fact was last verified if it is old, else None.
+def with_verification(item: Item, verified_at: datetime | None, now: datetime) -> Item:
+    """Return an item that says when it was last verified, if it is an old fact.
 
     Args:
         verified_at: When it was said again or confirmed, None if it never was. If that was after
             `now`, it held at `now`.
     """
     days = days_until_old(item)
-    if days is None:
-        return None
+    if not days:
+        return item
     last = item.valid_from if verified_at is None else max(item.valid_from, verified_at)
-    return last if now - last > timedelta(days=days) else None
+    if now - last <= timedelta(days=days):
+        return item
+    # The same item each time, which keeps what was measured of it.
+    name = f"last verified {last.isoformat()}"
+    return item.memo(name, lambda item: replace(item, last_verified=last))
+
+
+def _days(item: Item) -> int:
+    words = analyze(" ".join(item.text.split()[:_FIRST_WORDS]))
+    if item.key is not None:
+        words = analyze(key_words(item.key))[-1:]
+    return min((days for days, terms in _terms().items() if not terms.isdisjoint(words)), default=0)
+
+
+@cache
+def _terms() -> dict[int, set[str]]:
+    return {days: {*analyze(words)} for days, words in CHANGES_OFTEN.items()}

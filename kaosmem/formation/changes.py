@@ -18,6 +18,9 @@ KINDS = ("semantic", "episodic", "procedural")
 NOT_PEOPLE = frozenset(("", "assistant", "system", "tool", "summary"))
 """Roles whose texts are no words of a person. A document has none, and so no speaker."""
 
+UNUSABLE = "unusable answer"
+"""The reason of a refusal for what is no change at all, or none that an item can hold."""
+
 DISPUTED = "disputed"
 """The tag of a formed item that contradicts another one. Both are shown until a person decides."""
 
@@ -84,7 +87,6 @@ class Former(Protocol):
         name: Each name has a mark of its own in the session's log. Two formers of different names
             are given the same messages.
         budget: Tokens that one session may spend. None: no limit. The attribute may be missing.
-        wants_derived: Whether the former is given derived items too. The attribute may be missing.
     """
 
     @property
@@ -118,7 +120,3 @@ class AppliedChange:
 
     def __str__(self) -> str:
         return self.item.text
-
-    def __repr__(self) -> str:
-        note = ", disputed" if self.is_disputed else ""
-        return f"<AppliedChange {self.change.action} of {self.item.id}{note}>"

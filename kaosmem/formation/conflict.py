@@ -7,65 +7,51 @@ from __future__ import annotations
 
 import re
 
-from kaosmem.formation.statements import says_end
+from kaosmem.formation.changes import ProposedChange
+from kaosmem.formation.words import patterns
 from kaosmem.language.analysis import analyze
 from kaosmem.language.keys import key_words
 from kaosmem.language.marks import marks_of, words_of
 from kaosmem.types.items import Item
 
-ANOTHER_SPEAKER = "another speaker"
-LOWER_TRUST = "lower trust"
-NO_CLEAR_TIME = "no clear time"
-ANOTHER_SUBJECT = "no word in common"
-ANOTHER_VALUE = "another name"
-NO_END = "no word that it is over"
 _VALUES = re.compile(r"(?<=[a-z,] )[A-Z][\w-]*|\S*\d\S*")
 _PERSONS = frozenset(analyze("I me my we our user assistant"))
 
 
-def doubt_about(new: Item, live: Item, *, has_exact_key: bool) -> str:
-    """Return why it is not clear that an item replaces the live one of its key, "" if it is clear.
+def doubt_about(new: Item, live: Item, change: ProposedChange, *, has_exact_key: bool) -> str:
+    """Return why it is not clear that a change of a key is about its live item, "" if it is clear.
 
     It is clear if the same speaker says it, with no less trust, and both or none of them state a
-    time. An earlier version is no doubt: the section puts it in its place by its time.
+    time. An earlier version is no doubt: the section puts it in its place by its time. A quote ends
+    a fact only if it says so, and names nothing that the fact does not name.
 
     Args:
+        new: The change as an item.
         has_exact_key: A fixed rule gave the key, so that both are about one subject for sure.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
     >>> one = memory.add("findings", "I live in Oslo.", role="Ann", key="ann.home")
     >>> other = memory.add("messages", "Ann lives in Bergen.", role="Bob", key="ann.home")
-    >>> doubt_about(other, one, has_exact_key=True)
+    >>> doubt_about(other, one, ProposedChange(other.text, "", ()), has_exact_key=True)
     'another speaker'
     """
     if new.role != live.role:
-        return ANOTHER_SPEAKER
+        return "another speaker"
     if new.trust < live.trust:
-        return LOWER_TRUST
+        return "lower trust"
     if (new.stated_from is None) != (live.stated_from is None):
-        return NO_CLEAR_TIME
-    if not has_exact_key and not _shares_subject(new.text, live):
-        return ANOTHER_SUBJECT
-    return ""
-
-
-def doubt_about_end(end: Item, live: Item) -> str:
-    """Return why it is not clear that a quote ends the live item of its key, "" if it is clear.
-
-    Args:
-        end: The proposal as an item, with its quote.
-    """
-    doubt = doubt_about(end, live, has_exact_key=True)
-    if doubt:
-        return doubt
-    quote = str(end.metadata["quote"])
-    if not _shares_subject(quote, live):
-        return ANOTHER_SUBJECT
-    known = words_of(live.text)
-    if any(is_sure and mark not in known for mark, is_sure in marks_of(quote).items()):
-        return ANOTHER_VALUE
-    return "" if says_end(quote) else NO_END
+        return "no clear time"
+    if change.action != "retire":
+        return "" if has_exact_key or _shares_subject(new.text, live) else "no word in common"
+    if not _shares_subject(change.quote, live):
+        return "no word in common"
+    named = {mark for mark, is_sure in marks_of(change.quote).items() if is_sure}
+    if not named <= words_of(live.text):
+        return "another name"
+    return (
+        "" if patterns("statements")["ending"].search(change.quote) else "no word that it is over"
+    )
 
 
 def _shares_subject(text: str, live: Item) -> bool:
@@ -81,23 +67,23 @@ def _shares_subject(text: str, live: Item) -> bool:
     return not subject.isdisjoint(analyze(text))
 
 
-def is_run_of(procedure: Item, text: str, *, worked: bool) -> bool:
-    r"""Return whether a run, written as a procedure, is one of a known procedure.
+def is_run_of(procedure: Item, run: ProposedChange) -> bool:
+    r"""Return whether a run is one of a known procedure.
 
     Both have the same steps, and their tasks have a word in common. A run that failed may have
     ended early.
 
     >>> from kaosmem import SessionMemory
     >>> known = SessionMemory.test_mode().add("findings", "Run the tests.\n1. build()\n2. test()")
-    >>> is_run_of(known, "Please run all tests\n1. build()", worked=False)
+    >>> is_run_of(known, ProposedChange("Please run all tests\n1. build()", "", (), worked=False))
     True
-    >>> is_run_of(known, "Run the tests.\n1. build()", worked=True)
+    >>> is_run_of(known, ProposedChange("Run the tests.\n1. build()", "", (), worked=True))
     False
     """
-    task, *steps = text.strip().split("\n")
+    task, *steps = run.text.strip().split("\n")
     known_task, *known_steps = procedure.text.split("\n")
     if not steps:
-        return analyze(text) == analyze(procedure.text)
-    if not worked:
+        return analyze(run.text) == analyze(procedure.text)
+    if not run.worked:
         known_steps = known_steps[: len(steps)]
     return steps == known_steps and not {*analyze(task)}.isdisjoint(analyze(known_task))

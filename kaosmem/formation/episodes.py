@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import chain
 from typing import Literal, TypeAlias
@@ -11,7 +11,6 @@ from typing import Literal, TypeAlias
 from kaosmem.arguments import check_count
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formation.changes import Draft, ProposedChange
-from kaosmem.formation.grounding import MAX_TEXT_CHARS
 from kaosmem.language.analysis import analyze
 from kaosmem.language.credentials import without_credentials
 from kaosmem.language.sentences import sentences_in
@@ -25,7 +24,7 @@ _SPAN_FORMS = {"day": "%Y-%m-%d", "week": "%G-%V", "month": "%Y-%m"}
 _AROUND = 4
 """A topic ends where the messages before and after a place, so many each, share no term."""
 _SENTENCES = 3
-_MAX_SENTENCE_CHARS = 180
+_MAX_SENTENCE_CHARS = 160
 _TITLE_TERMS = 4
 
 
@@ -63,20 +62,19 @@ class EpisodeFormer:
         self._gap = timedelta(seconds=gap_s)
         self._most = check_count(most, "most", least=2)
         self.name = f"episodes by {span}"
-        self.wants_derived = span != "topic"
 
     def __repr__(self) -> str:
         return f"<EpisodeFormer {self._span!r}>"
 
     async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
         """Return one change for each episode that has ended. The last one may go on."""
-        changes: list[ProposedChange] = []
+        changes = []
         begin = 0
         for place in range(1, len(said)):
             if self._ends(said[begin:place], said[place : place + _AROUND]):
-                changes += _episodes(said[begin:place])
+                changes.append(_episode(said[begin:place]))
                 begin = place
-        return Draft(changes, begin)
+        return Draft([change for change in changes if change.text], begin)
 
     def _ends(self, episode: Sequence[Item], later: Sequence[Item]) -> bool:
         """Return whether an episode ends before later items."""
@@ -89,33 +87,29 @@ class EpisodeFormer:
         pause = following.valid_from - last.valid_from
         if is_elsewhere or pause > self._gap or len(episode) >= self._most:
             return True
-        around = [_terms(episode[-_AROUND:]), _terms(later)]
         is_cut = min(len(episode), len(later)) >= _AROUND
-        return is_cut and around[0].keys().isdisjoint(around[1])
+        return is_cut and _terms(episode[-_AROUND:]).keys().isdisjoint(_terms(later))
 
 
-def _episodes(items: Sequence[Item]) -> Iterator[ProposedChange]:
-    """Yield neighbouring items as an episode, if anything in them can be quoted.
+def _episode(items: Sequence[Item]) -> ProposedChange:
+    """Return neighbouring items as an episode, without text if nothing in them can be quoted.
 
     It has the sentences with the most frequent terms, in their order, each after its speaker.
     """
     terms = _terms(items)
-    weights = {}
+    weights: dict[tuple[str, str], int] = {}
     participants: dict[JSONValue, None] = {}
     for item in items:
-        speaker = f"{item.role}: " if item.role else ""  # an episode names its speakers itself
-        participants |= dict.fromkeys(item.metadata.get("participants", filter(None, [item.role])))
+        speakers = [item.role] if item.role else []  # an episode names its speakers itself
+        participants |= dict.fromkeys(item.metadata.get("participants", speakers))
         for sentence in filter(_is_quotable, _sentences(item)):
-            weights[speaker, sentence] = sum(terms[term] for term in {*analyze(sentence)})
+            line = "".join(f"{speaker}: " for speaker in speakers), sentence
+            weights[line] = sum(terms[term] for term in {*analyze(sentence)})
     central = sorted(weights, key=lambda line: -weights[line])[:_SENTENCES]
-    while sum(len(speaker) + len(sentence) + 1 for speaker, sentence in central) > MAX_TEXT_CHARS:
-        central.pop()
     lines = [line for line in weights if line in central]
-    if not lines:
-        return
-    yield ProposedChange(
+    return ProposedChange(
         "\n".join(map("".join, lines)),
-        lines[0][1],
+        next((sentence for _, sentence in lines), ""),
         tuple(item.id for item in items),
         kind="episodic",
         details={

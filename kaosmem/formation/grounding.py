@@ -1,22 +1,24 @@
 """Grounding: a proposed change is applied only if its sources say it.
 
-Each check returns the reason of a refusal, "" if the change passes. The reasons are short and
-fixed, so that they can be counted.
+The quote has to stand in a source, and as a statement of its speaker. Each check returns the reason
+of a refusal, "" if the change passes. The reasons are short and fixed, so that they can be counted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 from kaosmem.formation.changes import ACTIONS, KINDS, NOT_PEOPLE, ProposedChange
-from kaosmem.formation.statements import clause_of, fault_of_statement, is_asked_for, plain
+from kaosmem.formation.words import patterns
 from kaosmem.language.analysis import analyze
 from kaosmem.language.credentials import without_credentials
 from kaosmem.language.marks import marks_of, parts_of, words_of
 from kaosmem.language.rules import plain_rules_in, rules_in
+from kaosmem.language.sentences import sentences_in
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 from kaosmem.types.versions import day_text
@@ -27,22 +29,7 @@ _LEAST_QUOTE_WORDS = 2
 _LEAST_SHARE = 0.5
 """At least this share of the meaning words of a statement stand in its sources."""
 
-UNKNOWN_SOURCE = "unknown source"
-NO_QUOTE = "quote not in its sources"
-SHORT_QUOTE = "quote too short"
-LONG_TEXT = "text too long"
-NO_TEXT = "no text"
-UNKNOWN_ACTION = "unknown action or kind"
-UNKNOWN_NAME = "name not in its sources"
-UNKNOWN_NUMBER = "number not in its sources"
-UNKNOWN_DATE = "date not in its sources"
-UNSAID = "not what its sources say"
-NEGATED = "negation not as in its quote"
-CREDENTIAL = "credential"
-LOW_TRUST_RULE = "rule of a text of low trust"
-NOT_ASKED = "nobody asked to remember it"
 
-_STEP_NUMBER = re.compile(r"^\d{1,2}\. ", re.MULTILINE)
 _GENERIC_WORDS = """
     user users user's assistant speaker customer they he she it we you i the this that these those
     her his their its our my your who someone somebody everyone people person team
@@ -54,15 +41,13 @@ _FRAME_WORDS = """
 """
 _FRAME = frozenset(analyze(_FRAME_WORDS))
 """Terms by which a statement reports what was said, in other words than the speaker's."""
-_NEGATION = re.compile(
-    r"\b(?:not|no|never|none|nobody|nothing|neither|nor|without|cannot|no longer|"
-    r"nicht|kein\w*|nie|niemals|ne|pas|jamais|sin|nunca)\b|n['’]t\b",
-    re.IGNORECASE,
-)
 _MONTH_NAMES = """
     january february march april may june july august september october november december
 """
 _MONTHS = _MONTH_NAMES.split()
+_WORDS = patterns("statements")
+_SPACES = re.compile(r"\s+")
+_QUOTES = str.maketrans("‘’“”«»", '\'\'""""')
 
 
 @dataclass(frozen=True)
@@ -83,6 +68,11 @@ class Grounds:
         return min(item.trust for item in self.items)
 
     @property
+    def are_of_people(self) -> bool:
+        """Return whether a person says so, and no source is of low trust."""
+        return self.trust >= Trust.MODEL and self.quoted.role.casefold() not in NOT_PEOPLE
+
+    @property
     def text(self) -> str:
         """Return all that the sources say, with their speakers and days."""
         return "\n".join(f"{item.role} {_days(item)}: {item.text}" for item in self.items)
@@ -95,18 +85,17 @@ def find_grounds(change: ProposedChange, said: Iterable[Item]) -> Grounds | str:
         said: The items that the former was given.
     """
     if change.action not in ACTIONS or change.kind not in KINDS:
-        return UNKNOWN_ACTION
-    by_id = {item.id: item for item in said}
-    items = [by_id[source] for source in dict.fromkeys(change.sources) if source in by_id]
+        return "unknown action or kind"
+    items = {item.id: item for item in said if item.id in change.sources}
     if not items or len(items) < len({*change.sources}):
-        return UNKNOWN_SOURCE
+        return "unknown source"
     quote = plain(change.quote)
-    if len(quote.split()) < _LEAST_QUOTE_WORDS and quote not in {plain(i.text) for i in items}:
-        return SHORT_QUOTE
-    for item in items:
-        if quote in plain(item.text):
-            return Grounds(items, item)
-    return NO_QUOTE
+    sources = [items[source] for source in dict.fromkeys(change.sources)]
+    for item in sources:
+        text = plain(item.text)
+        if quote in text and (quote == text or len(quote.split()) >= _LEAST_QUOTE_WORDS):
+            return Grounds(sources, item)
+    return "quote not in its sources"
 
 
 def fault_of(change: ProposedChange, grounds: Grounds, *, explicit_only: bool) -> str:
@@ -116,69 +105,129 @@ def fault_of(change: ProposedChange, grounds: Grounds, *, explicit_only: bool) -
         explicit_only: Refuse all that nobody asked to remember.
     """
     text = change.text.strip()
-    if not text:
-        return NO_TEXT
-    if len(text) > MAX_TEXT_CHARS:
-        return LONG_TEXT
-    stated = f"{text}\n{change.key or ''}\n{change.quote}"
-    if without_credentials(stated) != stated:
-        return CREDENTIAL
-    if _is_untrusted(grounds) and _asks_for_rules(f"{text}\n{change.quote}"):
-        return LOW_TRUST_RULE
-    if explicit_only and not _was_asked(change, grounds):
-        return NOT_ASKED
+    if not 0 < len(text) <= MAX_TEXT_CHARS:
+        return "no text, or too long"
+    stated = f"{text}\n{change.quote}"
+    with_key = f"{stated}\n{change.key or ''}"
+    if without_credentials(with_key) != with_key:
+        return "credential"
+    if not grounds.are_of_people and any(chain(rules_in(stated), plain_rules_in(stated))):
+        return "rule of a text of low trust"
+    was_asked = grounds.are_of_people and is_asked_for(change.quote, grounds.quoted.text)
+    if explicit_only and not was_asked:
+        return "nobody asked to remember it"
+    if change.is_run:
+        return _unsaid(_WORDS["step_number"].sub("", text), change, grounds)
     return _unsaid(text, change, grounds)
-
-
-def terms_in_order(text: str) -> tuple[str, ...]:
-    """Return the terms of a text in order. Two statements that share them say the same."""
-    return tuple(analyze(text))
 
 
 def _unsaid(text: str, change: ProposedChange, grounds: Grounds) -> str:
     """Return the reason if a statement says more, or the opposite of what its sources say."""
-    if change.is_run:
-        text = _STEP_NUMBER.sub("", text)
-    known = words_of(grounds.text)
+    said = grounds.text
+    known = words_of(said)
     fault = _unknown_mark(text, known)
     if fault:
         return fault
     if change.valid_from is not None and not _is_said_day(change.valid_from, grounds, known):
-        return UNKNOWN_DATE
+        return "date not in its sources"
     if change.kind == "semantic" and change.action != "retire":
-        fault = _misread(text, change, grounds)
+        fault = _misread(plain(text), plain(change.quote), grounds)
         if fault:
             return fault
-    if change.is_run and change.worked and _NEGATION.search(change.quote):
-        return NEGATED
+    if change.is_run and change.worked and _WORDS["negation"].search(change.quote):
+        return "negation not as in its quote"
     terms = {*analyze(text)} - _FRAME
-    shared = terms.intersection(analyze(grounds.text))
-    if len(shared) < _LEAST_SHARE * len(terms):
-        return UNSAID
-    says_it = not shared.isdisjoint(analyze(f"{grounds.quoted.role} {change.quote}"))
-    return "" if says_it or change.is_run or not terms else UNSAID
+    shared = terms.intersection(analyze(said))
+    quoted = f"{grounds.quoted.role} {change.quote}"
+    has_quoted = change.is_run or not terms or not shared.isdisjoint(analyze(quoted))
+    return (
+        ""
+        if has_quoted and len(shared) >= _LEAST_SHARE * len(terms)
+        else "not what its sources say"
+    )
 
 
-def _misread(text: str, change: ProposedChange, grounds: Grounds) -> str:
-    """Return the reason if a fact is not what the quote states where it stands."""
-    quote = plain(change.quote)
-    source = plain(grounds.quoted.text)
-    is_denied = _NEGATION.search(text) is not None
-    if is_denied != (_NEGATION.search(clause_of(quote, source)) is not None):
-        return NEGATED
-    others = {item.role.casefold() for item in grounds.items}
-    return fault_of_statement(plain(text), quote, source, grounds.quoted, others)
-
-
-def _unknown_mark(text: str, known: Collection[str]) -> str:
+def _unknown_mark(text: str, known: Set[str]) -> str:
     """Return the reason if a number, a name or an address of a text is not among known words."""
     for mark, is_sure in marks_of(text).items():
-        parts = [*parts_of(mark)]
-        is_known = mark in known or (len(parts) > 1 and all(part in known for part in parts))
-        if is_known or mark in _GENERIC or not is_sure:
-            continue
-        return UNKNOWN_NUMBER if any(map(str.isdigit, mark)) else UNKNOWN_NAME
+        parts = {*parts_of(mark)}
+        is_known = mark in known or (len(parts) > 1 and parts <= known)
+        if is_sure and not is_known and mark not in _GENERIC:
+            return (
+                "number not in its sources"
+                if any(map(str.isdigit, mark))
+                else "name not in its sources"
+            )
     return ""
+
+
+def _misread(text: str, quote: str, grounds: Grounds) -> str:
+    """Return the reason if a fact is not what the quote states where it stands.
+
+    Args:
+        text: The fact. It is plain, as is the quote (see `plain`).
+    """
+    source = plain(grounds.quoted.text)
+    clause = clause_of(quote, source)
+    if (_WORDS["negation"].search(text) is None) != (_WORDS["negation"].search(clause) is None):
+        return "negation not as in its quote"
+    if clause.endswith("?") or _WORDS["condition"].search(clause):
+        return "question or condition, no statement"
+    sentence = _WORDS["sentence_end"].split(source[: source.find(quote)])[-1]
+    reporters = _WORDS["report"].findall(sentence)
+    if reporters:
+        return "" if reporters[-1] in text else "words of somebody else"
+    subject = next(iter(re.findall(r"[\w’-]+", text)), "")
+    others = {item.role.casefold() for item in grounds.items} - {grounds.quoted.role.casefold()}
+    return (
+        "words of somebody else"
+        if subject in others and _WORDS["first_person"].search(quote)
+        else ""
+    )
+
+
+def clause_of(quote: str, text: str) -> str:
+    """Return the clause of a text around a quote. Both are plain (see `plain`).
+
+    >>> clause_of("like tea", "i have time. i don't like tea, but coffee.")
+    "i don't like tea,"
+    """
+    begin = text.find(quote)
+    head = _WORDS["clause_end"].split(text[:begin])[-1]
+    stop = _WORDS["clause_end"].search(text, begin + len(quote) - 1)
+    end = stop.end() if stop else len(text)
+    return (head + text[begin:end]).strip()
+
+
+def is_asked_for(quote: str, text: str) -> bool:
+    """Return whether a text asks to remember the sentence that a quote stands in.
+
+    >>> text = "I live in Oslo. I prefer tea. Remember that. Keep in mind that I am vegan."
+    >>> [is_asked_for(part, text) for part in ("I live in Oslo", "I prefer tea", "I am vegan")]
+    [False, True, True]
+    """
+    sentences = [plain(sentence) for sentence in sentences_in(text) if sentence.strip()]
+    wanted = plain(quote)
+    for place, sentence in enumerate(sentences):
+        found = _WORDS["asked"].search(sentence)
+        if found is None:
+            continue
+        asked = [sentence]
+        if not sentence[found.end() :].strip(" .!:;…"):
+            # It names nothing, such as "Remember this:", and means the sentences beside it.
+            asked = sentences[max(0, place - 1) : place + 2]
+        if any(wanted in each or each in wanted for each in asked):
+            return True
+    return False
+
+
+def plain(text: str) -> str:
+    """Return a text with single spaces, in lower case and with plain quotation marks.
+
+    >>> plain("She  said “Yes”")
+    'she said "yes"'
+    """
+    return _SPACES.sub(" ", text.translate(_QUOTES)).strip().casefold()
 
 
 def _days(item: Item) -> str:
@@ -187,7 +236,7 @@ def _days(item: Item) -> str:
     return "" if time is None else f"{day_text(time)} {time.date().isoformat()}"
 
 
-def _is_said_day(stated: str, grounds: Grounds, known: Collection[str]) -> bool:
+def _is_said_day(stated: str, grounds: Grounds, known: Set[str]) -> bool:
     """Return whether a stated day is that of the quote, or one that the sources name."""
     try:
         day = datetime.fromisoformat(stated)
@@ -201,15 +250,3 @@ def _is_said_day(stated: str, grounds: Grounds, known: Collection[str]) -> bool:
     # A year need not be said where the message was written in it, or in one beside it.
     is_near = said is not None and abs(said.year - day.year) <= 1
     return has_month and str(day.day) in known and (is_near or str(day.year) in known)
-
-
-def _is_untrusted(grounds: Grounds) -> bool:
-    return grounds.trust < Trust.MODEL or grounds.quoted.role.casefold() in NOT_PEOPLE
-
-
-def _asks_for_rules(text: str) -> bool:
-    return any(True for _ in rules_in(text)) or any(True for _ in plain_rules_in(text))
-
-
-def _was_asked(change: ProposedChange, grounds: Grounds) -> bool:
-    return not _is_untrusted(grounds) and is_asked_for(change.quote, grounds.quoted.text)

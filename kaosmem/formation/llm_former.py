@@ -3,67 +3,63 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from importlib.resources import files
-from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, SkipValidation, ValidationError
 
 from kaosmem.arguments import check_count, check_text, json_text
 from kaosmem.clients import LLMClient
 from kaosmem.compaction.model_requests import PAUSE_S, ModelRequests
 from kaosmem.errors import InvalidArgumentError, SummaryError
-from kaosmem.formation.changes import Action, Draft, Kind, ProposedChange
+from kaosmem.formation.changes import UNUSABLE, Action, Draft, Kind, ProposedChange
 from kaosmem.tokens import get_counter
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.content import ToolUseBlock
 from kaosmem.types.items import ChatMessage, Item
 
 TOOL_NAME = "record_changes"
-_Text = Annotated[str, AfterValidator(partial(check_text, what="a field"))]
-_Name = Annotated[_Text | None, AfterValidator(lambda name: name or None)]
+_KNOWN_SHARE = 4
+"""Known facts take at most this fraction of a batch."""
+_Name = Annotated[str | None, AfterValidator(lambda name: name or None)]
 
 
 class _Change(BaseModel):
     """A change as the model has to write it."""
 
-    model_config = ConfigDict(strict=True, extra="forbid")
+    # A strict schema has no optional field.
+    model_config = ConfigDict(
+        strict=True,
+        extra="forbid",
+        json_schema_extra=lambda schema: schema.update(required=[*_Change.model_fields]),
+    )
 
     action: Action
     kind: Kind
     key: _Name
-    text: _Text
-    quote: _Text
+    text: str
+    quote: str
     sources: list[int]
     valid_from: _Name
     worked: bool | None = None
 
 
 class _Answer(BaseModel):
-    """The call of the model. Each of the changes is validated by itself."""
+    """The arguments of the model's call. Each change is validated by itself later."""
 
-    changes: list[Any]
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": False})
+
+    changes: list[SkipValidation[_Change]]
 
 
-_CHANGE_SCHEMA = _Change.model_json_schema()
-_CHANGE_SCHEMA["required"] = list(_Change.model_fields)  # a strict schema has no optional field
-CHANGES_TOOL: Mapping[str, JSONValue] = {
+CHANGES_TOOL: JSONObject = {
     "name": TOOL_NAME,
     "description": "Record the changes of the memory. Give an empty list if there are none.",
-    "parameters": {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {"changes": {"type": "array", "items": _CHANGE_SCHEMA}},
-        "required": ["changes"],
-    },
+    "parameters": _Answer.model_json_schema(),
 }
-_KNOWN_SHARE = 4
-"""Known facts take at most this fraction of a batch."""
-_UNUSABLE = "unusable answer"
 
 
 class LLMFormer:
@@ -77,9 +73,9 @@ class LLMFormer:
 
     Args:
         llm: The model.
-        prompt: The instructions: a text, or a file. The default is the file
+        prompt: A file with the instructions. The default is
             `kaosmem/formation/prompts/form.txt`.
-        budget: Tokens that one session may spend for requests and answers. None: no limit.
+        budget: Tokens that one session may spend for requests. None: no limit.
         batch: Tokens of the messages in one request.
         attempts: The number of times that a batch is sent until its answer can be read.
         pause_s: Seconds without a request after the model failed. Each further failure doubles
@@ -108,7 +104,7 @@ class LLMFormer:
         self,
         llm: LLMClient,
         *,
-        prompt: str | Path | None = None,
+        prompt: Path | None = None,
         budget: int | None = 200_000,
         batch: int = 4_000,
         attempts: int = 2,
@@ -120,7 +116,8 @@ class LLMFormer:
         self.budget = None if budget is None else check_count(budget, "budget", least=1)
         self._batch = check_count(batch, "batch", least=64)
         self._counter = get_counter()
-        self._prompt = _prompt_text(prompt)
+        file = prompt or files("kaosmem.formation").joinpath("prompts", "form.txt")
+        self._prompt = check_text(file.read_text(encoding="utf-8"), "prompt")
         self._requests = ModelRequests(llm, attempts=attempts, pause_s=pause_s, clock=clock)
 
     def __repr__(self) -> str:
@@ -131,22 +128,21 @@ class LLMFormer:
         batch = self._fitting(said, self._batch) or said[:1]  # a larger message stands alone
         keyed = [item for item in reversed(known) if item.key is not None]
         newest = self._fitting(keyed, self._batch // _KNOWN_SHARE)
-        told = [{"key": item.key, "text": item.text} for item in reversed(newest)]
-        material = json_text({"known": told, "messages": _messages(batch)})
+        material = json_text(
+            {
+                "known": [{"key": item.key, "text": item.text} for item in reversed(newest)],
+                "messages": [_message(number, item) for number, item in enumerate(batch, 1)],
+            }
+        )
         spent: list[int] = []
 
         def request(fault: str) -> Sequence[ChatMessage]:
             note = f"\nAn earlier answer could not be taken: {fault}." if fault else ""
-            messages = ChatMessage("system", self._prompt), ChatMessage("user", material + note)
-            spent.extend(self._counter(message.text) for message in messages)
-            return messages
-
-        def read(reply: ChatMessage) -> list[Any]:
-            spent.append(self._counter(reply.text))
-            return _entries(reply)
+            spent.append(self._counter(self._prompt) + self._counter(material))
+            return ChatMessage("system", self._prompt), ChatMessage("user", material + note)
 
         try:
-            entries = await self._requests.ask(request, read, tools=[CHANGES_TOOL])
+            entries = await self._requests.ask(request, _entries, tools=[CHANGES_TOOL])
         except SummaryError as error:
             is_unreadable = bool(spent) and error.reason.startswith("no usable answer")
             if not is_unreadable:  # the model failed, or is left alone for a while
@@ -154,33 +150,23 @@ class LLMFormer:
             entries = [None]
         changes = [_change_of(entry, batch) for entry in entries]
         usable = [change for change in changes if change is not None]
-        faults = [_UNUSABLE] * (len(changes) - len(usable))
+        faults = [UNUSABLE] * (len(changes) - len(usable))
         return Draft(usable, len(batch), faults, spent=sum(spent))
 
     def _fitting(self, items: Sequence[Item], tokens: int) -> Sequence[Item]:
         """Return the first items whose texts have so many tokens together."""
-        sums = accumulate(self._counter(item.text) for item in items)
-        return items[: sum(1 for _ in takewhile(tokens.__ge__, sums))]
+        for place, item in enumerate(items):
+            tokens -= self._counter(item.text)
+            if tokens < 0:
+                return items[:place]
+        return items
 
 
-def _prompt_text(prompt: str | Path | None) -> str:
-    if isinstance(prompt, Path):
-        return check_text(prompt.read_text(encoding="utf-8"), "prompt")
-    if prompt is not None:
-        return check_text(prompt, "prompt")
-    file = files("kaosmem.formation").joinpath("prompts", "form.txt")
-    return file.read_text(encoding="utf-8")
-
-
-def _messages(batch: Sequence[Item]) -> list[JSONValue]:
-    """Return messages with their numbers, from 1."""
-    found: list[JSONValue] = []
-    for number, item in enumerate(batch, 1):
-        message: dict[str, JSONValue] = {"number": number, "speaker": item.role or "document"}
-        if "timestamp" in item.metadata:
-            message["time"] = item.metadata["timestamp"]
-        found.append({**message, "text": item.text})
-    return found
+def _message(number: int, item: Item) -> JSONDict:
+    """Return a message as the model sees it."""
+    speaker = item.role or "document"
+    said = {"number": number, "speaker": speaker, "time": item.metadata.get("timestamp")}
+    return {**said, "text": item.text}
 
 
 def _entries(reply: ChatMessage) -> list[Any]:
@@ -188,13 +174,13 @@ def _entries(reply: ChatMessage) -> list[Any]:
     calls = [block for block in reply.blocks if isinstance(block, ToolUseBlock)]
     for text in (*(call.arguments for call in calls if call.name == TOOL_NAME), reply.text):
         with suppress(ValidationError):
-            return _Answer.model_validate_json(text).changes
+            return list(_Answer.model_validate_json(text).changes)
     raise InvalidArgumentError(
         f"the answer has no call of {TOOL_NAME} with a list of changes; answer by calling it"
     )
 
 
-def _change_of(entry: Any, batch: Sequence[Item]) -> ProposedChange | None:
+def _change_of(entry: object, batch: Sequence[Item]) -> ProposedChange | None:
     """Return a change as the schema describes it, None for any other value."""
     try:
         given = _Change.model_validate(entry)
@@ -202,5 +188,5 @@ def _change_of(entry: Any, batch: Sequence[Item]) -> ProposedChange | None:
         return None
     if not all(1 <= number <= len(batch) for number in given.sources):
         return None
-    sources = dict.fromkeys(batch[number - 1].id for number in given.sources)
-    return ProposedChange(**{**given.model_dump(), "sources": tuple(sources)})
+    sources = tuple(batch[number - 1].id for number in given.sources)
+    return ProposedChange(**{**given.model_dump(), "sources": sources})

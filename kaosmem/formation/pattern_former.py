@@ -5,24 +5,22 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formation.changes import NOT_PEOPLE, Action, Draft, Kind, ProposedChange
-from kaosmem.language.rules import MAX_RULE_CHARS, plain_rules_in
+from kaosmem.language.rules import MAX_RULE_CHARS, expanded, fence_free, plain_rules_in
 from kaosmem.language.sentences import sentences_in
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 
 _LEAST_CHARS = 8
-_PART = re.compile(r"\{([a-z_]+)\}")
-_LINE_BREAK = re.compile(r"\n\s*")
-_FENCE = re.compile(r"```.*?(?:```|\Z)|^[ \t]*>.*$", re.DOTALL | re.MULTILINE)
 _FORWARDED = re.compile(
     r"^(?:From|Von|De): \S.*\Z|^-{2,} ?(?:Forwarded|Original) .*\Z|^On [^\n]{5,80} wrote:.*\Z",
     re.DOTALL | re.MULTILINE,
@@ -75,12 +73,21 @@ class PatternFormer:
         return Draft(changes, has_exact_keys=True)
 
 
+def _compiled(pattern: str, info: ValidationInfo) -> re.Pattern[str]:
+    """Return a pattern with the parts, which the context holds, in place of their names."""
+    parts: Any = info.context
+    return re.compile(expanded(pattern, parts), re.IGNORECASE)
+
+
+_Pattern = Annotated[re.Pattern[str], BeforeValidator(_compiled)]
+
+
 class _Row(BaseModel):
     """A row of the table. The file for English describes the fields."""
 
     model_config = ConfigDict(extra="forbid")
 
-    pattern: str
+    pattern: _Pattern
     kind: Kind
     about: str
     action: Action = "add"
@@ -91,11 +98,10 @@ class _Row(BaseModel):
 class _Table(BaseModel):
     """The patterns of one file."""
 
-    parts: dict[str, str] = {}
     same: dict[str, str] = {}
-    leads: str = ""
-    excluded: str = "(?!)"
-    excluded_facts: str = "(?!)"
+    leads: _Pattern = re.compile("")
+    excluded: _Pattern = re.compile("(?!)")
+    excluded_facts: _Pattern = re.compile("(?!)")
     statements: list[_Row]
 
     def changes(self, item: Item) -> Iterator[ProposedChange]:
@@ -107,21 +113,21 @@ class _Table(BaseModel):
             change = self._change(sentence, item)
             if change is None and sentence in rules and _STANDING.search(sentence):
                 change = ProposedChange(sentence, sentence, (item.id,), kind="procedural")
-            if change is not None and not self.general["excluded"].search(sentence):
+            if change is not None and not self.excluded.search(sentence):
                 yield change
 
     def _change(self, sentence: str, item: Item) -> ProposedChange | None:
         """Return the change of the first row that a sentence matches, at its begin or its lead."""
-        lead = self.general["leads"].match(sentence)
+        lead = self.leads.match(sentence)
         starts = sorted({0, lead.end()} if lead else {0})
-        for pattern, row in self.rows:
+        for row in self.statements:
             if row.only_colleagues and item.role == "user":
                 continue
             for start in starts:
-                found = pattern.match(sentence, start)
+                found = row.pattern.match(sentence, start)
                 if found is None:
                     continue
-                if row.kind == "semantic" and self.general["excluded_facts"].search(sentence):
+                if row.kind == "semantic" and self.excluded_facts.search(sentence):
                     break
                 key = self._key(row.key, found, item.role)
                 return ProposedChange(sentence, sentence, (item.id,), row.action, row.kind, key)
@@ -135,25 +141,6 @@ class _Table(BaseModel):
         key = form.format(speaker=speaker or "user", **named)
         return _SPACES.sub(" ", key).strip().casefold() or None
 
-    @cached_property
-    def rows(self) -> list[tuple[re.Pattern[str], _Row]]:
-        """The rows, each with its pattern."""
-        return [(self._compiled(row.pattern), row) for row in self.statements]
-
-    @cached_property
-    def general(self) -> dict[str, re.Pattern[str]]:
-        """The patterns that are of no row, by name."""
-        names = ("leads", "excluded", "excluded_facts")
-        return {name: self._compiled(getattr(self, name)) for name in names}
-
-    def _compiled(self, pattern: str) -> re.Pattern[str]:
-        """Return a pattern with its parts in place of their names."""
-        return re.compile(self._expanded(pattern), re.IGNORECASE)
-
-    def _expanded(self, pattern: str) -> str:
-        unbroken = _LINE_BREAK.sub("", pattern)
-        return _PART.sub(lambda name: self._expanded(self.parts[name[1]]), unbroken)
-
 
 @cache
 def _english() -> _Table:
@@ -163,22 +150,19 @@ def _english() -> _Table:
 def _read(file: Traversable) -> _Table:
     """Return the patterns of a file. Raises InvalidArgumentError."""
     try:
-        table = _Table.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
-        _ = table.rows, table.general  # compiled once, and here if they are not valid
+        stored = tomllib.loads(file.read_text(encoding="utf-8"))
+        return _Table.model_validate(stored, context=stored.get("parts", {}))
     except (ValueError, LookupError, RecursionError, re.error) as error:
         raise InvalidArgumentError(
             f"the file has no valid patterns: {error}; kaosmem/formation/patterns/en.toml "
             "describes the form"
         ) from None
-    return table
 
 
 def _sentences(text: str) -> Iterator[str]:
     """Yield the sentences that may hold a statement of the speaker: no code, quotes or mails."""
-    if "```" in text or ">" in text:
-        text = _FENCE.sub("\n", text)
-    text = _QUOTED.sub("\n", _FORWARDED.sub("", text))
-    for part in sentences_in(text):
+    own = _QUOTED.sub("\n", _FORWARDED.sub("", fence_free(text)))
+    for part in sentences_in(own):
         sentence = _bare(part)
         if _LEAST_CHARS <= len(sentence) <= MAX_RULE_CHARS:
             yield sentence

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
 from itertools import pairwise
 from typing import TypeVar
 
 from kaosmem.arguments import check_count, json_text
 from kaosmem.formation.changes import Draft, ProposedChange
 from kaosmem.formation.grounding import MAX_TEXT_CHARS
+from kaosmem.formation.words import patterns
 from kaosmem.language.sentences import sentences_in
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import Item
@@ -136,7 +134,7 @@ def _outcome_of(run: Sequence[Item], answer: Item) -> tuple[str, Item, bool] | N
         stated.append(("tool", results[-1], results[-1].text[-_MAX_RESULT_CHARS:]))
     for speaker, item, text in stated:
         for outcome in ("failed", "worked"):
-            words = _outcome_words()[f"{speaker}_{outcome}"]
+            words = patterns("outcomes")[f"{speaker}_{outcome}"]
             for line in text.splitlines():
                 if words.search(line):
                     return line.strip(), item, outcome == "worked"
@@ -170,12 +168,3 @@ def _first_sentence(text: str, *, most: int = _MAX_TASK_CHARS) -> str:
     """Return the first sentence of a text in one line, "" if it is too long."""
     sentence = " ".join(next(sentences_in(text)).split())
     return sentence if len(sentence) <= most else ""
-
-
-@cache
-def _outcome_words() -> dict[str, re.Pattern[str]]:
-    """Return the patterns of outcomes by name."""
-    file = files("kaosmem.formation").joinpath("patterns", "outcomes.toml")
-    table = tomllib.loads(file.read_text(encoding="utf-8"))
-    flags = re.IGNORECASE | re.MULTILINE
-    return {name: re.compile(pattern, flags) for name, pattern in table.items()}

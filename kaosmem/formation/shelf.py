@@ -8,11 +8,12 @@ from typing import Any
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_id
-from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
 
 SHELF = "shelf"
 """The field of an item's metadata that names the shelf which has it too."""
+_COPIED = ("timestamp", "source", "kind")
+"""Fields of an item's metadata that its fact has too."""
 _ITEM = "item"
 """The field of a fact's metadata with the id of its item, by which a replay knows it again."""
 
@@ -22,7 +23,8 @@ class FactShelf:
     """The facts of one agent and namespace in a `LongTermMemory`.
 
     Formed facts are saved there under their keys, each once: a fact names the item that it was
-    formed as, so that a replay and a second worker find it.
+    formed as, so that a replay and a second worker find it. Two workers that save one fact at the
+    same instant leave two equal versions, and the later one is live.
 
     Attributes:
         store: Any `LongTermMemory`.
@@ -53,35 +55,25 @@ class FactShelf:
 
     async def put(self, item: Item) -> None:
         """Save a formed item as a fact, if it is not there."""
-        if not await self._facts_of(item):
-            metadata: dict[str, JSONValue] = {_ITEM: item.id, "sources": list(item.sources)}
-            for name in ("timestamp", "source", "kind"):
-                if name in item.metadata:
-                    metadata[name] = item.metadata[name]
-            if item.role:
-                metadata["speaker"] = item.role
-            await self.store.save(
-                self.agent_id, item.text, self.namespace, key=_key(item), metadata=metadata
-            )
-        # Two workers that came at once have saved it twice. Each keeps the same one.
-        for twin in sorted(await self._facts_of(item))[1:]:
-            await self.store.delete(self.agent_id, twin, self.namespace)
+        if await self._facts_of(item):
+            return
+        metadata = {name: item.metadata[name] for name in _COPIED if name in item.metadata}
+        metadata |= {_ITEM: item.id, "sources": [*item.sources], "speaker": item.role}
+        key = _key(item)
+        await self.store.save(self.agent_id, item.text, self.namespace, key=key, metadata=metadata)
 
     async def erase(self, items: Sequence[Item]) -> tuple[str, ...]:
         """Delete the facts that were formed as these items, and return their ids."""
         erased: list[str] = []
         for item in items:
-            for fact_id in await self._facts_of(item):
-                await self.store.delete(self.agent_id, fact_id, self.namespace)
-                erased.append(fact_id)
+            erased += await self._facts_of(item)
+        for fact_id in erased:
+            await self.store.delete(self.agent_id, fact_id, self.namespace)
         return tuple(erased)
 
-    async def held_of(self, fact_ids: Sequence[str]) -> list[str]:
-        """Return which of these facts are there."""
-        facts = {
-            each: await self.store.get(self.agent_id, each, self.namespace) for each in fact_ids
-        }
-        return [fact_id for fact_id, fact in facts.items() if fact is not None]
+    async def get(self, fact_id: str) -> Any:
+        """Return a fact, None if it is not there."""
+        return await self.store.get(self.agent_id, fact_id, self.namespace)
 
     async def _facts_of(self, item: Item) -> list[str]:
         versions = await self.store.versions(self.agent_id, _key(item), self.namespace)

@@ -139,7 +139,7 @@ class LabelStyle:
             note: One of `NOTES`.
         """
         trust = f"trust {item.trust.name.lower()}" if self.provenance else ""
-        disputed = DISPUTED if "disputes" in item.metadata else ""
+        disputed = DISPUTED if DISPUTED in item.tags else ""
         outcomes = Outcomes.of(item)
         outcome = outcomes.note if outcomes else ""
         notes = ", ".join(filter(None, (note, disputed, outcome, self._verified(item), trust)))

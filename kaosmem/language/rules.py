@@ -92,7 +92,7 @@ def rules_in(text: str, added: Patterns = NO_PATTERNS) -> Iterator[str]:
     """
     recogniser = _recogniser(tuple((name, tuple(patterns)) for name, patterns in added.items()))
     is_listed = False
-    for sentence, begins_line in _sentences(_fence_free(text)):
+    for sentence, begins_line in _sentences(fence_free(text)):
         is_item = _BULLET.match(sentence) is not None
         if begins_line and not is_item:
             is_listed = False
@@ -117,7 +117,7 @@ def plain_rules_in(text: str) -> Iterator[str]:
     if not _is_hinted(text):
         return
     rules = _plain_rules()
-    for sentence, _ in _sentences(_fence_free(text)):
+    for sentence, _ in _sentences(fence_free(text)):
         if len(sentence) > MAX_RULE_CHARS or sentence.endswith(_QUESTION_ENDS):
             continue
         if _is_hinted(sentence) and (rules.match(sentence) or rules.match(_plain(sentence))):
@@ -160,7 +160,8 @@ def _is_hinted(text: str) -> bool:
     return _HINT.search(text.casefold()) is not None or not _LATIN.fullmatch(text)
 
 
-def _fence_free(text: str) -> str:
+def fence_free(text: str) -> str:
+    """Return a text without its code and quoted lines."""
     return _FENCED.sub("\n", text) if "```" in text or ">" in text else text
 
 
@@ -243,12 +244,19 @@ def _languages() -> dict[str, _Language]:
 def _expanded(found: dict[str, Any]) -> dict[str, list[str]]:
     """Return the lists of a file, with the parts in place of their names."""
     parts = found.pop("parts", {}) | _SHARED_PARTS
+    lists = {}
+    for name, patterns in found.items():
+        lists[name] = [expanded(pattern, parts) for pattern in patterns]
+    return lists
 
-    def expanded(pattern: str) -> str:
-        unbroken = _LINE_BREAK.sub("", pattern)
-        return _PART.sub(lambda name: expanded(parts[name[1]]), unbroken)
 
-    return {name: [expanded(pattern) for pattern in patterns] for name, patterns in found.items()}
+def expanded(pattern: str, parts: Mapping[str, str]) -> str:
+    """Return a pattern without its line breaks, and with parts in place of their names in braces.
+
+    Raises LookupError and RecursionError for parts that cannot be put in.
+    """
+    unbroken = _LINE_BREAK.sub("", pattern)
+    return _PART.sub(lambda name: expanded(parts[name[1]], parts), unbroken)
 
 
 @lru_cache(maxsize=16)

@@ -465,7 +465,8 @@ class ItemTable(EvictedItems):
         table.taken = state["taken"]
         table.clock = state["clock"]
         table.updates = state["updates"]
-        table.ledger = Ledger.from_dict(state.get("ledger", {}))
+        if "ledger" in state:
+            table.ledger = Ledger.from_dict(state["ledger"])
         firsts = table._enter_stored(entries)
         table.used = sum(table._tokens.values())
         asking = state["asking"]

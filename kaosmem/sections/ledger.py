@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
-from copy import deepcopy
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from kaosmem.errors import InvalidArgumentError
-from kaosmem.sections.archive import parse_time
+from pydantic import AwareDatetime, TypeAdapter
+
 from kaosmem.types import JSONValue
 
 MAX_RUNS = 100
 """A procedure is judged by its newest runs, so many at most."""
 _MANY_SHOWS = 8
 """An item that so many turns showed, and no reply used, is less important than a new one."""
-_TIMES = ("used_at", "verified_at")
-_OF_ITEMS = ("credited", "shown", "outcomes", *_TIMES)
-"""The tables by the ids of items."""
 
 
 @dataclass
@@ -41,8 +38,8 @@ class Ledger:
     refused: Counter[str] = field(default_factory=Counter)
     credited: Counter[str] = field(default_factory=Counter)
     shown: Counter[str] = field(default_factory=Counter)
-    used_at: dict[str, datetime] = field(default_factory=dict)
-    verified_at: dict[str, datetime] = field(default_factory=dict)
+    used_at: dict[str, AwareDatetime] = field(default_factory=dict)
+    verified_at: dict[str, AwareDatetime] = field(default_factory=dict)
     outcomes: dict[str, dict[str, bool]] = field(default_factory=dict)
 
     def note(
@@ -75,55 +72,32 @@ class Ledger:
 
     def _tables(self) -> list[dict[str, Any]]:
         """Return the tables by the ids of items, and by the names of runs."""
-        tables = [getattr(self, name) for name in _OF_ITEMS]
-        return [*tables, *self.outcomes.values()]
+        counts = [self.credited, self.shown]
+        times = [self.used_at, self.verified_at]
+        return [*counts, *times, self.outcomes, *self.outcomes.values()]
 
     def known_among(self, item_ids: Set[str]) -> set[str]:
         """Return which of these ids the ledger has entries of, the names of runs included."""
         known: set[str] = set()
         return known.union(*(table.keys() & item_ids for table in self._tables()))
 
-    def forget(self, item_ids: Iterable[str]) -> list[str]:
-        """Drop all entries of erased items. Return the ids of procedures that lost a run."""
-        erased = {*item_ids}
-        changed = []
-        for item_id, runs in self.outcomes.items():
-            if item_id not in erased and not erased.isdisjoint(runs):
-                changed.append(item_id)
+    def forget(self, item_ids: Set[str]) -> None:
+        """Drop all entries of erased items, and of the runs that they name."""
         for table in self._tables():
-            for item_id in table.keys() & erased:
+            for item_id in table.keys() & item_ids:
                 del table[item_id]
-        return changed
 
     def to_dict(self) -> dict[str, JSONValue]:
-        """Return the ledger as JSON values, empty if it has no entry."""
-        stored = {name: deepcopy({**table}) for name, table in vars(self).items() if table}
-        for name in {*_TIMES} & stored.keys():
-            stored[name] = {key: at.isoformat() for key, at in stored[name].items()}
-        return stored
+        """Return the tables that have entries, as JSON values."""
+        stored = _stored_form().dump_python(self, mode="json")
+        return {name: table for name, table in stored.items() if table}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, JSONValue]) -> Ledger:
-        """Return the ledger that `to_dict` stored.
-
-        Raises:
-            InvalidArgumentError: If a number or a time is none.
-            AttributeError: If there are no entries by name.
-        """
-        ledger = cls()
-        for name, entries in stored.items():
-            table = getattr(ledger, name)
-            for key, value in entries.items():
-                table[key] = _read(name, value)
-        return ledger
+        """Return the ledger that `to_dict` stored. Raises ValueError for any other values."""
+        return _stored_form().validate_python(stored)
 
 
-def _read(name: str, value: JSONValue) -> Any:
-    """Return an entry of a table, as it was stored."""
-    if name in _TIMES:
-        return parse_time(value)
-    if name == "outcomes":
-        return {run: bool(worked) for run, worked in value.items()}
-    if type(value) is not int or value < 0:
-        raise InvalidArgumentError("a section's ledger has a number that is none")
-    return value
+@cache
+def _stored_form() -> TypeAdapter[Ledger]:
+    return TypeAdapter(Ledger)

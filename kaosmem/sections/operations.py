@@ -98,7 +98,6 @@ _FORMS = {
     "credited": _IDS,
     "shown": _IDS,
     "verified": _IDS,
-    "tried": _IDS,
 }
 """The forms of the fields whose values are not JSON themselves, by name."""
 
@@ -239,7 +238,7 @@ class Credit(SectionOperation):
         credited: The ids of the used items.
         shown: The ids of those that the turn showed.
         verified: The ids of facts that were said again, or confirmed.
-        tried: The ids of procedures that a run was one of.
+        tried: The id of the procedure that a run was one of, "" for none.
         run: The name of the run, which counts once.
         worked: Whether the run succeeded.
     """
@@ -249,29 +248,22 @@ class Credit(SectionOperation):
     credited: Sequence[str] = ()
     shown: Sequence[str] = ()
     verified: Sequence[str] = ()
-    tried: Sequence[str] = ()
+    tried: str = ""
     run: str = ""
     worked: bool = True
 
-    def without(self, forgotten: Container[str], section: Section) -> Credit:
+    def without(self, forgotten: Container[str]) -> Credit:
         """Return the same credit without the items that were forgotten."""
-
-        def kept(item_ids: Sequence[str]) -> tuple[str, ...]:
-            return tuple(each for each in item_ids if each in section or each not in forgotten)
-
-        return replace(
-            self,
-            credited=kept(self.credited),
-            shown=kept(self.shown),
-            verified=kept(self.verified),
-        )
+        lists: dict[str, Any] = {}
+        for name in ("credited", "shown", "verified"):
+            lists[name] = [each for each in getattr(self, name) if each not in forgotten]
+        return replace(self, **lists)
 
     def apply(self, section: Section) -> None:
         section.ledger.note(self.credited, self.shown, self.verified, self.at)
-        for item_id in self.tried:
-            if item_id in section.held.ordinals:
-                section.ledger.note_run(item_id, self.run, worked=self.worked)
-                _show_outcomes(section, item_id, self.at)
+        if self.tried in section.held.ordinals:
+            section.ledger.note_run(self.tried, self.run, worked=self.worked)
+            _show_outcomes(section, self.tried, self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +363,8 @@ class Forget(_Departure):
         section.index.changed((*live, *evicted))
         section.archive.forget(erased, self.archived)
         section.removed -= erased
-        for item_id in section.ledger.forget(erased):
+        section.ledger.forget(erased)
+        for item_id in [*section.ledger.outcomes]:
             _show_outcomes(section, item_id)
         clear_memos()
 
@@ -385,7 +378,7 @@ class Form(SectionOperation):
     Attributes:
         mark: The name of the mark that moves, "" for none.
         since, until: From where to where it moves.
-        added, removed: The ids of the items that come and leave by the formation.
+        items: The ids of the items that come and leave by the formation.
         waiting: The ids of the proposals that came to wait for a person, in a section of their own.
         refused: The reason of each refused proposal.
     """
@@ -394,8 +387,7 @@ class Form(SectionOperation):
     mark: str = ""
     since: int = 0
     until: int = 0
-    added: Sequence[str] = ()
-    removed: Sequence[str] = ()
+    items: Sequence[str] = ()
     waiting: Sequence[str] = ()
     refused: Sequence[str] = ()
 

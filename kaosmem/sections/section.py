@@ -364,7 +364,7 @@ class Section:
 
     def count_run(self, item_id: str, run: str, worked: bool, at: datetime) -> None:
         """Count a run of a procedure, once. Raises ReadOnlyError."""
-        self.credit(Credit(self.spec.name, at, tried=(item_id,), run=run, worked=worked))
+        self.credit(Credit(self.spec.name, at, tried=item_id, run=run, worked=worked))
 
     def use(self, item_ids: Iterable[str]) -> None:
         """Mark one use of each of these items; items that have left the section are passed over."""
@@ -447,9 +447,8 @@ class Section:
             "archived": len(self.archive),
             "evicted": held.unloaded + len(held.evicted),
         }
-        ledger = held.ledger.to_dict()
-        if ledger:
-            state["ledger"] = ledger
+        if held.ledger != Ledger():
+            state["ledger"] = held.ledger.to_dict()
         return state
 
     def known_versions(

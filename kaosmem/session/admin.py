@@ -17,7 +17,7 @@ from kaosmem.sections.retention import RetentionPolicy
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.receipts import ErasureReceipt
-from kaosmem.session.retention import Retention, RetentionReport
+from kaosmem.session.retention import RetentionReport, retain
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types.items import Item
 
@@ -156,16 +156,15 @@ class SessionAdmin:
         >>> memory = SessionMemory.test_mode()
         >>> added = memory.add_many("findings", ["It rains.", "It snows.", "It is dry."])
         >>> policy = RetentionPolicy(max_tokens=8)
-        >>> print(await memory.admin.retain(policy, dry_run=True))
-        'findings': would go: 1
+        >>> len((await memory.admin.retain(policy, dry_run=True)).items)
+        1
         >>> report = await memory.admin.retain(policy)
         >>> [item.text for item in memory["findings"]]
         ['It snows.', 'It is dry.']
         """
         session = self._session
         check_instance(policy, RetentionPolicy, "policy")
-        retention = Retention(session, session.section(section), policy)
-        return await retention.run(dry_run=dry_run)
+        return await retain(session, session.section(section), policy, dry_run=dry_run)
 
     async def verify(self, receipt: ErasureReceipt) -> tuple[str, ...]:
         """Return a sentence for each reason why an erasure does not hold, none if it holds.
@@ -195,21 +194,8 @@ class SessionAdmin:
                 f"{shown(receipt.namespace)}; verify it with that session"
             )
         reasons = await asyncio.to_thread(unerased, receipt.erasure, session.log.storage)
-        shelved = {name: ids for name, ids in receipt.sources.items() if "/" in name}
-        sources = {name: ids for name, ids in receipt.sources.items() if name not in shelved}
-        on_shelves = [await self._unerased_facts(name, ids) for name, ids in shelved.items()]
-        return (*reasons, *await session.roster.unerased(sources), *filter(None, on_shelves))
-
-    async def _unerased_facts(self, name: str, fact_ids: Sequence[str]) -> str:
-        """Return a sentence if a shelf of facts holds erased ones, "" if it does not."""
-        shelf = self._session.shelves.get(name)
-        if shelf is None:
-            return f"the facts of {shown(name)} are not known here; give their FactShelf to a plan"
-        try:
-            held = await shelf.held_of(fact_ids)
-        except Exception as error:  # any error of a store
-            return f"the facts of {shown(name)} cannot be asked: {type(error).__name__}"
-        return f"the facts of {shown(name)} hold {', '.join(map(shown, held))}" if held else ""
+        sources = await session.roster.unerased(receipt.sources, session.shelves)
+        return (*reasons, *sources)
 
     def record_outcome(self, procedure_id: str, *, worked: bool, run: str | None = None) -> Item:
         """Count whether a procedure worked, and return it with its new counts.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from kaosmem.assembly.context import Context
 from kaosmem.sections.operations import Credit
@@ -31,20 +31,22 @@ class TurnCredit:
     def count(self, used: Collection[Item], confirmed: Collection[Item]) -> None:
         """Count that the reply used items, and at the first call, which ones the turn showed.
 
-        The newest messages are shown whatever they say. That they were not used says nothing.
-
         Args:
             confirmed: The items that a person has confirmed.
         """
         at = self._clock()
         credited = [item for item in used if item.id not in self._credited]
         for name, section in self._sections.items():
+            # The newest messages are shown whatever they say.
             shown = self._shown if section.spec.placement == "query" else []
-
-            def ids(items: Collection[Item], name: str = name) -> tuple[str, ...]:
-                return tuple(item.id for item in items if item.section == name)
-
-            credit = Credit(name, at, ids(credited), ids(shown), ids(confirmed))
-            section.credit(credit.without(self._forgotten, section))
+            credit = Credit(
+                name, at, _ids_in(name, credited), _ids_in(name, shown), _ids_in(name, confirmed)
+            )
+            section.credit(credit.without(self._forgotten))
         self._shown = []
         self._credited.update(item.id for item in used)
+
+
+def _ids_in(section: str, items: Iterable[Item]) -> tuple[str, ...]:
+    """Return the ids of the items that are of a section."""
+    return tuple(item.id for item in items if item.section == section)

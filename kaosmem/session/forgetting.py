@@ -77,15 +77,10 @@ async def _forget_on_shelves(
     erased: dict[str, tuple[str, ...]] = {}
     unable: list[str] = []
     for name, items in by_shelf.items():
-        shelf = session.shelves.get(name)
         try:
-            ids = () if shelf is None else await shelf.erase(items)
-        except Exception:  # any error of a store
-            shelf = None
-        if shelf is None:
+            erased[name] = await session.shelves[name].erase(items)
+        except Exception:  # it is not known here, or any error of a store
             unable.append(name)
-        elif ids:
-            erased[name] = ids
     return erased, unable
 
 

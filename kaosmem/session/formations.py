@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
 
 from kaosmem.errors import KaosmemError
 from kaosmem.formation.changes import AppliedChange, Former
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.retention import Retention
+from kaosmem.session.retention import retain
 
 if TYPE_CHECKING:
     from kaosmem.session.forming import SectionFormation
@@ -31,7 +32,7 @@ class Formations:
         session.closing.append(self.stop)
         self._lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers: list[asyncio.TimerHandle] = []
         self.planned: dict[str, SectionFormation] = {}
         for name, section in session.sections.items():
             if section.spec.forms_from is not None:
@@ -64,30 +65,29 @@ class Formations:
         """
         saver = self._session.saver
         self._session.check_writable()
-        applied = []
+        kept: list[AppliedChange] = []
         async with self._lock:
             await saver.save()
             await saver.refresh()
             for formation in formations.values():
-                changes = await formation.run()
+                applied = await formation.run()
                 await saver.save()  # the next section may be formed from this one
                 await formation.deliver()
-                applied.append((formation, changes))
+                kept += formation.lasting(applied)
             await saver.save()
-        kept: list[AppliedChange] = []
-        for formation, changes in applied:
-            kept += formation.lasting(changes)
         return kept
 
     def note_turn(self) -> None:
         """Start the formations that are due after a turn. No turn waits for them."""
+        self._stop_timers()
         for name, formation in self.planned.items():
             plan = formation.plan
             is_due = plan.every_turns is not None and formation.has_waiting(plan.every_turns)
             if is_due and not self._lock.locked():
-                self._start(self._form_beside(name))
+                self._start(name)
             if plan.idle_s is not None:
-                self._wait_for_idleness(name, plan.idle_s)
+                loop = asyncio.get_running_loop()
+                self._timers.append(loop.call_later(plan.idle_s, self._start, name))
 
     async def finish(self, save: Callable[[], Awaitable[None]]) -> None:
         """Run the formations and retentions of the session's end, after those under way.
@@ -100,10 +100,11 @@ class Formations:
             if formation.plan.at_close:
                 await save()
                 await self._form_beside(name)
-        for section in self._session.sections.values():
-            if section.spec.retention is not None:
-                retention = Retention(self._session, section, section.spec.retention)
-                await self._noting_failure(f"no retention of {section.spec.name!r}", retention.run)
+        for name, section in self._session.sections.items():
+            policy = section.spec.retention
+            if policy is not None:
+                work = partial(retain, self._session, section, policy)
+                await self._noting_failure(f"no retention of {name!r}", work)
 
     async def settle(self) -> None:
         """Wait until no formation is under way, and start no more by idleness."""
@@ -118,33 +119,22 @@ class Formations:
             task.cancel()
 
     def _stop_timers(self) -> None:
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        while self._timers:
+            self._timers.pop().cancel()
 
-    def _wait_for_idleness(self, name: str, idle_s: float) -> None:
-        if name in self._timers:
-            self._timers[name].cancel()
-        loop = asyncio.get_running_loop()
-        self._timers[name] = loop.call_later(idle_s, lambda: self._start(self._form_beside(name)))
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+    def _start(self, name: str) -> None:
+        task = asyncio.create_task(self._form_beside(name))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _form_beside(self, name: str) -> None:
         """Form a section from all that is saved. The changes are saved with the next save."""
-        session = self._session
-        if session.read_only or session.is_closed:
+        if self._session.read_only or self._session.is_closed:
             return
 
         async def form() -> None:
             await self.planned[name].run()
             await self.planned[name].deliver()
-            section = session.section(name)
-            if section.spec.retention is not None and not section.spec.retention.erase:
-                Retention(session, section, section.spec.retention).archive()
 
         await self._noting_failure(f"section {name!r} was not formed", form)
 

@@ -5,51 +5,46 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from kaosmem.errors import SectionFullError
+from kaosmem.errors import InvalidArgumentError, SectionFullError
 from kaosmem.formation.changes import (
+    DISPUTED,
     KINDS,
     NOT_PEOPLE,
+    UNUSABLE,
     AppliedChange,
     Draft,
     ProposedChange,
 )
-from kaosmem.formation.conflict import doubt_about, doubt_about_end, is_run_of
-from kaosmem.formation.grounding import Grounds, fault_of, find_grounds, terms_in_order
+from kaosmem.formation.conflict import doubt_about, is_run_of
+from kaosmem.formation.grounding import Grounds, fault_of, find_grounds
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formation.shelf import SHELF
+from kaosmem.language.analysis import analyze
 from kaosmem.language.duplicates import FORMED
 from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.operations import Credit, Form
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.proposals import disputed, let_wait
+from kaosmem.session.proposals import as_proposal, let_wait
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, decoded
 from kaosmem.types.outcomes import RUN
 
-NOTHING_NEW = "nothing new"
-NOTHING_TO_RETIRE = "nothing to retire"
-NO_ROOM = "no room in the section"
-NOT_SUCCESSFUL = "never worked"
-REVIEW = "review"
 _COPIED = ("timestamp", "source")
 """Fields of the quoted message's metadata that a formed item takes over."""
 
 
 @dataclass
-class Formed:
+class _Formed:
     """The outcome of a draft.
 
     Attributes:
-        since, until: From where to where the mark moves.
         applied: The applied changes, in order.
         retired: The items that leave when the outcome is noted.
         waiting: The ids of the proposals that wait for a person.
         refused: The reasons of the refused ones.
     """
 
-    since: int
-    until: int
     applied: list[AppliedChange] = field(default_factory=list)
     retired: list[Item] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
@@ -106,20 +101,21 @@ class SectionFormation:
         mark = f"shelf {shelf.name}"
         since = self._mark(mark)
         until = self._committed(self._section)
-        items = await items_between(self._session, self._section, since, until, derived=True)
+        items = await items_between(self._session, self._section, since, until)
         for item in items.values():
             if item.metadata.get(SHELF) == shelf.name:
                 await shelf.put(item)
-        self._section.form(Form(self._section.spec.name, mark, since, until))
+        self._note(mark, since, until)
 
     def lasting(self, applied: Sequence[AppliedChange]) -> Iterator[AppliedChange]:
         """Yield the changes that are in the section: not those that others made first."""
         for each in applied:
-            is_retired = each.change.action == "retire"
             is_live = each.item.id in self._section
-            # A newer version has replaced an archived one, or it was evicted.
-            is_archived = not is_retired and self._section.archive.get(each.item.id) is not None
-            if is_live != is_retired or is_archived:
+            if each.change.action == "retire":
+                is_lasting = not is_live
+            else:  # a newer version has replaced an archived one, or it was evicted
+                is_lasting = is_live or self._section.archive.get(each.item.id) is not None
+            if is_lasting:
                 yield each
 
     async def _form_from(self, source: Section) -> list[AppliedChange]:
@@ -130,8 +126,7 @@ class SectionFormation:
         budget = getattr(former, "budget", None)
         since = self._mark(mark)
         until = self._committed(source)
-        derived = getattr(former, "wants_derived", False)
-        found = await items_between(self._session, source, since, until, derived=derived)
+        found = await items_between(self._session, source, since, until)
         begins = [*found, until]
         said = [*found.values()]
         applied: list[AppliedChange] = []
@@ -140,18 +135,17 @@ class SectionFormation:
             self._session.check_writable()
             if self._mark(mark) != since:
                 break  # another task has formed the same messages meanwhile
-            covered = len(said) if draft.covered is None else draft.covered
-            begins = begins[covered:]
-            formed = Formed(since, begins[0] if covered else since)
-            self._apply(draft, [item for item in said if self._is_there(item, source)], formed)
+            formed = self._apply(draft, [item for item in said if self._is_there(item, source)])
             if self.plan.shelf is not None:
                 # Before the commit: after a crash, they are retired once more.
                 await self.plan.shelf.erase(formed.retired)
-            self._note(mark, formed)
+            covered = len(said) if draft.covered is None else draft.covered
+            begins = begins[covered:]
+            self._note(mark, since, begins[0] if covered else since, formed)
+            since = self._mark(mark)
             spent = self._mark(spent_mark)
-            self._note(spent_mark, Formed(spent, spent + draft.spent))
+            self._note(spent_mark, spent, spent + draft.spent)
             applied += formed.applied
-            since = formed.until
             said = said[covered:] if covered else []
         return applied
 
@@ -167,88 +161,78 @@ class SectionFormation:
         is_forgotten = item.id in self._session.saver.forgotten and item.id not in source
         return not is_forgotten and item.id not in source.removed
 
-    def _note(self, mark: str, formed: Formed) -> None:
-        """Note a mark, and what was formed up to it, in the section's journal."""
+    def _note(self, mark: str, since: int, until: int, formed: _Formed | None = None) -> None:
+        """Move a mark, and note in the same commit what was formed up to it."""
+        formed = formed or _Formed()
         retired = [item.id for item in formed.retired if item.id in self._section]
         added = [each.item.id for each in formed.applied if each.change.action != "retire"]
-        self._section.form(
-            Form(
-                self._section.spec.name,
-                mark,
-                formed.since,
-                formed.until,
-                added=added,
-                removed=retired,
-                waiting=formed.waiting,
-                refused=formed.refused,
-            )
-        )
+        name = self._section.spec.name
+        items = [*added, *retired]
+        self._section.form(Form(name, mark, since, until, items, formed.waiting, formed.refused))
         for item_id in retired:
             self._section.remove(item_id, at=self._session.clock())
 
-    def _apply(self, draft: Draft, said: Sequence[Item], formed: Formed) -> None:
+    def _apply(self, draft: Draft, said: Sequence[Item]) -> _Formed:
         """Check each change of a draft, and apply it."""
-        formed.refused += draft.faults
+        formed = _Formed(refused=[*draft.faults])
         for change in draft.changes:
             if change.kind in KINDS and change.kind not in (self.plan.kinds or KINDS):
                 continue  # another section is formed of it
-            reason = find_grounds(change, said)
-            if isinstance(reason, Grounds):
-                grounds = reason
+            grounds = find_grounds(change, said)
+            if isinstance(grounds, str):
+                reason = grounds
+            else:
                 reason = fault_of(change, grounds, explicit_only=self.plan.explicit_only)
                 reason = reason or self._formed(change, grounds, formed, draft.has_exact_keys)
             if reason:
                 formed.refused.append(reason)
+        return formed
 
     def _formed(
-        self, change: ProposedChange, grounds: Grounds, formed: Formed, has_exact_key: bool
+        self, change: ProposedChange, grounds: Grounds, formed: _Formed, has_exact_key: bool
     ) -> str:
         """Apply a grounded change, or return the reason why it is refused."""
         if change.is_run:
             for item_id in self._section.ledger.outcomes:
-                if self._is_run_of(item_id, change):
+                if item_id in self._section and is_run_of(self._section.peek(item_id), change):
                     self._count(item_id, change, grounds)
                     return ""
             if not change.worked:
-                return NOT_SUCCESSFUL
-        item = self._made(change, grounds)
+                return "never worked"
+        try:
+            item = self._made(change, grounds)
+        except InvalidArgumentError:
+            return UNUSABLE
         live = None if change.key is None else self._section.keyed(change.key)
-        doubt = REVIEW if self.plan.review else ""
-        if change.action == "retire":
-            if live is None or live in formed.retired:
-                return NOTHING_TO_RETIRE
-            doubt = doubt_about_end(item, live) or doubt
-            if not doubt:
-                formed.retired.append(live)
-                formed.applied.append(AppliedChange(change, live))
-        elif self._is_known(item, grounds):
-            return NOTHING_NEW
-        elif not doubt:
-            dispute = doubt_about(item, live, has_exact_key=has_exact_key) if live else ""
-            if live is not None and dispute:
-                item = disputed(item, dispute, live)
+        is_end = change.action == "retire"
+        if is_end and (live is None or live in formed.retired):
+            return "nothing to retire"
+        if not is_end and self._is_known(item, grounds):
+            return "nothing new"
+        doubt = ""
+        if live is not None:
+            doubt = doubt_about(item, live, change, has_exact_key=has_exact_key)
+        if self.plan.review or (doubt and is_end):
+            formed.waiting.append(let_wait(self._session, item, change.action, doubt or "review"))
+        elif live is not None and is_end:
+            formed.retired.append(live)
+            formed.applied.append(AppliedChange(change, live))
+        else:
+            if doubt:
+                item = as_proposal(item, "update", doubt, DISPUTED)
             return self._add(change, item, grounds, formed)
-        if doubt:
-            formed.waiting.append(let_wait(self._session, item, change.action, doubt))
         return ""
 
-    def _add(self, change: ProposedChange, item: Item, grounds: Grounds, formed: Formed) -> str:
+    def _add(self, change: ProposedChange, item: Item, grounds: Grounds, formed: _Formed) -> str:
         try:
             self._section.add(item)
         except SectionFullError:
-            return NO_ROOM
+            return "no room in the section"
         self._known[_said_by(item)] = item.id
         formed.applied.append(AppliedChange(change, item))
         if change.is_run:
             self._count(item.id, change, grounds)
         return ""
-
-    def _is_run_of(self, item_id: str, change: ProposedChange) -> bool:
-        """Return whether an item is live, and the procedure that a run is one of."""
-        is_live = item_id in self._section
-        return is_live and is_run_of(
-            self._section.peek(item_id), change.text, worked=bool(change.worked)
-        )
 
     def _count(self, item_id: str, change: ProposedChange, grounds: Grounds) -> None:
         """Count a run under the name of the message that states its outcome."""
@@ -291,39 +275,34 @@ class SectionFormation:
 
 
 async def items_between(
-    session: OpenSession, section: Section, since: int, until: int, *, derived: bool = False
+    session: OpenSession, section: Section, since: int, until: int
 ) -> dict[int, Item]:
     """Return the items that a section took between two marks, by ordinal, oldest first.
 
     An item that was compacted or evicted since is read from the archive. Removed, superseded,
-    corrected and expired items are left out.
-
-    Args:
-        derived: Return derived items too. Otherwise a summary is left out: its originals are there.
+    corrected and expired items are left out, and so is a summary: its originals are there.
     """
     found: dict[int, Item] = {}
+    now = session.clock()
+
+    def note(ordinal: int, item: Item) -> None:
+        is_summary = item.sources and FORMED not in item.tags
+        if not is_summary and item.text.strip() and not item.is_expired(now):
+            found.setdefault(ordinal, item)
+
     for ordinal in range(since, until):
         item = section.held.find(ordinal)
         if item is not None and not isinstance(item, EvictedItem):
-            found[ordinal] = decoded(item)
-    if not derived:
-        found = {ordinal: item for ordinal, item in found.items() if not item.sources}
+            note(ordinal, decoded(item))
     if len(section.archive) and len(found) < until - since:
         for version in await session.archived(section):
             place = version.ordinal
             is_other = version.position is None and (version.ended or version.corrected)
-            if place is None or not since <= place < until or is_other:
-                continue
-            if derived or not version.item.sources:
-                found.setdefault(place, version.item)
-    now = session.clock()
-    return {
-        ordinal: item
-        for ordinal, item in sorted(found.items())
-        if item.text.strip() and not item.is_expired(now)
-    }
+            if place is not None and since <= place < until and not is_other:
+                note(place, version.item)
+    return dict(sorted(found.items()))
 
 
 def _said_by(item: Item) -> tuple[str, tuple[str, ...]]:
     """Return what two items share if one speaker says the same in both."""
-    return item.role, terms_in_order(item.text)
+    return item.role, tuple(analyze(item.text))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 
 from kaosmem.arguments import Clock
 from kaosmem.assembly.allocation import cap_of, items_of
 from kaosmem.assembly.context import SourceReport
 from kaosmem.filters import MetadataFilter
-from kaosmem.formation.aging import days_until_old, needs_verification
+from kaosmem.formation.aging import with_verification
 from kaosmem.language.query import Query
 from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
@@ -117,21 +116,14 @@ class Inquiry:
 
     def _with_old_facts(self, proposal: Proposal, section: Section) -> Proposal:
         """Return a proposal whose old facts say when they were last verified."""
-        if all(days_until_old(item) is None for item in items_of(proposal.units)):
-            return proposal
         verified_at = section.ledger.verified_at
-        now = self._asked_time
+        now = self.query.as_of or self.query.known_at or self.clock()
 
         def dated(unit: Candidate) -> Candidate:
-            items = [_verified(item, verified_at.get(item.id), now) for item in unit.items]
+            items = [with_verification(item, verified_at.get(item.id), now) for item in unit.items]
             return unit._replace(items=tuple(items))
 
         return proposal.changed(partial(map, dated))
-
-    @property
-    def _asked_time(self) -> datetime:
-        """The time that the question is about, now if it names none."""
-        return self.query.as_of or self.query.known_at or self.clock()
 
     def _passed(self, proposal: Proposal, spec: SectionSpec) -> Proposal:
         """Return a source's proposal without units that are too new or do not pass the filter.
@@ -221,17 +213,6 @@ def _may_be_crowded(sections: Iterable[Section], window: int) -> bool:
     for section in sections:
         tokens += 2 * section.used + LABEL_TOKENS * len(section)
     return tokens > window
-
-
-def _verified(item: Item, verified_at: datetime | None, now: datetime) -> Item:
-    """Return an item that says when it was last verified, if it is old."""
-    last = needs_verification(item, verified_at, now)
-    if last is None:
-        return item
-    # The same item each time, which keeps what was measured of it.
-    return item.memo(
-        f"last verified {last.isoformat()}", lambda item: replace(item, last_verified=last)
-    )
 
 
 def _unexpired(proposal: Proposal, clock: Clock) -> Proposal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kaosmem.errors import NotFoundError
 from kaosmem.formation.changes import DISPUTED
@@ -13,41 +13,19 @@ from kaosmem.names import shown
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import WAITING
 from kaosmem.session.open_session import OpenSession
-from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
 from kaosmem.types.outcomes import RUN
 
-_OWN_FIELDS = frozenset(("action", "doubt", "disputes", "of", "section"))
-"""Fields of metadata that only an open proposal has."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenProposal:
-    """A proposal that waits for a person. It prints its text.
-
-    Attributes:
-        item: The item that is added if the proposal is accepted. If it is disputed, it is live.
-        reason: Why it waits, such as "another speaker".
-        action: `add`, `update` or `retire`.
-        disputes: The id of the live item that it contradicts, or None.
-    """
-
-    item: Item
-    reason: str
-    action: str
-    disputes: str | None
-
-    @property
-    def id(self) -> str:
-        """The id by which `accept` and `reject` know the proposal."""
-        return self.item.id
-
-    def __str__(self) -> str:
-        return self.item.text
+PROPOSAL = "proposal"
+"""The field of metadata that only an open proposal has."""
 
 
 class Proposals:
     """The open proposals of all sections. `memory.proposals` returns it.
+
+    An open proposal is an item. Its metadata has the field `proposal`: the `action` (`add`,
+    `update` or `retire`), the `doubt` (why it waits, such as "another speaker"), and the `section`
+    and the `key` that the item is for.
 
     >>> from kaosmem import SessionMemory
     >>> from kaosmem.formation import FormsFrom, PatternFormer
@@ -55,7 +33,7 @@ class Proposals:
     >>> item = memory.add("messages", "I live in Oslo.")
     >>> await memory.form(FormsFrom(PatternFormer(), review=True))
     []
-    >>> [(proposal.reason, str(proposal)) for proposal in memory.proposals]
+    >>> [(item.metadata["proposal"]["doubt"], item.text) for item in memory.proposals]
     [('review', 'I live in Oslo.')]
     >>> accepted = memory.proposals.accept(next(iter(memory.proposals)).id)
     >>> len(memory.proposals), memory.proposals.refused
@@ -65,21 +43,15 @@ class Proposals:
     def __init__(self, session: OpenSession) -> None:
         self._session = session
 
-    def __iter__(self) -> Iterator[OpenProposal]:
+    def __iter__(self) -> Iterator[Item]:
         for section in self._session.sections.values():
-            if not section.ledger.marks and section.spec.name != WAITING.name:
-                continue  # nothing was formed in it
-            for item in section:
-                doubt = item.metadata
-                if "doubt" in doubt and FORMED in item.tags:
-                    reason, action = str(doubt["doubt"]), str(doubt["action"])
-                    yield OpenProposal(item, reason, action, doubt.get("disputes"))
+            if section.ledger.marks or section.spec.name == WAITING.name:  # others have none
+                for item in section:
+                    if PROPOSAL in item.metadata and FORMED in item.tags:
+                        yield item
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-    def __repr__(self) -> str:
-        return f"<Proposals: {len(self):,} open, {sum(self.refused.values()):,} refused>"
 
     @property
     def refused(self) -> Mapping[str, int]:
@@ -100,29 +72,29 @@ class Proposals:
             ReadOnlyError: If the session cannot be changed.
         """
         proposal = self._found(proposal_id)
-        section = self._session.writable(proposal.item.section)
-        stated = proposal.item.metadata
-        home = self._session.writable(str(stated["section"]))
-        key = stated.get("of")
+        section = self._session.writable(proposal.section)
+        metadata = {**proposal.metadata}
+        stated = metadata.pop(PROPOSAL)
+        home = self._session.writable(stated["section"])
         now = self._session.clock()
         item = replace(
-            proposal.item,
+            proposal,
             section=home.spec.name,
-            key=key,
-            tags=tuple(tag for tag in proposal.item.tags if tag != DISPUTED),
-            metadata={name: value for name, value in stated.items() if name not in _OWN_FIELDS},
+            key=stated["key"],
+            tags=tuple(tag for tag in proposal.tags if tag != DISPUTED),
+            metadata=metadata,
         )
         if home is section:
             home.update(item, at=now)
             return item
-        if proposal.action == "retire":
-            item = home.keyed(key or "") or item
+        if stated["action"] == "retire":
+            item = home.keyed(item.key or "") or item
             if item.id in home:
                 home.remove(item.id, at=now)
         else:
             home.add(item)
-            if RUN in stated:
-                home.count_run(item.id, str(stated[RUN]), True, now)
+            if RUN in metadata:
+                home.count_run(item.id, metadata[RUN], True, now)
         section.remove(proposal_id, at=now)
         return item
 
@@ -133,10 +105,10 @@ class Proposals:
             NotFoundError: If no open proposal has the id.
             ReadOnlyError: If the session cannot be changed.
         """
-        section = self._session.writable(self._found(proposal_id).item.section)
+        section = self._session.writable(self._found(proposal_id).section)
         section.remove(proposal_id, at=self._session.clock())
 
-    def _found(self, proposal_id: str) -> OpenProposal:
+    def _found(self, proposal_id: str) -> Item:
         for proposal in self:
             if proposal.id == proposal_id:
                 return proposal
@@ -145,22 +117,16 @@ class Proposals:
         )
 
 
-def disputed(item: Item, doubt: str, live: Item) -> Item:
-    """Return an item that contradicts the live one of its key, and stands beside it."""
-    return _doubtful(item, {"action": "update", "doubt": doubt, "disputes": live.id}, DISPUTED)
+def as_proposal(item: Item, action: str, doubt: str, *tags: str) -> Item:
+    """Return an item that is no version of its key until a person accepts it."""
+    stated = {"action": action, "doubt": doubt, "section": item.section, "key": item.key}
+    metadata = {**item.metadata, PROPOSAL: stated}
+    return replace(item, key=None, tags=(*item.tags, *tags), metadata=metadata)
 
 
 def let_wait(session: OpenSession, item: Item, action: str, doubt: str) -> str:
     """Put an item into the section of the proposals that wait, and return its id."""
-    persistence = session.sections[item.section].spec.persistence
-    spec = replace(WAITING, persistence=persistence)
+    spec = replace(WAITING, persistence=session.sections[item.section].spec.persistence)
     waiting = session.sections.setdefault(spec.name, Section(spec))
-    proposal = _doubtful(item, {"action": action, "doubt": doubt})
-    waiting.add(replace(proposal, section=spec.name))
+    waiting.add(replace(as_proposal(item, action, doubt), section=spec.name))
     return item.id
-
-
-def _doubtful(item: Item, doubt: dict[str, JSONValue], *tags: str) -> Item:
-    """Return an item that is no version of its key until a person accepts it."""
-    metadata = {**item.metadata, **doubt, "of": item.key, "section": item.section}
-    return replace(item, key=None, tags=(*item.tags, *tags), metadata=metadata)

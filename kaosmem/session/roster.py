@@ -11,6 +11,7 @@ from types import MappingProxyType
 from kaosmem.arguments import Clock, check_count, check_instance, check_several, check_text
 from kaosmem.errors import InvalidArgumentError, NotFoundError, SourceError
 from kaosmem.filters import Filter, parse_filter
+from kaosmem.formation.shelf import FactShelf
 from kaosmem.language.query import Query
 from kaosmem.names import check_name, shown, shown_name
 from kaosmem.sections import NamedSource
@@ -266,13 +267,22 @@ class Roster:
                 erased[name] = tuple(held)
         return erased, unable
 
-    async def unerased(self, erased: Mapping[str, Sequence[str]]) -> list[str]:
-        """Return a sentence for each source that holds an erased item, or cannot be asked."""
+    async def unerased(
+        self, erased: Mapping[str, Sequence[str]], shelves: Mapping[str, FactShelf]
+    ) -> list[str]:
+        """Return a sentence for each source that holds an erased item, or cannot be asked.
+
+        Args:
+            shelves: The long-term memories that got formed facts. They are asked as sources are.
+        """
         reasons = []
         for name, item_ids in erased.items():
-            attached = self.attached.get(name)
+            attached = self.attached.get(name) or shelves.get(name)
             if attached is None:
-                reasons.append(f"source {shown(name)} is not attached; attach it to have it asked")
+                reasons.append(
+                    f"source {shown(name)} is not attached; attach it, or give its FactShelf to a "
+                    "plan, to have it asked"
+                )
                 continue
             for item_id in item_ids:
                 try:

@@ -12,8 +12,6 @@ from kaosmem.sections.proposal import Candidate, Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sources.store_source import StoreSource
-from kaosmem.tokens import count_content, get_counter
-from kaosmem.tokens.counters import AnyCounter
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 
@@ -29,9 +27,8 @@ class ProfileSource(StoreSource):
     Args:
         section: The section that is formed.
         person: The role of the person's messages.
-        budget: Tokens of the facts.
+        budget: Tokens of the facts, as the session counts them.
         name: The name and the title of the section in the context.
-        counter: The counter of tokens. The default is o200k_base.
 
     Raises:
         InvalidArgumentError: If an argument is not valid.
@@ -58,14 +55,12 @@ class ProfileSource(StoreSource):
         *,
         budget: int = 500,
         name: str = "profile",
-        counter: AnyCounter = None,
     ) -> None:
         spec = SectionSpec(name, None, 95, placement="static", eviction="none", persistence="none")
         super().__init__(spec, trust=Trust.USER)
         self._section = check_instance(section, Section, "section")
         self._person = check_text(person, "person").casefold()
         self._budget = check_count(budget, "budget", least=1)
-        self._counter = get_counter(counter)
 
     async def propose(
         self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
@@ -95,7 +90,7 @@ class ProfileSource(StoreSource):
             is_fact = FORMED in item.tags and item.metadata.get("kind") == "semantic"
             if item.key is None or item.role.casefold() != self._person or not is_fact:
                 continue
-            left -= count_content(item.content, self._counter)
+            left -= item.tokens
             if left < 0:
                 break
             name = self.spec.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -33,20 +34,16 @@ class Outcomes(NamedTuple):
     @classmethod
     def of(cls, item: Item) -> Outcomes | None:
         """Return the outcomes of an item, None if it is no procedure."""
-        stored = item.metadata.get(OUTCOMES)
-        if not isinstance(stored, list) or len(stored) != 2:
-            return None
-        worked, failed = stored
-        if type(worked) is not int or type(failed) is not int or worked + failed < 1:
-            return None
-        return cls(worked, failed)
+        match item.metadata.get(OUTCOMES):
+            case [int(worked), int(failed)] if worked + failed > 0:
+                return cls(worked, failed)
+        return None
 
     @classmethod
     def of_runs(cls, runs: Iterable[bool]) -> Outcomes:
         """Return the outcomes of runs."""
-        results = [*runs]
-        worked = sum(results)
-        return cls(worked, len(results) - worked)
+        counts = Counter(runs)
+        return cls(counts[True], counts[False])
 
     @property
     def tries(self) -> int:
@@ -69,9 +66,8 @@ class Outcomes(NamedTuple):
     @property
     def note(self) -> str:
         """Return the outcomes in words, for the label of the procedure."""
-        if self.is_demoted:
-            return f"failed {self.failed} of {self.tries} times"
-        return f"worked {self.worked} of {self.tries} times"
+        times = ("failed", self.failed) if self.is_demoted else ("worked", self.worked)
+        return "{} {} of {} times".format(*times, self.tries)
 
     @property
     def prior(self) -> float:

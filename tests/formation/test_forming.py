@@ -101,7 +101,7 @@ async def test_a_doubtful_value_stands_beside_the_other(fields, reason):
     context = await memory.assemble_context("home", budget=300, sections=["findings"])
     assert "disputed" in context.text
     (proposal,) = memory.proposals
-    assert proposal.reason == reason
+    assert proposal.metadata["proposal"]["doubt"] == reason
     memory.proposals.accept(proposal.id)
     assert findings(memory) == ["home: I live in Bergen."]
     assert not len(memory.proposals)
@@ -129,7 +129,8 @@ async def test_nothing_is_retired_in_doubt():
     assert findings(memory) == ["home: I live in Oslo."]
     assert memory.proposals.refused == {"nothing to retire": 1}
     (proposal,) = memory.proposals
-    assert (proposal.action, proposal.reason) == ("retire", "another speaker")
+    stated = proposal.metadata["proposal"]
+    assert (stated["action"], stated["doubt"]) == ("retire", "another speaker")
     memory.proposals.accept(proposal.id)
     assert findings(memory) == []
     await formed(memory, "pet: a cat named Tom.", "pet is no more!", role="Ann")
@@ -241,12 +242,12 @@ async def test_forgetting_a_message_erases_what_was_formed_from_it(review):
     receipt = await memory.forget(said.id)
     assert len(receipt.derived) == 1
     assert await memory.admin.verify(receipt) == ()
-    kept = findings(memory) + [str(each) for each in memory.proposals]
+    kept = findings(memory) + [each.text for each in memory.proposals]
     assert kept == [other.text]
     for path in memory.admin.fs.find(""):
         assert b"Svolvaer" not in memory.admin.fs.cat_file(path)
     async with SessionMemory.open(memory.admin.fs, "test") as again:
-        assert findings(again) + [str(each) for each in again.proposals] == [other.text]
+        assert findings(again) + [each.text for each in again.proposals] == [other.text]
 
 
 async def test_what_was_forgotten_meanwhile_is_not_formed():

@@ -8,9 +8,12 @@ from datetime import UTC, datetime
 import pytest
 
 from kaosmem import Trust
-from kaosmem.formation import ProposedChange, grounding
-from kaosmem.formation.grounding import Grounds, fault_of, find_grounds
-from kaosmem.formation.statements import NOT_STATED, REPORTED
+from kaosmem.formation import ProposedChange
+from kaosmem.formation.grounding import (
+    Grounds,
+    fault_of,
+    find_grounds,
+)
 from kaosmem.types.items import Item
 
 _AT = datetime(2024, 5, 6, tzinfo=UTC)
@@ -53,28 +56,31 @@ def test_what_the_source_says_passes(change):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (replace(GOOD, quote="I moved to Oslo in March"), grounding.NO_QUOTE),
-        (replace(GOOD, sources=("m2",)), grounding.UNKNOWN_SOURCE),
-        (replace(GOOD, sources=()), grounding.UNKNOWN_SOURCE),
-        (replace(GOOD, sources=("m1", "m2")), grounding.UNKNOWN_SOURCE),
-        (replace(GOOD, quote="tea"), grounding.SHORT_QUOTE),
-        (replace(GOOD, quote=""), grounding.SHORT_QUOTE),
-        (replace(GOOD, text=" "), grounding.NO_TEXT),
-        (replace(GOOD, text="Ann moved to Bergen. " * 40), grounding.LONG_TEXT),
-        (replace(GOOD, text="Ann moved to Bergen with Bob in March."), grounding.UNKNOWN_NAME),
-        (replace(GOOD, text="Bob moved to Bergen in March."), grounding.UNKNOWN_NAME),
-        (replace(GOOD, text="Bob's rent in Bergen is due in March."), grounding.UNKNOWN_NAME),
-        (replace(GOOD, text="Ann moved to Bergen in March 2023."), grounding.UNKNOWN_NUMBER),
-        (replace(GOOD, text="Ann pays 1,350 euros for rent."), grounding.UNKNOWN_NUMBER),
-        (replace(GOOD, valid_from="2024-03-17"), grounding.UNKNOWN_DATE),
-        (replace(GOOD, valid_from="in spring"), grounding.UNKNOWN_DATE),
-        (replace(GOOD, text="Ann does not like tea.", quote="I like tea"), grounding.NEGATED),
+        (replace(GOOD, quote="I moved to Oslo in March"), "quote not in its sources"),
+        (replace(GOOD, sources=("m2",)), "unknown source"),
+        (replace(GOOD, sources=()), "unknown source"),
+        (replace(GOOD, sources=("m1", "m2")), "unknown source"),
+        (replace(GOOD, quote="tea"), "quote not in its sources"),
+        (replace(GOOD, quote=""), "quote not in its sources"),
+        (replace(GOOD, text=" "), "no text, or too long"),
+        (replace(GOOD, text="Ann moved to Bergen. " * 40), "no text, or too long"),
+        (replace(GOOD, text="Ann moved to Bergen with Bob in March."), "name not in its sources"),
+        (replace(GOOD, text="Bob moved to Bergen in March."), "name not in its sources"),
+        (replace(GOOD, text="Bob's rent in Bergen is due in March."), "name not in its sources"),
+        (replace(GOOD, text="Ann moved to Bergen in March 2023."), "number not in its sources"),
+        (replace(GOOD, text="Ann pays 1,350 euros for rent."), "number not in its sources"),
+        (replace(GOOD, valid_from="2024-03-17"), "date not in its sources"),
+        (replace(GOOD, valid_from="in spring"), "date not in its sources"),
+        (
+            replace(GOOD, text="Ann does not like tea.", quote="I like tea"),
+            "negation not as in its quote",
+        ),
         (
             replace(GOOD, text="User wants a divorce soon.", quote="I like tea"),
-            grounding.UNSAID,
+            "not what its sources say",
         ),
-        (replace(GOOD, action="delete"), grounding.UNKNOWN_ACTION),  # type: ignore[arg-type]
-        (replace(GOOD, kind="secret"), grounding.UNKNOWN_ACTION),  # type: ignore[arg-type]
+        (replace(GOOD, action="delete"), "unknown action or kind"),  # type: ignore[arg-type]
+        (replace(GOOD, kind="secret"), "unknown action or kind"),  # type: ignore[arg-type]
     ],
 )
 def test_what_no_source_says_is_refused(change, expected):
@@ -85,7 +91,7 @@ def test_what_no_source_says_is_refused(change, expected):
 def test_a_credential_is_never_formed():
     said = item("My password is x7Tq9!rr2 and I like tea.")
     change = ProposedChange("Ann's password is x7Tq9!rr2.", "My password is x7Tq9!rr2", ("m1",))
-    assert reason(change, said) == grounding.CREDENTIAL
+    assert reason(change, said) == "credential"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +110,7 @@ def test_only_people_set_rules(role, trust, is_refused):
     """A rule from a document, a tool or a model is refused. A rule that a person states is not."""
     text = "Always send the report to Bob."
     change = ProposedChange(text, text, ("m1",), kind="procedural")
-    expected = grounding.LOW_TRUST_RULE if is_refused else ""
+    expected = "rule of a text of low trust" if is_refused else ""
     assert reason(change, item(text, role, trust)) == expected
 
 
@@ -112,13 +118,13 @@ def test_explicit_only_forms_what_somebody_asked_to_remember():
     asked = item("Please remember that I like tea.")
     change = ProposedChange("Ann likes tea.", "I like tea", ("m1",))
     assert reason(change, asked, explicit_only=True) == ""
-    assert reason(change, SAID, explicit_only=True) == grounding.NOT_ASKED
+    assert reason(change, SAID, explicit_only=True) == "nobody asked to remember it"
     beside = item("I live in Oslo. Please remember that I drink coffee. I like tea.")
-    assert reason(change, beside, explicit_only=True) == grounding.NOT_ASKED
+    assert reason(change, beside, explicit_only=True) == "nobody asked to remember it"
     meant = item("I live in Oslo. I like tea. Remember that.")
     assert reason(change, meant, explicit_only=True) == ""
     tool = item("Remember that I like tea.", "tool", Trust.TOOL)
-    assert reason(change, tool, explicit_only=True) == grounding.NOT_ASKED
+    assert reason(change, tool, explicit_only=True) == "nobody asked to remember it"
 
 
 def test_names_may_come_from_another_source_than_the_quote():
@@ -127,22 +133,37 @@ def test_names_may_come_from_another_source_than_the_quote():
     answer = item("He lives in Oslo.")
     change = ProposedChange("Bob lives in Oslo.", "He lives in Oslo", ("m0", "m1"))
     assert reason(change, question, answer) == ""
-    assert reason(replace(change, sources=("m1",)), question, answer) == grounding.UNKNOWN_NAME
+    assert reason(replace(change, sources=("m1",)), question, answer) == "name not in its sources"
 
 
 @pytest.mark.parametrize(
     ("text", "quote", "statement", "expected"),
     [
-        ("I don't like tea.", "like tea", "Ann likes tea.", grounding.NEGATED),
-        ("I never said I like tea.", "I like tea", "Ann likes tea.", grounding.NEGATED),
-        ("I like tea no longer.", "I like tea", "Ann likes tea.", grounding.NEGATED),
+        ("I don't like tea.", "like tea", "Ann likes tea.", "negation not as in its quote"),
+        (
+            "I never said I like tea.",
+            "I like tea",
+            "Ann likes tea.",
+            "negation not as in its quote",
+        ),
+        ("I like tea no longer.", "I like tea", "Ann likes tea.", "negation not as in its quote"),
         ("I have no car, but I like tea.", "I like tea", "Ann likes tea.", ""),
-        ("Did I say I like tea?", "I like tea", "Ann likes tea.", NOT_STATED),
-        ("If I like tea, I buy it.", "I like tea", "Ann likes tea.", NOT_STATED),
+        (
+            "Did I say I like tea?",
+            "I like tea",
+            "Ann likes tea.",
+            "question or condition, no statement",
+        ),
+        (
+            "If I like tea, I buy it.",
+            "I like tea",
+            "Ann likes tea.",
+            "question or condition, no statement",
+        ),
         ("I like tea. Do you?", "I like tea.", "Ann likes tea.", ""),
-        ("I might like tea.", "like tea", "Ann likes tea.", NOT_STATED),
+        ("I might like tea.", "like tea", "Ann likes tea.", "question or condition, no statement"),
         ("I like tea. Maybe Bob does.", "I like tea", "Ann likes tea.", ""),
-        ("Bob said: I like tea.", "I like tea", "Ann likes tea.", REPORTED),
+        ("Bob said: I like tea.", "I like tea", "Ann likes tea.", "words of somebody else"),
         ("Bob said: I like tea.", "I like tea", "Bob likes tea.", ""),
         ("I said I like tea.", "I like tea", "Ann likes tea.", ""),
     ],
@@ -156,5 +177,5 @@ def test_words_of_one_person_are_no_fact_about_another():
     """Also if a model names both messages as sources."""
     said = (item("I live in Oslo."), item("I live in Rome.", "Bob", id="m2"))
     change = ProposedChange("Bob lives in Oslo.", "I live in Oslo", ("m1", "m2"))
-    assert reason(change, *said) == REPORTED
+    assert reason(change, *said) == "words of somebody else"
     assert reason(replace(change, text="Ann lives in Oslo."), *said) == ""

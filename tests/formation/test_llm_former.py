@@ -144,7 +144,7 @@ async def test_unrelated_words_replace_and_retire_nothing():
     model = ScriptedLLM([answer(known, hijack, retired)])
     changes = await memory.form(LLMFormer(model, pause_s=0))
     assert [each.is_disputed for each in changes] == [False, True]
-    reasons = {proposal.reason for proposal in memory.proposals}
+    reasons = {proposal.metadata["proposal"]["doubt"] for proposal in memory.proposals}
     assert reasons == {"no word in common", "no word that it is over"}
 
 
@@ -214,10 +214,9 @@ async def test_messages_go_in_batches_within_the_budget_of_the_session():
 async def test_the_prompt_can_be_replaced(tmp_path):
     file = tmp_path / "prompt.txt"
     file.write_text("Record the pets.", encoding="utf-8")
-    for prompt in (file, "Record the pets."):
-        model = ScriptedLLM([answer()])
-        await formed(conversation(), model, prompt=prompt)
-        assert model.requests[0][0].text == "Record the pets."
+    model = ScriptedLLM([answer()])
+    await formed(conversation(), model, prompt=file)
+    assert model.requests[0][0].text == "Record the pets."
     with pytest.raises(InvalidArgumentError):
         LLMFormer(ScriptedLLM([]), batch=0)
 

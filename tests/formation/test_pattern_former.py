@@ -119,7 +119,9 @@ async def test_a_fact_that_is_over_is_retired():
     memory.add("messages", "I don't live in Oslo anymore.")
     await memory.form(PatternFormer())
     assert [item.text for item in memory["findings"]] == ["I work at Acme."]
-    assert [proposal.reason for proposal in memory.proposals] == ["another name"]
+    assert [proposal.metadata["proposal"]["doubt"] for proposal in memory.proposals] == [
+        "another name"
+    ]
 
 
 async def test_patterns_of_ones_own(tmp_path):

@@ -284,7 +284,8 @@ async def test_attached_sources_are_named_and_asked(tmp_path):
         assert caught.value.sources == ("fixed",)
         assert caught.value.receipt.sources == {"notes": ("other",)}
     assert await verified(tmp_path, receipt) == (
-        "source 'notes' is not attached; attach it to have it asked",
+        "source 'notes' is not attached; attach it, or give its FactShelf to a plan, to have it "
+        "asked",
     )
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kaosmem import DEFAULT_SECTIONS, InvalidArgumentError, SectionSpec, SessionMemory
+from kaosmem import DEFAULT_SECTIONS, InvalidArgumentError, SessionMemory
 from kaosmem.errors import ReadOnlyError
-from kaosmem.formation import FormsFrom, PatternFormer
+from kaosmem.formation import PatternFormer
 from kaosmem.session import RetentionPolicy
 from kaosmem.session.options import SessionOptions
 from kaosmem.testing import paths_holding
@@ -56,7 +56,6 @@ async def test_old_items_go_to_the_archive():
     for dry_run in (True, False):
         report = await memory.admin.retain(MONTH, dry_run=dry_run)
         assert report.items == (old.id,)
-        assert report.is_dry_run == dry_run
         assert report.receipt is None
         assert len(memory["findings"]) == 1 + dry_run
     assert texts(memory) == ["The door is blue."]
@@ -79,7 +78,6 @@ async def test_a_policy_that_erases_gives_a_receipt():
     assert await memory.admin.verify(report.receipt) == ()
     assert paths_holding(memory.admin.fs, "The roof") == []
     assert paths_holding(memory.admin.fs, "The wall") == []
-    assert str(report) == "'findings': erased: 2"
 
 
 async def test_use_and_verification_count_against_idleness():
@@ -235,19 +233,6 @@ async def test_a_section_retains_by_itself_at_the_end(erase):
         assert texts(memory) == ["The door is blue."]
         assert len(memory.archive) == 1 - erase
     assert bool(paths_holding(fs, old.text)) != erase
-
-
-async def test_a_formation_beside_the_turns_retains_what_it_forms():
-    """It archives, and saves nothing. An erasure waits for the end."""
-    policy = RetentionPolicy(max_tokens=8)
-    plan = FormsFrom(PatternFormer(), every_turns=1)
-    facts = SectionSpec("facts", forms_from=plan, retention=policy)
-    memory = SessionMemory.test_mode(sections=(*DEFAULT_SECTIONS, facts))
-    memory.add("messages", "My name is Ann. I live in Oslo. I plan to visit Rome.")
-    await memory.save()
-    await memory.assemble_context(budget=500)
-    await memory._formations.settle()
-    assert texts(memory, "facts") == ["I plan to visit Rome."]
 
 
 async def test_a_reader_may_only_rehearse():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kaosmem.errors import (
     ConflictError,
@@ -13,6 +13,7 @@ from kaosmem.errors import (
     NotFoundError,
     SectionFullError,
 )
+from kaosmem.language.duplicates import FORMED
 from kaosmem.names import shown
 from kaosmem.persistence.commit import LogChanges
 from kaosmem.persistence.recovery import Recovered
@@ -164,39 +165,32 @@ def _not_formed_twice(
     from forgotten ones, and the removal of items that others have changed.
     """
     given_up: set[str] = set()
-    added: set[str] = set()
     kept: list[SectionOperation] = []
     for change in ours:
         if not isinstance(change, Form):
             kept.append(change)
             continue
-        added.update(change.added, change.waiting)
         is_stored = change.section in stored
+        items = [*change.items, *change.waiting]
         if is_stored and stored[change.section].ledger.marks[change.mark] > change.since:
-            given_up.update(change.added, change.removed, change.waiting)
-            continue
-        gone = [item_id for item_id in change.removed if item_id in touched]
-        given_up.update(gone)
-        removed = [item_id for item_id in change.removed if item_id not in gone]
-        kept.append(replace(change, removed=removed))
-    if not added and not given_up:
-        return kept
-    return [change for change in kept if not _is_given_up(change, given_up, added, forgotten)]
+            given_up.update(items)
+        else:
+            given_up.update(item_id for item_id in items if item_id in touched)
+            kept.append(change)
+    return [change for change in kept if not _is_given_up(change, given_up, forgotten)]
 
 
 def _is_given_up(
-    change: SectionOperation, given_up: Container[str], added: Container[str], gone: Container[str]
+    change: SectionOperation, given_up: Container[str], forgotten: Container[str]
 ) -> bool:
-    """Return whether a change belongs to a formation that is left out."""
-    if isinstance(change, Add):
-        item = change.item
-        return item.id in given_up or (item.id in added and _names_any(item, gone))
-    return isinstance(change, Remove) and change.id in given_up
-
-
-def _names_any(item: Item, item_ids: Container[str]) -> bool:
-    """Return whether an item is derived from one of these."""
-    return any(source in item_ids for source in item.sources)
+    """Return whether a change belongs to a formation that is left out, or to a forgotten source."""
+    match change:
+        case Add(item=item):
+            is_gone = any(source in forgotten for source in item.sources)
+            return item.id in given_up or (FORMED in item.tags and is_gone)
+        case Remove():
+            return change.id in given_up
+    return False
 
 
 def _repeat(
@@ -229,7 +223,7 @@ def _repeat(
             case Form():
                 section.form(change)
             case Credit():
-                section.credit(change.without(forgotten, section))
+                section.credit(change.without(forgotten))
             case Evict() | Compact() if touched is not None:
                 with suppress(InvalidArgumentError, NotFoundError):  # then nothing has changed
                     _repeat_settling(section, change, touched, forgotten)

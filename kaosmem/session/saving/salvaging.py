@@ -94,7 +94,11 @@ def _repeat(section: Section, operation: SectionOperation) -> None:
         case Add() | Update():
             operation = replace(operation, evicted=_live(section, operation.evicted))
         case Form():
-            operation = _without_gaps(section, operation)
+            # If items are lost that were formed here or before, all messages from there on are
+            # formed again, and what is there already is refused.
+            has_all = len(_live(section, operation.items)) == len(operation.items)
+            if operation.since > section.ledger.marks[operation.mark] or not has_all:
+                operation = replace(operation, mark="")
     items = [item for item in operation.touched.values() if item is not None]
     for item in items:
         _end_older(section, item, operation.touched)
@@ -109,16 +113,6 @@ def _repeat(section: Section, operation: SectionOperation) -> None:
         for item in items:
             change = Update if item.id in section else Add
             section.apply(change(section.spec.name, item, ()))
-
-
-def _without_gaps(section: Section, formation: Form) -> Form:
-    """Return a formation whose mark stays if items are lost that were formed before it.
-
-    The messages from there on are formed again, and what is there already is refused.
-    """
-    is_gap = formation.since > section.ledger.marks.get(formation.mark, 0)
-    is_lost = len(_live(section, formation.added)) < len(formation.added)
-    return replace(formation, mark="") if is_gap or is_lost else formation
 
 
 def _live(section: Section, item_ids: Iterable[str]) -> list[str]:
