@@ -9,8 +9,8 @@ from kaosmem.compaction.exchanges import Exchanges
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.compaction.protection import Protection, places_in
 from kaosmem.conversation.condensation import SummaryEvent
-from kaosmem.conversation.entries import Entries
 from kaosmem.conversation.events import ActionEvent, ConversationEvent, EventSource
+from kaosmem.conversation.view import ConversationView
 from kaosmem.formats import Format, get_format
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import TokenCounter
@@ -31,7 +31,7 @@ class ViewOutline(Protection):
 
     def __init__(
         self,
-        view: Entries,
+        view: ConversationView,
         *,
         counter: TokenCounter | None = None,
         format: str | Format = "openai",

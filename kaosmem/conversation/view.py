@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import overload
 
 from kaosmem.arguments import check_several
-from kaosmem.compaction.protection import places_in
+from kaosmem.compaction.exchanges import Exchanges
+from kaosmem.compaction.protection import (
+    AWAITED,
+    LAST_ANSWERED,
+    NEWEST_MESSAGES,
+    PINNED,
+    SYSTEM_MESSAGES,
+    places_in,
+    reasons_to_stay,
+)
 from kaosmem.conversation.condensation import Condensation, SummaryEvent
-from kaosmem.conversation.entries import Entries
-from kaosmem.conversation.events import ConversationEvent
+from kaosmem.conversation.events import (
+    ActionEvent,
+    ConversationEvent,
+    EventSource,
+    ObservationEvent,
+)
 from kaosmem.errors import InvalidArgumentError
+from kaosmem.names import shown_number
+from kaosmem.units import Units
+
+STANDING_LISTS = frozenset({"task_list", "task_tracker", "todo_write", "workspace"})
+"""Kinds of events, and names of tools, that say how things stand: of each the newest is kept."""
+LISTS = "the newest lists of tasks"
 
 
-class ConversationView(Entries):
+class ConversationView(Sequence[ConversationEvent]):
     """Events in order, as a model may see them. A slice of it is a list.
 
     - A condensation takes out the entries that it forgets, and puts its summary in the place of the
@@ -31,11 +51,13 @@ class ConversationView(Entries):
     proportion to the view.
 
     Attributes:
+        ordinals: By the ids of all events that the view showed, the number of such events before.
         revision: How often a condensation made the view another one.
     """
 
     def __init__(self, events: Iterable[ConversationEvent] = ()) -> None:
-        super().__init__()
+        self._begin()
+        self.ordinals: dict[int, int] = {}
         self._summaries: dict[int, SummaryEvent] = {}
         self._replaced: dict[int, set[int]] = {}  # ids of events by the id of their summary
         self.revision = 0
@@ -46,6 +68,17 @@ class ConversationView(Entries):
                 )
             self.append(event)
 
+    def _begin(self) -> None:
+        """Be empty."""
+        self._events: list[ConversationEvent] = []
+        self._places: dict[int, int] = {}  # by the ids of events
+        self._pinned: list[int] = []
+        self._units = Units()
+        self._system: list[int] = []
+        self._questions: list[int] = []
+        self._replies: list[int] = []
+        self._newest_lists: dict[str, int] = {}
+
     def append(self, event: ConversationEvent) -> None:
         """Take in the next event of the log. Raises InvalidArgumentError."""
         if isinstance(event, Condensation):
@@ -53,9 +86,115 @@ class ConversationView(Entries):
         elif isinstance(event, ConversationEvent):
             if isinstance(event, SummaryEvent):
                 self._replaced.setdefault(event.id, set(event.sources))
-            self.add(event)
+            if self._add(event):
+                self.ordinals[event.id] = len(self.ordinals)
         else:
             raise InvalidArgumentError(f"a view is given {_not_an_event(event)}")
+
+    def _add(self, event: ConversationEvent) -> bool:
+        """Take in the next event. Return whether it is shown."""
+        place = len(self._events)
+        link = event.link
+        is_shown = self._units.joins(place, link) if link.answers else event.is_shown
+        if not is_shown:
+            return False
+        self._units.add(place, link)
+        self._events.append(event)
+        if event.pinned:
+            self._pinned.append(place)
+        if event.id >= 0:
+            self._places[event.id] = place
+        if isinstance(event, ActionEvent | ObservationEvent):
+            self._list(place, event.kind)
+        if isinstance(event, ActionEvent):
+            self._add_action(place, event)
+        return True
+
+    def _list(self, place: int, name: str) -> None:
+        if name in STANDING_LISTS:
+            self._newest_lists[name] = place
+
+    def _add_action(self, place: int, event: ActionEvent) -> None:
+        if event.call is not None:
+            self._list(place, event.call.name)
+        elif event.kind == "system_message":
+            self._system.append(place)
+        elif event.source is EventSource.USER:
+            self._questions.append(place)
+        elif event.kind == "message" and event.source is EventSource.AGENT:
+            self._replies.append(place)
+
+    def unit(self, position: int) -> Sequence[int]:
+        """Return the positions of an entry's unit, ascending: a round, or the entry alone."""
+        return self._units.members(position)
+
+    @property
+    def cut_points(self) -> list[int]:
+        """The positions, 0 to n, where it may be cut: no unit is on both sides."""
+        return self.cuts_from(0)
+
+    def cuts_from(self, start: int, shown: Collection[int] = ()) -> list[int]:
+        """Return the positions from a cut point on where it may be cut.
+
+        Args:
+            shown: Positions of entries that are shown in any case, so that their units may be cut.
+        """
+        return self._units.cuts(start, len(self._events), shown)
+
+    @property
+    def exchanges(self) -> Exchanges:
+        """The positions of the questions of users and the replies to them."""
+        return Exchanges(self._questions, self._replies)
+
+    @property
+    def reasons(self) -> dict[int, str]:
+        """The positions that no condenser forgets, without the rest of their units, each with why.
+
+        These are the entries of `Outline.reasons`, the newest list of tasks, and, where an
+        instruction is open, the exchange before it: "Yes" means nothing without the question that
+        it answers. A call without a result is abandoned once the agent or a user speaks again.
+        """
+        exchanges = self.exchanges
+        others = {
+            LAST_ANSWERED: exchanges.last_answered if exchanges.unanswered else (),
+            NEWEST_MESSAGES: range(len(self._events))[-1:],
+            AWAITED: self._units.awaited,
+            LISTS: self._newest_lists.values(),
+            PINNED: self._pinned,
+            SYSTEM_MESSAGES: self._system,
+        }
+        return reasons_to_stay(exchanges, others)
+
+    def cut_before(self, position: int) -> int:
+        """Return the last position up to another one where it may be cut.
+
+        It takes time in proportion to the entries from there on.
+        """
+        end = len(self)
+        while position < end:
+            firsts = self._units.firsts(range(position, end))
+            end = position
+            position = min(firsts)
+        return position
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def __iter__(self) -> Iterator[ConversationEvent]:
+        return iter(self._events[:])  # the log may grow meanwhile
+
+    @overload
+    def __getitem__(self, position: int) -> ConversationEvent: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[ConversationEvent]: ...
+    def __getitem__(self, position: int | slice) -> ConversationEvent | list[ConversationEvent]:
+        try:
+            return self._events[position]
+        except TypeError:
+            raise InvalidArgumentError(
+                f"{shown_number(position)} is no position in a view; "
+                "give a whole number or a slice, or an id to EventLog.get"
+            ) from None
 
     def with_ids(self, ids: Collection[int]) -> list[ConversationEvent]:
         """Return the entries that have one of these ids."""
@@ -84,7 +223,7 @@ class ConversationView(Entries):
             left.insert(self._place_after(lost), summary)
         self._begin()
         for event in left:
-            self.add(event)
+            self._add(event)
         self.revision += 1
 
     def _place_after(self, lost: Collection[int]) -> int:

@@ -17,7 +17,6 @@ from kaosmem.conversation import (
     EventLog,
     SummaryEvent,
 )
-from kaosmem.conversation.entries import Entries
 from kaosmem.conversation.outline import is_question
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import MetadataFilter
@@ -82,15 +81,11 @@ class ConversationSource(StoreSource):
         )
         self._counter = get_counter(counter)
         self._shown: dict[int, tuple[ConversationEvent, Item]] = {}
-        self._uncondensed = Entries()  # of all events but condensations
-        self._read = 0  # events of the log that it has
 
     def named(self, name: str) -> ConversationSource:
         """Return the source under another name, over the same log."""
         other = super().named(name)
         other._shown = {}
-        other._uncondensed = Entries()
-        other._read = 0
         return other
 
     async def propose(
@@ -191,13 +186,11 @@ class ConversationSource(StoreSource):
 
         A summary stands directly before the entry that follows it.
         """
-        for event in self._log[self._read :]:
-            self._uncondensed.add(event)
-            self._read += 1
+        ordinals = self._log.view.ordinals
         positions: dict[int, int] = {}
         after = self._taken(view)
         for place in sorted(set(places), reverse=True):
-            position = self._uncondensed.place_of(view[place].id)
+            position = ordinals.get(view[place].id)
             # Where a summary is put in without a gap, the entries before it make room.
             after = after - 1 if position is None else min(position, after - 1)
             positions[place] = after
@@ -205,8 +198,9 @@ class ConversationSource(StoreSource):
 
     def _taken(self, view: ConversationView) -> int:
         """Return how many entries there are up to the newest of a view, without condensations."""
-        newest = self._uncondensed.place_of(view[-1].id) if view else None
-        return len(self._uncondensed) if newest is None else newest + 1
+        ordinals = self._log.view.ordinals
+        newest = ordinals.get(view[-1].id) if view else None
+        return len(ordinals) if newest is None else newest + 1
 
     def _shown_item(
         self, event: ConversationEvent, known: Mapping[int, tuple[ConversationEvent, Item]]
