@@ -202,13 +202,18 @@ def check_metadata(metadata: JSONObject | None, what: str = "metadata") -> JSOND
     return copy
 
 
-def check_json(value: JSONValue, what: str, depth: int = 0) -> JSONValue:
+def check_json(
+    value: JSONValue, what: str, depth: int = 0, *, largest: int = MAX_INTEGER
+) -> JSONValue:
     """Return a copy of `value` that JSON holds exactly.
 
     Raises InvalidArgumentError that says where it can't.
 
     The error counts keys and entries from 0: a key may be content, and is not shown.
     A list or mapping that stands in several places counts, and is copied, once for each.
+
+    Args:
+        largest: The largest integer, one below a power of two.
     """
     if depth == 0:
         _check_size(value, what)
@@ -217,9 +222,10 @@ def check_json(value: JSONValue, what: str, depth: int = 0) -> JSONValue:
     if isinstance(value, str):
         return check_text(value, what)
     if isinstance(value, int):
-        if -MAX_INTEGER - 1 <= value <= MAX_INTEGER:
+        if -largest - 1 <= value <= largest:
             return int(value)
-        raise InvalidArgumentError(f"{what} is an integer beyond 64 bits; store it as text")
+        bits = largest.bit_length() + 1
+        raise InvalidArgumentError(f"{what} is an integer beyond {bits:,} bits; store it as text")
     if isinstance(value, float):
         if math.isfinite(value):
             return float(value)
@@ -236,13 +242,15 @@ def check_json(value: JSONValue, what: str, depth: int = 0) -> JSONValue:
                 raise InvalidArgumentError(
                     f"{what} has a key that is a {type(key).__name__}; convert it with str()"
                 )
-        return {
-            check_text(key, what): check_json(member, f"{what}[key {index}]", depth + 1)
-            for index, (key, member) in enumerate(value.items())
-        }
+        copy = {}
+        for index, (key, member) in enumerate(value.items()):
+            place = f"{what}[key {index}]"
+            copy[check_text(key, what)] = check_json(member, place, depth + 1, largest=largest)
+        return copy
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [
-            check_json(member, f"{what}[{index}]", depth + 1) for index, member in enumerate(value)
+            check_json(member, f"{what}[{index}]", depth + 1, largest=largest)
+            for index, member in enumerate(value)
         ]
     raise InvalidArgumentError(
         f"{what} is a {type(value).__name__}, which JSON cannot hold; convert it first"

@@ -238,6 +238,13 @@ class Section:
         if evicted is None:
             self.evict((item.id,))
 
+    def same_as(self, item: Item) -> Item | None:
+        """Return the live item of an item's key if it differs in id and time of adding alone."""
+        live = None if item.key is None else self.keyed(item.key)
+        if live is None or replace(item, id=live.id, created_at=live.created_at) != live:
+            return None
+        return live
+
     def add_shortened(self, item: Item, shorter: Item, *, new_id: Callable[[str], str]) -> Item:
         """Add an item to the archive and a shorter copy of it to the section, and return the copy.
 

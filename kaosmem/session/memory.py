@@ -373,6 +373,9 @@ class SessionMemory:
         section shows the beginning and the end, under another id, with a note that names the whole.
         So its call stays answered.
 
+        Outside histories, an item that says the same as the live one of its key is not added: the
+        live one is returned. So a program may add its instructions whenever it starts.
+
         Args:
             section: The name of the section.
             content: A text, or blocks.
@@ -424,6 +427,10 @@ class SessionMemory:
             trust=trust,
             ttl_s=ttl_s,
         )
+        if id is None and not target.spec.is_history:
+            known = target.same_as(item)
+            if known is not None:
+                return known
         self._check_required(target, item)
         try:
             target.add(item)

@@ -305,8 +305,12 @@ def check_content(content: str | Iterable[ContentBlock | JSONObject]) -> Content
         ) from None
 
 
+_LARGEST = (1 << 4_095) - 1
+"""The largest integer in the arguments of a call. They are kept as text."""
+
+
 def _arguments(given: JSONObject) -> str:
-    return json_text(check_json(given, "arguments of a tool call"))
+    return json_text(check_json(given, "arguments of a tool call", largest=_LARGEST))
 
 
 def _with_arguments(block: Any) -> Any:

@@ -138,6 +138,16 @@ def test_messages_go_out_and_in_unchanged(name, data):
     assert sent(parsed, name) == items
 
 
+def test_arguments_of_a_call_hold_integers_of_any_usual_size():
+    """A provider that gives the arguments as an object may give an id of 80 bits. One of 4,096 bits is refused."""
+    call = {"functionCall": {"name": "f", "args": {"id": 1 << 80}}}
+    parsed = parse_message({"role": "model", "parts": [call]}, "gemini")
+    assert sent(parsed, "gemini")[0]["parts"][0]["functionCall"]["args"] == {"id": 1 << 80}
+    call["functionCall"]["args"]["id"] = 1 << 4_095
+    with pytest.raises(InvalidArgumentError, match="beyond 4,096 bits"):
+        parse_message({"role": "model", "parts": [call]}, "gemini")
+
+
 @given(histories(), queries, budgets | st.just(50_000))
 def test_any_history_makes_a_request_that_the_provider_takes(memory, query, budget):
     """Whatever came in, the request has the SDK's types, obeys its rules, and counts what it says."""

@@ -621,7 +621,7 @@ def test_what_is_known_of_what_was_evicted_is_not_loaded_again():
     section.archive.release(versions)
     file: Any = SimpleNamespace(read=lambda evicted: versions[evicted.position].to_dict())
     for at, item_id in enumerate("xy"):
-        known = (0, None, None, None, None, False, file, at + 1)
+        known = (0, None, None, None, None, file, at + 1)
         section.let_go([EvictedItem(item_id, "s", 1, at, at, *known)])
     stored = Section.restore(spec, section.state(), section.held.entries())
     assert stored.held.unloaded == 2

@@ -674,3 +674,46 @@ async def test_the_question_is_what_the_user_says_beside_a_result():
         role="user",
     )
     assert (await memory.assemble_context(budget=200)).query == "What is the fee?"
+
+
+def test_an_item_that_says_the_same_as_the_live_one_of_its_key_is_not_added():
+    """A program adds its instructions whenever it starts: nothing is archived, and no window sees a change."""
+    memory = SessionMemory.test_mode()
+    said = {"source": "handbook.md"}
+    first = memory.add("documents", "Ship on Friday.", key="ship", metadata=said)
+    assert memory.add("documents", "Ship on Friday.", key="ship", metadata=said) is first
+    assert len(memory["documents"]) == 1
+    assert len(memory["documents"].archive) == 0
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"content": "Ship on Monday."},
+        {"metadata": {"source": "other.md"}},
+        {"tags": ["urgent"]},
+        {"pinned": True},
+        {"role": "Ann"},
+        {"ttl_s": 60},
+        {"key": "another"},
+        {"id": "of-its-own"},
+        {"section": "messages"},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_an_item_that_says_anything_else_is_a_version(changed):
+    """So is one with an id of its own, and a message of a history, which may say the same words again."""
+    given = {"section": "documents", "content": "Ship on Friday.", "key": "ship"}
+    memory = SessionMemory.test_mode()
+    first = memory.add(**given | {"section": changed.get("section", "documents")})
+    second = memory.add(**given | changed)
+    assert second.id != first.id
+
+
+def test_a_value_that_comes_back_is_a_version():
+    """Ann moves to Bergen and back: the third statement is newer than the second."""
+    memory = SessionMemory.test_mode()
+    for place in ("Oslo", "Bergen", "Oslo"):
+        memory.add("findings", f"Ann lives in {place}.", key="ann.home")
+    assert [item.text for item in memory["findings"]] == ["Ann lives in Oslo."]
+    assert len(memory["findings"].archive) == 2

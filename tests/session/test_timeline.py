@@ -196,8 +196,8 @@ async def test_a_forgotten_key_is_in_no_table(tmp_path, monkeypatch):
     monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 100)
     async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
         made = [
-            memory.add(name, "value " * 20, key="CANARY")
-            for name in ("kept", "kept", "findings", "findings")
+            memory.add(name, f"{number} value " * 20, key="CANARY")
+            for number, name in enumerate(("kept", "kept", "findings", "findings"))
         ]
         memory.add("kept", "value " * 20, key="k")
     async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:

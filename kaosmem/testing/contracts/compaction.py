@@ -241,12 +241,12 @@ def _all_ties(messages: Iterable[ChatMessage]) -> Counter[Tie]:
 
 
 def _without_results(message: ChatMessage) -> ChatMessage:
-    """Return a message without the texts of its results, except for pins and errors."""
+    """Return a message without the texts of its results. A pinned message is returned as it is."""
     if message.pinned or isinstance(message.content, str):
         return message
     blocks: list[ContentBlock] = []
     for block in message.content:
-        if isinstance(block, ToolResultBlock) and not block.is_error:
+        if isinstance(block, ToolResultBlock):
             block = replace(block, content="")
         blocks.append(block)
     return replace(message, content=tuple(blocks))
