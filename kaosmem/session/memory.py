@@ -31,6 +31,7 @@ from kaosmem.errors import (
     ConcurrentUseError,
     ConflictError,
     CorruptionError,
+    DurabilityError,
     SectionFullError,
 )
 from kaosmem.filters import Filter
@@ -156,7 +157,8 @@ class SessionMemory:
     ) -> AsyncIterator[SessionMemory]:
         """Open a session, new or stored.
 
-        Leaving the block saves the session. An exception discards unsaved changes.
+        Leaving the block saves the session. An exception discards unsaved changes, and so does a
+        save that fails then: call `save()` in the block where it may have to be tried again.
 
         Args:
             url_or_fs: A path, a URL that fsspec understands, or a filesystem.
@@ -268,6 +270,14 @@ class SessionMemory:
         except ConflictError:
             if not is_told:
                 raise
+        except DurabilityError as error:
+            lost = DurabilityError(
+                f"leaving the block did not save the session: {error.__cause__ or error}; its "
+                "unsaved changes are gone; call save() inside the block, where a save can be tried "
+                "again"
+            )
+            lost.errno = error.errno
+            raise lost from error
         finally:
             await session.close()
 

@@ -33,7 +33,13 @@ from kaosmem import (
     WindowTooSmallError,
     list_sessions,
 )
-from kaosmem.errors import ConcurrentUseError, DuplicateError, InvalidNameError, ReadOnlyError
+from kaosmem.errors import (
+    ConcurrentUseError,
+    DuplicateError,
+    DurabilityError,
+    InvalidNameError,
+    ReadOnlyError,
+)
 from kaosmem.sections.eviction import POLICIES
 from kaosmem.tokens.counters import TiktokenCounter
 from tests.worlds import worlds
@@ -717,3 +723,23 @@ def test_a_value_that_comes_back_is_a_version():
         memory.add("findings", f"Ann lives in {place}.", key="ann.home")
     assert [item.text for item in memory["findings"]] == ["Ann lives in Oslo."]
     assert len(memory["findings"].archive) == 2
+
+
+async def test_a_save_that_fails_as_the_block_is_left_says_that_its_changes_are_gone(tmp_path):
+    """Inside the block, a failed save keeps them, and the next one stores them."""
+    store = tmp_path / "store"
+    with pytest.raises(DurabilityError, match=r"unsaved changes are gone; call save\(\) inside"):
+        async with SessionMemory.open(store, "chat") as memory:
+            memory.add("findings", "Ann owns the deal.", id="owner")
+            store.write_text("no folder")
+    with pytest.raises(ReadOnlyError, match="closed"):
+        await memory.save()
+    store.unlink()
+    async with SessionMemory.open(store, "chat") as memory:
+        memory.add("findings", "Ann owns the deal.", id="owner")
+        store.write_text("no folder")
+        with pytest.raises(DurabilityError, match="what was saved is safe, try again"):
+            await memory.save()
+        store.unlink()
+    async with SessionMemory.open(store, "chat", read_only=True) as memory:
+        assert "owner" in memory

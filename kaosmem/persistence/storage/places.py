@@ -166,7 +166,7 @@ def as_durability_error(what: str) -> Iterator[None]:
     except KaosmemError:  # which may be an OSError, too
         raise
     except OSError as error:
-        failure = DurabilityError(f"{what} failed: {error}; nothing is lost, try again")
+        failure = DurabilityError(f"{what} failed: {error}; what was saved is safe, try again")
         failure.errno = error.errno
         raise failure from error
 
