@@ -24,13 +24,12 @@ import json
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.names import shown, shown_name
+from kaosmem.names import choices, nearest, shown, shown_name
 from kaosmem.types import JSONDict, JSONObject, JSONValue
 
 Filter: TypeAlias = Mapping[str, Any]
@@ -89,9 +88,9 @@ class MetadataFilter:
         reasons = []
         for name, held in self._held(entries).items():
             if not held:
-                close = get_close_matches(name, sorted({*known} - self.fields), n=1)
-                nearest = f"; the nearest is {shown(close[0])}" if close else ""
-                reasons.append(f"none has the field {shown(name)}{nearest}")
+                close = nearest(name, sorted({*known} - self.fields))
+                hint = "" if close is None else f"; the nearest is {shown(close)}"
+                reasons.append(f"none has the field {shown(name)}{hint}")
             elif all(_is_other_kind(value, given[name]) for value in held):
                 reasons.append(_other_kind(name, held[0], given[name]))
         return ", ".join(reasons)
@@ -227,8 +226,7 @@ def _condition(field: str, name: str, wanted: Any) -> Callable[[Any], bool]:
                 "text"
             )
     raise InvalidArgumentError(
-        f"{shown_name(field)} has the condition {shown_name(name)}; use one of "
-        f"{', '.join(CONDITIONS)}"
+        f"{shown_name(field)} has the condition {shown_name(name)}; {choices(name, CONDITIONS)}"
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 from kaosmem.errors import InvalidNameError
 
@@ -86,6 +88,28 @@ def safe_id(text: str) -> str:
             : MAX_NAME_CHARS - 18
         ]
         return f"{kept or 'id'}+{digest}"
+
+
+def nearest(name: object, names: Iterable[str]) -> str | None:
+    """Return the name that a misspelt one is most like, None if it is like none."""
+    if not isinstance(name, str) or len(name) > MAX_NAME_CHARS:
+        return None
+    close = get_close_matches(name.lower(), names, n=1)
+    return close[0] if close else None
+
+
+def choices(name: object, names: Iterable[str]) -> str:
+    """Return the remedy for a name that is not among the valid ones.
+
+    >>> choices("finding", ["role", "findings"])
+    "did you mean 'findings'? use one of role, findings"
+    >>> choices("deals", ["role", "findings"])
+    'use one of role, findings'
+    """
+    valid = list(names)
+    listed = f"use one of {', '.join(valid)}"
+    close = nearest(name, valid)
+    return listed if close is None else f"did you mean '{close}'? {listed}"
 
 
 def path_of(name: str) -> str:

@@ -243,7 +243,25 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
     # an id that is none
     (lambda: memory().remove(memory()["messages"].get("hi")), InvalidNameError, "give its .id"),
     (lambda: memory().forget(["hi"]), InvalidNameError, "<list> is not valid"),
-    (lambda: memory()[["messages"]], NotFoundError, "there are role"),
+    (lambda: memory()[["messages"]], NotFoundError, "use one of role"),
+    # a name with a slip
+    (lambda: memory().add("finding", "x"), NotFoundError, "; did you mean 'findings'? use one of"),
+    (
+        lambda: shown(sections=["message"]),
+        NotFoundError,
+        "no section or source 'message'; did you mean 'messages'?",
+    ),
+    (lambda: shown(format="OpenAi"), InvalidArgumentError, "did you mean 'openai'?"),
+    (
+        lambda: SectionSpec("x", eviction="lruu"),
+        InvalidArgumentError,
+        "section 'x' has eviction 'lruu'; did you mean 'lru'?",
+    ),
+    (
+        lambda: SectionSpec("x", placement="sttic"),
+        InvalidArgumentError,
+        "section 'x' has placement 'sttic'; did you mean 'static'?",
+    ),
     # words and numbers that mean nothing
     (lambda: shown(overflow="truncate"), InvalidArgumentError, "use 'raise' or 'cut'"),
     (lambda: memory().search("hi", limit=-1), InvalidArgumentError, "a whole number from 0 up"),

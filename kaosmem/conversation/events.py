@@ -13,7 +13,7 @@ from kaosmem.arguments import check_text, is_integer
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import Format
 from kaosmem.formats.fields import plainest
-from kaosmem.names import check_name, shown_name, shown_number
+from kaosmem.names import check_name, choices, shown_name, shown_number
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import Content, ContentBlock
 from kaosmem.types.content import (
@@ -215,7 +215,7 @@ def _source(given: object) -> EventSource:
         return EventSource(given)  # type: ignore[arg-type]
     except ValueError:
         raise InvalidArgumentError(
-            f"no source {shown_name(given)}; there are {', '.join(EventSource)}"
+            f"no source {shown_name(given)}; {choices(given, EventSource)}"
         ) from None
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import get_format
-from kaosmem.names import shown
+from kaosmem.names import choices, shown
 from kaosmem.retrieval.rankers import DenseRanker
 from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
 from kaosmem.session.memory import SessionMemory
@@ -289,9 +289,8 @@ def get_assembler(
         return replace(BASELINES[name], counter=counter)
     module_name, separator, attribute = name.partition(":")
     if not (separator and module_name and attribute):
-        known = ", ".join(map(repr, (*ASSEMBLERS, DENSE)))
         raise InvalidArgumentError(
-            f"no assembler {shown(name)}; choose of {known}, or name your own module:attribute"
+            f"no assembler {shown(name)}; {choices(name, [*ASSEMBLERS, DENSE])}, or name your own module:attribute"
         )
     return _own(module_name, attribute)
 

@@ -8,7 +8,7 @@ from kaosmem.arguments import check_count, check_instance, check_several, check_
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formation.changes import KINDS, Former, Kind
 from kaosmem.formation.shelf import FactShelf
-from kaosmem.names import check_name
+from kaosmem.names import check_name, choices, shown_name
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class FormsFrom:
         for kind in check_several(self.kinds, "kinds"):
             if kind not in KINDS:
                 raise InvalidArgumentError(
-                    f"no such kind of a change; kinds are {', '.join(KINDS)}"
+                    f"no kind {shown_name(kind)} of a change; {choices(kind, KINDS)}"
                 )
         if self.every_turns is not None:
             check_count(self.every_turns, "every_turns", least=1)

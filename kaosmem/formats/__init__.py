@@ -34,7 +34,7 @@ from kaosmem.formats.neutral import NeutralFormat
 from kaosmem.formats.openai import OpenAIFormat
 from kaosmem.formats.openai_responses import ResponsesFormat
 from kaosmem.formats.text import TextFormat
-from kaosmem.names import shown
+from kaosmem.names import choices, shown
 from kaosmem.tokens import get_counter
 from kaosmem.types.items import ChatMessage
 from kaosmem.units import repair
@@ -77,13 +77,9 @@ def get_format(given: str | Format) -> Format:
         return check_instance(given, Format, "format")
     if given not in FORMATS:
         raise InvalidArgumentError(
-            f"no format {shown(given)}; use one of {_names()}, or give a Format of your own"
+            f"no format {shown(given)}; {choices(given, FORMATS)}, or give a Format of your own"
         )
     return FORMATS[given]
-
-
-def _names() -> str:
-    return ", ".join(map(repr, FORMATS))
 
 
 def parse_message(message: object, format: str | Format | None = None) -> ChatMessage:
@@ -98,7 +94,7 @@ def parse_message(message: object, format: str | Format | None = None) -> ChatMe
         return message
     if format is None:
         raise InvalidArgumentError(
-            f"a provider's message needs its format; give format=, one of {_names()}"
+            f"a provider's message needs its format=; {choices(None, FORMATS)}"
         )
     return get_format(format).parse(message)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.fields import json_value, mapping_of
-from kaosmem.names import shown
+from kaosmem.names import choices, shown
 from kaosmem.types import JSONDict, JSONObject
 
 _Dict = JSONDict
@@ -230,6 +230,7 @@ _READERS = {
 def new_stream(format: str) -> Stream:
     """Return an empty stream of a provider. Raises InvalidArgumentError."""
     if format not in _READERS:
-        names = ", ".join(map(repr, _READERS))
-        raise InvalidArgumentError(f"no streams in format {shown(format)}; use one of {names}")
+        raise InvalidArgumentError(
+            f"no streams in format {shown(format)}; {choices(format, _READERS)}"
+        )
     return Stream(_READERS[format])

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from kaosmem.arguments import MAX_INTEGER, check_instance, check_listed, is_integer
 from kaosmem.errors import InvalidArgumentError, NotFoundError, UnsupportedVersionError
 from kaosmem.formats.text import DATES, Dates, LabelStyle
-from kaosmem.names import check_name, shown, shown_name
+from kaosmem.names import check_name, choices, shown, shown_name
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.retrieval.rankers import GraphRanker
 from kaosmem.sections.eviction import POLICIES, EvictionPolicy
@@ -123,6 +122,8 @@ class SectionSpec:
     def _check_fields(self) -> None:
         for field, (is_valid, remedy) in _FIELDS.items():
             self._require(field, is_valid(getattr(self, field)), remedy)
+        for field, names in _NAMED.items():
+            self._require_name(field, names)
         if self.ranker is not None:
             check_instance(self.ranker, Ranker, f"ranker of section {self.name!r}")
 
@@ -144,6 +145,14 @@ class SectionSpec:
         if not valid:
             given = shown_name(getattr(self, field))
             raise InvalidArgumentError(f"section {self.name!r} has {field} {given}; use {remedy}")
+
+    def _require_name(self, field: str, names: Iterable[str], others: str = "") -> None:
+        given = getattr(self, field)
+        if given not in names:
+            raise InvalidArgumentError(
+                f"section {self.name!r} has {field} {shown_name(given)}; "
+                f"{choices(given, names)}{others}"
+            )
 
     def _check_formation(self) -> None:
         sections = getattr(self.forms_from, "sections", None)
@@ -181,12 +190,7 @@ class SectionSpec:
                     "rename it"
                 )
         else:
-            names = (*POLICIES,)
-            self._require(
-                "eviction",
-                self.eviction in names,
-                f"one of {', '.join(names)}, or an EvictionPolicy",
-            )
+            self._require_name("eviction", (*POLICIES,), ", or an EvictionPolicy")
         if self.max_items is not None and not self.policy.bounded:
             raise InvalidArgumentError(
                 f"section {self.name!r} has max_items, but eviction {self.policy.name!r} makes no "
@@ -288,11 +292,10 @@ def _is_share(value: object, most: int = 1) -> bool:
 _FLAG = (_is_flag, "True or False")
 _SHARE = (_is_share, "a number from 0 to 1")
 _COUNT = (_is_count, "a whole number from 0 up")
+_NAMED = {"placement": PLACEMENTS, "persistence": PERSISTENCE, "dates": DATES}
+"""The names that a field takes."""
 _FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "budget": (_is_bound, "a whole number of tokens from 0 up, or None for no bound"),
-    "placement": (PLACEMENTS.__contains__, f"one of {', '.join(PLACEMENTS)}"),
-    "persistence": (PERSISTENCE.__contains__, f"one of {', '.join(PERSISTENCE)}"),
-    "dates": (DATES.__contains__, f"one of {', '.join(DATES)}"),
     "in_context": _FLAG,
     "provenance": _FLAG,
     "corrections": _FLAG,
@@ -365,10 +368,7 @@ class SectionSpecs(tuple[SectionSpec, ...]):
         names = [spec.name for spec in self]
         for name in changes:
             if name not in names:
-                close = get_close_matches(name, names, n=1, cutoff=0.0)
-                raise NotFoundError(
-                    f"no section {shown(name)} to replace; the nearest name is {close[0]!r}"
-                )
+                raise NotFoundError(f"no section {shown(name)} to replace; {choices(name, names)}")
         return SectionSpecs(_changed(spec, changes.get(spec.name, spec)) for spec in self)
 
 
@@ -387,9 +387,8 @@ def _changed(spec: SectionSpec, change: SectionSpec | Mapping[str, object]) -> S
     known = [field.name for field in fields(spec) if field.name != "name"]
     for name in change:
         if name not in known:
-            close = get_close_matches(str(name), known, n=1, cutoff=0.0)
             raise InvalidArgumentError(
-                f"a SectionSpec has no field {shown(name)}; the nearest is {close[0]!r}"
+                f"a SectionSpec has no field {shown(name)}; {choices(name, known)}"
             )
     changed: SectionSpec = replace(spec, **change)  # type: ignore[arg-type]
     return changed

@@ -17,7 +17,7 @@ from kaosmem.errors import (
 from kaosmem.formation.shelf import FactShelf
 from kaosmem.formats import Format
 from kaosmem.language.dates import PastCues
-from kaosmem.names import check_item_id, shown, shown_name
+from kaosmem.names import check_item_id, choices, shown, shown_name
 from kaosmem.persistence.log import SessionLog
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.section import Section
@@ -135,7 +135,7 @@ class OpenSession:
         found = self.sections.get(name) if isinstance(name, str) else None
         if found is None:
             raise NotFoundError(
-                f"no section {shown_name(name)}; there are {', '.join(self.sections)}; "
+                f"no section {shown_name(name)}; {choices(name, self.sections)}; "
                 "to have another, give a SectionSpec for it in sections"
             )
         return found

@@ -13,7 +13,7 @@ from kaosmem.errors import InvalidArgumentError, NotFoundError, SourceError
 from kaosmem.filters import Filter, parse_filter
 from kaosmem.formation.shelf import FactShelf
 from kaosmem.language.query import Query
-from kaosmem.names import check_name, shown, shown_name
+from kaosmem.names import check_name, choices, shown, shown_name
 from kaosmem.sections import NamedSource
 from kaosmem.sections.proposal import Hit, Source
 from kaosmem.sections.section import Section
@@ -113,7 +113,7 @@ class Roster:
         """Return the spec that a section or source is shown by. Raises NotFoundError."""
         if name not in self._specs:
             raise NotFoundError(
-                f"no section or source {shown_name(name)}; there are {', '.join(self._specs)}"
+                f"no section or source {shown_name(name)}; {choices(name, self._specs)}"
             )
         return self._specs[name]
 

@@ -19,7 +19,7 @@ from kaosmem.assembly.windows import (
     without_thinking,
 )
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.names import shown
+from kaosmem.names import choices, shown
 from kaosmem.sections.operations import Turn
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
@@ -101,9 +101,7 @@ class Windows:
         """Drop a window. Raises InvalidArgumentError for a name that no window has."""
         window = self.held.get(name)
         if window is None:
-            there = (
-                f"there are {', '.join(map(shown, self.held))}" if self.held else "there is none"
-            )
+            there = choices(name, self.held) if self.held else "there is none"
             raise InvalidArgumentError(f"no window {shown(name)}; {there}")
         self._take({"window": name, "epoch": window.epoch, "ended": _REMOVED})
 

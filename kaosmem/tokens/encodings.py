@@ -12,7 +12,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
-from kaosmem.names import shown
+from kaosmem.names import choices, shown
 
 if TYPE_CHECKING:
     import tiktoken
@@ -85,9 +85,8 @@ def check_encoding(name: str) -> None:
     """Raise InvalidArgumentError unless an encoding has this name."""
     if name not in RECIPES:
         raise InvalidArgumentError(
-            f"no encoding {shown(name)}; use one of {', '.join(map(repr, sorted(RECIPES)))}, "
-            f"{ESTIMATE!r}, the name of "
-            "an OpenAI model, or any callable from str to int"
+            f"no encoding {shown(name)}; {choices(name, [*RECIPES, ESTIMATE])}, "
+            "the name of an OpenAI model, or any callable from str to int"
         )
 
 

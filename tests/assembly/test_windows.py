@@ -573,7 +573,7 @@ async def test_windows_are_listed_and_removed():
     await memory.save()
     async with SessionMemory.open(memory.admin.fs, memory.admin.session_id) as other:
         memory.windows.remove("main")
-        with pytest.raises(InvalidArgumentError, match="no window 'main'; there are 'side'"):
+        with pytest.raises(InvalidArgumentError, match="no window 'main'; use one of side"):
             memory.windows.remove("main")
         await memory.save()
         other.add("messages", "And now?")

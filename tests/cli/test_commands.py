@@ -340,7 +340,11 @@ BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
         InvalidArgumentError,
         "'1.5'; give a whole number",
     ),
-    "an unknown encoding": ([*ASSEMBLE, "--counter", "gpt"], InvalidArgumentError, "'o200k_base'"),
+    "an unknown encoding": (
+        [*ASSEMBLE, "--counter", "gpt"],
+        InvalidArgumentError,
+        "use one of o200k_base",
+    ),
     "a query that is no text": (
         ["assemble", "docs", "-q", "\udcff", *ASSEMBLE[4:]],
         InvalidArgumentError,
@@ -472,7 +476,7 @@ BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
     "an unknown encoding to measure with": (
         [*BENCH, "--counter", "gpt"],
         InvalidArgumentError,
-        "'o200k_base'",
+        "use one of o200k_base",
     ),
 }
 
@@ -974,7 +978,7 @@ def test_show_of_an_unknown_section_names_the_known_ones(session, command):
     """A section that is not there is a typed error."""
     code, out, err = command("show", session, "--section", "nope")
     assert (code, out) == (2, "")
-    assert "no section 'nope'; there are role, " in err
+    assert "no section 'nope'; use one of role, " in err
     with pytest.raises(NotFoundError):
         run(["show", session, "--section", "nope"])
 

@@ -180,7 +180,7 @@ UNSAYABLE = ToolUseBlock("b", "find", "\ud800")
             openai_message("hi"),
             None,
             InvalidArgumentError,
-            "give format=, one of 'anthropic'",
+            "needs its format=; use one of anthropic",
         ),
         (openai_message("hi"), "cohere", InvalidArgumentError, "no format 'cohere'"),
         (

@@ -551,8 +551,8 @@ def test_assemblers_have_names(monkeypatch, tmp_path):
         "mine"
     }
     for name, remedy in {
-        "magic": "no assembler 'magic'; choose of 'kaosmem', 'recency', 'rank-bm25', "
-        "'kaosmem-dense', or name",
+        "magic": "no assembler 'magic'; use one of kaosmem, recency, rank-bm25, "
+        "kaosmem-dense, or name",
         "my_assemblers:": "or name your own module:attribute",
         "my_assemblers:nothing": "'nothing' of 'my_assemblers' is no assembler; give an object "
         "with `name` and",

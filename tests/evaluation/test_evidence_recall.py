@@ -225,7 +225,7 @@ def test_the_ten_lines_of_the_docstring_are_an_assembler(data, tmp_path, monkeyp
             ["--data", "data", "--datasets", "poems"],
             "no data set 'poems' in .*; there are 'chats', 'deeds'",
         ),
-        (["--data", "data", "--assembler", "magic"], "no assembler 'magic'; choose of"),
+        (["--data", "data", "--assembler", "magic"], "no assembler 'magic'; use one of"),
         (["--data", "data", "--budgets", "0"], "from 1 up"),
         (["--data", "data", "--budgets", "x"], "invalid budgets value: 'x'"),
         (["--data", "data", "--plot", "p.gif"], "end the name in"),

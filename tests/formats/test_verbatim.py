@@ -158,8 +158,8 @@ async def test_one_default_section_is_changed_and_opens_again(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "error", "remedy"),
     [
-        ({"rolle": {"budget": 5}}, NotFoundError, "nearest name is 'role'"),
-        ({"role": {"buget": 5}}, InvalidArgumentError, "nearest is 'budget'"),
+        ({"rolle": {"budget": 5}}, NotFoundError, "did you mean 'role'"),
+        ({"role": {"buget": 5}}, InvalidArgumentError, "did you mean 'budget'"),
         ({"role": SectionSpec("lessons")}, InvalidArgumentError, "keep the name"),
         ({"role": 64_000}, InvalidArgumentError, "give a SectionSpec or its fields"),
         ({"role": {"name": "lessons"}}, InvalidArgumentError, "no field 'name'"),

@@ -113,7 +113,7 @@ def test_a_refused_move_names_what_is_possible():
         Task("t", "title", TaskStatus.FAILED).moved(TaskStatus.IN_PROGRESS)
     with pytest.raises(InvalidArgumentError, match="leads to nowhere"):
         Task("t", "title", TaskStatus.SUCCEEDED).moved(TaskStatus.PLANNED)
-    with pytest.raises(ValueError, match="no status 'done'; there are planned, "):
+    with pytest.raises(ValueError, match="no status 'done'; did you mean 'abandoned'"):
         Task("t", "title", "done")
 
 
