@@ -89,7 +89,7 @@ def answered(
     found = index.candidates(query)
     if found is None:
         return Answered(dataset, index.is_conversation, {ALL: 0.0}, 0.0)
-    costs = index.tokens.values[index.slots.find_all(found.ordinals)]
+    costs = index.facts.values["tokens"][index.slots.find_all(found.ordinals)]
     is_wanted = np.isin(found.ordinals, list(wanted))
     recalls = {}
     for name, scores in scores_of(index, found):

@@ -142,7 +142,7 @@ class CandidateSignals:
         rules = index.slots.ordinals[index.rules()]
         older = rules.searchsorted(index.slots.ordinals[self.slots], side="right")
         shares = 2 * ONE // 5 + 3 * ONE // 5 * older // max(1, len(rules))
-        return np.where(index.are_rules.values[self.slots], shares, 0)
+        return np.where(index.facts.values["is_rule"][self.slots], shares, 0)
 
     def _written(self) -> dict[str, Int64s]:
         """Return the signals of entries of documents alone, but for those of meaning."""
@@ -192,11 +192,12 @@ class CandidateSignals:
 
         Numbers of the query are left out.
         """
-        figures = self._index.figures.values[self.slots].astype(np.int64)
+        facts = self._index.facts.values[self.slots]
+        figures = facts["figures"].astype(np.int64)
         own = [term for term in self._asked.counts if term.isdigit()]
         if own:
             figures -= self.terms.count_of(self._index.numbers_of(own))
-        lengths = np.maximum(1, self._index.lengths.values[self.slots])
+        lengths = np.maximum(1, facts["length"])
         shares: Int64s = 3 * ONE * np.maximum(0, figures) // lengths
         return np.minimum(ONE, shares)
 
@@ -205,7 +206,7 @@ class CandidateSignals:
 
         In a conversation, all short messages count as about the same.
         """
-        tokens = self._index.tokens.values[self.slots]
+        tokens = self._index.facts.values["tokens"][self.slots]
         short = _SHORT_MESSAGE if self._index.is_conversation else 1
         return on_log_scale(np.maximum(0, tokens - 1), short) // 5
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -166,7 +165,6 @@ class Labels:
         self._numbers = GrowingArray(np.int32)
         self._number_of: dict[str, int] = {}
         self.names: list[str | None] = [None]  # by number, None for a lost one
-        self.sizes: list[int] = [0]  # number of slots, by number
 
     def __len__(self) -> int:
         """Return the number of labels that slots have."""
@@ -177,35 +175,26 @@ class Labels:
         """Return the number of each slot's label."""
         return self._numbers.values
 
-    def number(self, name: str) -> int:
-        """Return the number of a label, 0 for an unknown one."""
-        return self._number_of.get(name, 0)
+    def number(self, name: str | None) -> int:
+        """Return the number of a label, 0 for an unknown one or none."""
+        return 0 if name is None else self._number_of.get(name, 0)
 
     def extend(self, names: Sequence[str | None]) -> list[str]:
         """Label the next slots, None for not at all, and return the labels that are new."""
-        new = []
-        numbers = array("i")
-        for name in names:
-            if name is not None and name not in self._number_of:
-                self._number_of[name] = len(self.names)
-                self.names.append(name)
-                self.sizes.append(0)
-                new.append(name)
-            number = 0 if name is None else self._number_of[name]
-            self.sizes[number] += 1
-            numbers.append(number)
-        self._numbers.extend(np.array(numbers, np.int32))
+        different = [name for name in dict.fromkeys(names) if name is not None]
+        new = [name for name in different if name not in self._number_of]
+        for name in new:
+            self._number_of[name] = len(self.names)
+            self.names.append(name)
+        self._numbers.extend(np.array([*map(self.number, names)], np.int32))
         return new
 
     def clear(self, slot: int) -> int:
         """Take a slot's label away, and return its number if no other slot has it, else 0."""
         number = int(self.numbers[slot])
         self._numbers.put(slot, 0)
-        self.sizes[number] -= 1
         name = self.names[number]
-        if name is None:
-            return 0
-        if self.sizes[number]:
+        if name is None or (self.numbers == number).any():
             return 0
         del self._number_of[name]
         self.names[number] = None
@@ -224,7 +213,6 @@ class Labels:
         self._numbers.take_over(numbers)
         self.names = [None, *names]
         self._number_of = {name: number for number, name in enumerate(names, 1)}
-        self.sizes = np.bincount(numbers, minlength=len(self.names)).tolist()
 
 
 class Slots:

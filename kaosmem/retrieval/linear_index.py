@@ -226,7 +226,7 @@ class LinearIndex(TextIndex):
 
     def rules(self) -> Int64s:
         """Return the slots of the entries that state standing rules, in order of ordinals."""
-        slots = np.flatnonzero(self.are_rules.values)
+        slots = np.flatnonzero(self.facts.values["is_rule"])
         found: Int64s = slots[np.argsort(self.slots.ordinals[slots])]
         return found
 

@@ -115,7 +115,7 @@ class SourceMatches:
         """Return the addend to the occurrences in each source in BM25's divisor, in Q16."""
         index = self._index
         numbers = index.sources.numbers
-        lengths = np.bincount(numbers, index.lengths.values, len(index.sources.names))
+        lengths = np.bincount(numbers, index.facts.values["length"], len(index.sources.names))
         lengths = lengths.astype(np.int64)
         total = max(1, int(lengths[1:].sum()))
         shares = (lengths << _LENGTH_BITS) // total

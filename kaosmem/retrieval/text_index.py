@@ -30,7 +30,7 @@ from kaosmem.retrieval.scores import top
 from kaosmem.retrieval.vocabulary import TermReader, Vocabulary
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import NDArray
 
     from kaosmem.retrieval.bm25 import Saturation
     from kaosmem.retrieval.columns import Int64s, UInt32s
@@ -43,12 +43,21 @@ _AVERAGE_BITS = 10
 _LEAST_STALE = 8_192
 """So many slots may be empty before the index is made anew."""
 
-_NUMBERS: Mapping[str, DTypeLike] = {
-    "tokens": np.int64,
-    "are_rules": np.uint8,
-    "figures": np.int32,
-}
-"""The columns that have one number for each entry."""
+FACTS = np.dtype(
+    [
+        ("tokens", np.int64),
+        ("length", np.int32),
+        ("figures", np.int32),
+        ("is_rule", np.int64),
+    ]
+)
+"""The numbers of each slot, all 0 for an empty slot.
+
+tokens: how many tokens its item has.
+length: how many terms it has.
+figures: how many of its terms are made of digits alone.
+is_rule: 1 if it states a standing rule.
+"""
 _RULE_CHARS = 4_096
 """Rules are looked for in so much of a text. A longer text is mostly pasted."""
 _NEVER_RULES = frozenset({"", "assistant", "tool"})
@@ -95,10 +104,7 @@ class TextIndex:
         sources: The source of each slot.
         titles: The numbers of the terms of each source's name, each once, by number of source.
         roles: The role of each slot.
-        lengths: How many terms each slot has, 0 for an empty slot.
-        tokens: How many tokens the item of each slot has.
-        are_rules: Whether each slot states a standing rule.
-        figures: How many terms of each slot are made of digits alone.
+        facts: Numbers of each slot, as of FACTS.
     """
 
     is_exact = True
@@ -126,10 +132,7 @@ class TextIndex:
         self.titles = Ragged()
         self.titles.extend(np.empty(0, np.uint32), np.zeros(1, np.int64))  # of no source
         self.roles = Labels()
-        self.lengths = GrowingArray(np.int32)
-        self.tokens = GrowingArray(np.int64)
-        self.are_rules = GrowingArray(np.uint8)
-        self.figures = GrowingArray(np.int32)
+        self.facts = GrowingArray(FACTS)
         self._codes = GrowingArray(np.uint16)  # of lengths
         self._postings = Postings()
         self._total_length = 0
@@ -189,9 +192,12 @@ class TextIndex:
         self.sequences.extend(values, sizes)
         self._index(segment_of(values, sizes, first))
         self._note_lengths(sizes)
-        self.figures.extend(self._count_figures(values, sizes))
-        self.tokens.extend(np.array([item.tokens for item in items], np.int64))
-        self.are_rules.extend(np.array(list(map(sets_rule, items)), np.uint8))
+        facts = np.zeros(len(items), FACTS)
+        facts["length"] = sizes
+        facts["tokens"] = [item.tokens for item in items]
+        facts["figures"] = self._count_figures(values, sizes)
+        facts["is_rule"] = [*map(sets_rule, items)]
+        self.facts.extend(facts)
         self.roles.extend([item.role for item in items])
         for name in self.sources.extend(list(map(source_of, items))):
             self._add_title(name)
@@ -204,7 +210,6 @@ class TextIndex:
 
     def _note_lengths(self, sizes: Int64s) -> None:
         codes = length_codes(sizes)
-        self.lengths.extend(sizes)
         self._codes.extend(codes)
         self._total_length += int(sizes.sum())
         self._longest = max(self._longest, 1 + int(codes.max(initial=0)))
@@ -226,9 +231,9 @@ class TextIndex:
         self.vocabulary.lose(np.unique(self.sequences.of(slot)))
         self._reader.forget()
         self.sequences.erase(slot)
-        self._total_length -= int(self.lengths.values[slot])
-        for column in (self.lengths, self._codes, self.tokens, self.are_rules, self.figures):
-            column.put(slot, 0)
+        self._total_length -= int(self.facts.values["length"][slot])
+        self.facts.put(slot, 0)
+        self._codes.put(slot, 0)
         source = self.sources.clear(slot)
         if source:
             self.vocabulary.lose_title(self.titles.of(source))
@@ -266,15 +271,14 @@ class TextIndex:
         slots = self.slots.in_order()
         roles, role_places = self.roles.in_order()
         sources, source_places = self.sources.in_order()
-        own: dict[str, NDArray[np.generic] | list[str]] = {
+        own: Columns = {
             "ordinals": self.slots.ordinals[slots],
+            "facts": self.facts.values[slots],
             "roles": roles,
             "role_numbers": role_places[self.roles.numbers[slots]],
             "sources": sources,
             "source_numbers": source_places[self.sources.numbers[slots]],
         }
-        for name in _NUMBERS:
-            own[name] = getattr(self, name).values[slots]
         titles = np.array(list(map(self.sources.number, sources)), np.int64)
         texts = self._frozen_terms(slots, titles)
         return lambda: {**own, **texts()}
@@ -319,8 +323,7 @@ class TextIndex:
         titles = columns.numbers("title_values", np.uint32)
         self.titles.extend(titles, columns.numbers("title_sizes", np.int32).astype(np.int64))
         self.vocabulary.count_titles(titles)
-        for name, dtype in _NUMBERS.items():
-            getattr(self, name).take_over(columns.numbers(name, dtype))
+        self.facts.take_over(columns.numbers("facts", FACTS))
 
     def rank(
         self, query: str, limit: int, *, among: Collection[int] | None = None

@@ -37,7 +37,7 @@ def row_of(index: TextIndex, slot: int) -> tuple[object, ...]:
         index.sources.names[source],
         title,
         index.roles.names[index.roles.numbers[slot]],
-        *(int(each.values[slot]) for each in (index.lengths, index.tokens, index.figures)),
+        *index.facts.values[["length", "tokens", "figures"]][slot].tolist(),
     )
 
 
@@ -115,7 +115,7 @@ def test_people_alone_set_standing_rules():
     ]
     index = TextIndex()
     index.add(enumerate(items))
-    assert index.are_rules.values.tolist() == [1, 0, 0]
+    assert index.facts.values["is_rule"].tolist() == [1, 0, 0]
 
 
 def test_words_of_a_removed_title_are_forgotten():
