@@ -126,7 +126,13 @@ def without_periods(text: str) -> str:
 
 
 def day_of(item: Item) -> date:
-    """Return the day of an item's `timestamp`, else the day on which it was added."""
+    """Return the day of an item's `timestamp`, else the day on which it was added.
+
+    A passage of a file without a timestamp has the first day of all: the day on which the file was
+    read says nothing of what it tells.
+    """
+    if item.timestamp is None and "file" in item.metadata:
+        return date.min
     return (item.timestamp or item.created_at).date()
 
 
