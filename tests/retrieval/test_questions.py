@@ -139,15 +139,17 @@ async def test_a_question_about_yesterday_finds_what_was_said_then(question):
 
 
 async def test_a_passage_of_a_file_is_not_of_the_day_on_which_the_file_was_read(tmp_path):
-    """A note of today is of today. A passage that was ingested today is not, unless its file states a date."""
+    """A note of yesterday is of yesterday. A passage of a file that was ingested then is not."""
+    times = [NOW - timedelta(days=1)]
     memory = SessionMemory.test_mode(
-        sections=(SectionSpec("documents", retrieval_threshold=0),),
-        options=SessionOptions(clock=lambda: NOW),
+        sections=(SectionSpec("documents", retrieval_threshold=0, recent=0),),
+        options=SessionOptions(clock=lambda: times[-1]),
     )
     (tmp_path / "manual.md").write_text("Clients reach the server over a socket.")
     await memory.ingest(tmp_path)
     note = memory.add("documents", "The ferry leaves at noon.")
-    context = await memory.assemble_context("What is planned for today?", budget=300)
+    times.append(NOW)
+    context = await memory.assemble_context("How was the ferry or server yesterday?", budget=300)
     passage = next(item for item in memory["documents"] if item.id != note.id)
     assert "period" in context.decision(note.id).signals
     assert "period" not in context.decision(passage.id).signals
