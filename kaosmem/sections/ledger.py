@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from typing import Any
-
-from pydantic import AwareDatetime, TypeAdapter
+from typing import TYPE_CHECKING, Any
 
 from kaosmem.types import JSONValue
+
+if TYPE_CHECKING:
+    from pydantic import AwareDatetime, TypeAdapter
 
 MAX_RUNS = 100
 """A procedure is judged by its newest runs, so many at most."""
@@ -100,4 +101,7 @@ class Ledger:
 
 @cache
 def _stored_form() -> TypeAdapter[Ledger]:
+    # Here, since most programs have no ledger to store; pydantic finds the names of fields here.
+    from pydantic import AwareDatetime, TypeAdapter  # noqa: F401
+
     return TypeAdapter(Ledger)
