@@ -160,6 +160,7 @@ JSONDict: TypeAlias = dict[str, JSONValue]
 """A JSON object that is made."""
 
 MAX_JSON_DEPTH = 64
+_MAX_SHOWN_KEY_CHARS = 32
 _SCALARS = str, bytes, bytearray
 MAX_INTEGER = 2**63 - 1
 MAX_JSON_VALUES, MAX_JSON_CONTAINERS = 2**22, 400_000
@@ -209,7 +210,8 @@ def check_json(
 
     Raises InvalidArgumentError that says where it can't.
 
-    The error counts keys and entries from 0: a key may be content, and is not shown.
+    The error counts keys and entries from 0: a key may be content. It shows a key that is a short
+    identifier, which a program has written.
     A list or mapping that stands in several places counts, and is copied, once for each.
 
     Args:
@@ -244,7 +246,9 @@ def check_json(
                 )
         copy = {}
         for index, (key, member) in enumerate(value.items()):
-            place = f"{what}[key {index}]"
+            is_name = key.isidentifier() and len(key) <= _MAX_SHOWN_KEY_CHARS
+            shown_key = repr(key) if is_name else f"key {index}"
+            place = f"{what}[{shown_key}]"
             copy[check_text(key, what)] = check_json(member, place, depth + 1, largest=largest)
         return copy
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):

@@ -16,6 +16,7 @@ MAX_ID_CHARS = 256
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:+-]*", re.ASCII)
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._@:+-]+", re.ASCII)
 _NOT_IN_ID = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_SHORT_NUMBER = re.compile(r"[+-]?[0-9][0-9.,_]{0,11}", re.ASCII)
 _QUERY = re.compile(r"[?#]")
 _MARKED = re.compile("%([0-9a-f]{1,32})%")
 _WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IGNORECASE)
@@ -156,15 +157,17 @@ def shown_name(name: object) -> str:
 
 
 def shown_number(number: object) -> str:
-    """Return a number, True, False or None for messages.
+    """Return a number, True, False, None, or the text of a short number for messages.
 
     Of any other value, return its type: it may hold content.
+
+    >>> shown_number("2000"), shown_number("Ann owns it.")
+    ("'2000'", '<str>')
     """
-    return (
-        shown(number)
-        if number is None or isinstance(number, int | float)
-        else f"<{type(number).__name__}>"
-    )
+    is_number = number is None or isinstance(number, int | float)
+    if is_number or (isinstance(number, str) and _SHORT_NUMBER.fullmatch(number)):
+        return shown(number)
+    return f"<{type(number).__name__}>"
 
 
 def shown_location(location: object) -> str:

@@ -19,6 +19,7 @@ from kaosmem import (
     NotFoundError,
     SectionSpec,
     SessionMemory,
+    SyncSessionMemory,
     TextBlock,
     render_messages,
 )
@@ -263,6 +264,32 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
         "section 'x' has placement 'sttic'; did you mean 'static'?",
     ),
     # words and numbers that mean nothing
+    (lambda: shown(window=3), InvalidNameError, "window 3 is not valid: use 1 to 128 letters"),
+    (
+        lambda: memory().assemble_context(budget="2000"),
+        InvalidArgumentError,
+        "budget is '2000'; give a whole number of tokens",
+    ),
+    (
+        lambda: memory().add("findings", "x", metadata={"x": [{"y": {1, 2}}]}),
+        InvalidArgumentError,
+        "metadata['x'][0]['y'] is a set, which",
+    ),
+    (
+        lambda: memory().add("findings", "x", metadata={"Ann's wish\n" * 9: {1, 2}}),
+        InvalidArgumentError,
+        "metadata[key 0] is a set",
+    ),
+    (
+        lambda: memory().add("findings", "x", metadata={"timestamp": "yesterday"}),
+        InvalidArgumentError,
+        "timestamp is <str>; give a time in ISO 8601",
+    ),
+    (
+        lambda: memory().add_message(AS_DICT | {"role": "usr"}, format="openai"),
+        InvalidArgumentError,
+        "has the role 'usr'; did you mean 'user'? use one of",
+    ),
     (lambda: shown(overflow="truncate"), InvalidArgumentError, "use 'raise' or 'cut'"),
     (lambda: memory().search("hi", limit=-1), InvalidArgumentError, "a whole number from 0 up"),
     # a session that was not opened
@@ -270,7 +297,12 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
     (
         lambda: contextlib.ExitStack().enter_context(SessionMemory.open()),
         NotOpenedError,
-        "async with",
+        "or by `with SyncSessionMemory.open(...) as memory:`",
+    ),
+    (
+        lambda: SyncSessionMemory.open().add("messages", "hi"),
+        NotOpenedError,
+        "`with SyncSessionMemory.open(...) as memory:`",
     ),
 ]
 

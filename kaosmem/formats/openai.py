@@ -48,7 +48,7 @@ from kaosmem.formats.shapes import (
     TEXT,
     Shape,
 )
-from kaosmem.names import shown_name
+from kaosmem.names import choices, shown_name
 from kaosmem.tokens.parts import IMAGE_TOKENS
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
@@ -137,9 +137,10 @@ class OpenAIFormat(ShapedBlocks):
         """
         given = _message_of(mapping_of(message, self.what))
         role = given.get("role")
-        if not isinstance(role, str) or not role:
+        if not isinstance(role, str) or role not in PROVIDERS_ROLES:
             raise InvalidArgumentError(
-                f"{self.what} needs a role, such as 'user'; this one has {shown_name(role)}"
+                f"{self.what} has the role {shown_name(role)}; "
+                f"{choices(role, sorted(PROVIDERS_ROLES))}, and give a speaker as the name of a user"
             )
         if role == "tool":
             return ChatMessage("tool", check_content((self.read_result(given),)))

@@ -79,7 +79,7 @@ from kaosmem.tokens.counters import AnyCounter
 from kaosmem.trace.trace import parse_mode
 from kaosmem.types import ContentBlock, JSONValue
 from kaosmem.types.content import Trust, check_content
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, check_timestamp
 from kaosmem.types.versions import Version
 
 _QUEUES = Queues(
@@ -437,6 +437,7 @@ class SessionMemory:
             trust=trust,
             ttl_s=ttl_s,
         )
+        check_timestamp(item.metadata)
         if id is None and not target.spec.is_history:
             known = target.same_as(item)
             if known is not None:
@@ -852,9 +853,8 @@ class SessionMemory:
         instructions = Instructions.of(system, check_several(tools, "tools"))
         roster = session.roster
         specs = roster.shown(sections)
-        if isinstance(window, str):
-            window = Window(window)
         if window is not None:
+            window = window if isinstance(window, Window) else Window(window)
             session.check_writable()
         session.expire()
         await session.compact(call.format)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from types import TracebackType
@@ -26,8 +26,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _HOW_TO_OPEN = (
-    "a session is opened by `async with SessionMemory.open(...) as memory:`, inside an async "
-    "function"
+    "a session is opened by `async with SessionMemory.open(...) as memory:` inside an async "
+    "function, or by `with SyncSessionMemory.open(...) as memory:`"
 )
 
 MAX_SHARED = 8
@@ -136,6 +136,27 @@ class Unopened(AbstractAsyncContextManager[T]):
         raise NotOpenedError(_HOW_TO_OPEN)
 
     def __exit__(self, *_: object) -> None: ...
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise NotOpenedError(_HOW_TO_OPEN)
+
+
+class UnopenedSync(AbstractContextManager[T]):
+    """A session that `with` opens, once. Any other use raises NotOpenedError."""
+
+    def __init__(self, inner: AbstractContextManager[T]) -> None:
+        self._inner = inner
+
+    def __enter__(self) -> T:
+        return self._inner.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return self._inner.__exit__(kind, error, trace)
 
     def __getattr__(self, name: str) -> NoReturn:
         raise NotOpenedError(_HOW_TO_OPEN)

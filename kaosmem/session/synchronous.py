@@ -23,6 +23,7 @@ from kaosmem.session.collecting import Collector
 from kaosmem.session.crediting import TurnCredit
 from kaosmem.session.graph import Graph
 from kaosmem.session.memory import SessionMemory
+from kaosmem.session.opening import UnopenedSync
 from kaosmem.session.proposals import Proposals
 from kaosmem.session.saving.turns import TURNS_AROUND
 from kaosmem.session.windows import NamedWindows
@@ -192,13 +193,12 @@ def _opened(
 ) -> Callable[P, AbstractContextManager[SyncSessionMemory]]:
     """Return a function whose result is opened by `with`."""
 
-    @wraps(method)
     @contextmanager
-    def call(*args: P.args, **kwargs: P.kwargs) -> Iterator[SyncSessionMemory]:
+    def opened(*args: P.args, **kwargs: P.kwargs) -> Iterator[SyncSessionMemory]:
         with _entered(lambda: method(*args, **kwargs)) as memory:
             yield SyncSessionMemory(memory)
 
-    return call
+    return wraps(method)(lambda *args, **kwargs: UnopenedSync(opened(*args, **kwargs)))
 
 
 class SyncMemoryAt(_InLoop[MemoryAt]):

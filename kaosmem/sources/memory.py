@@ -24,10 +24,10 @@ from kaosmem.sources.store_source import (
     searched,
 )
 from kaosmem.stores import LongTermMemory, ShortTermMemory
-from kaosmem.stores.facts import StoredFact, fact_time
+from kaosmem.stores.facts import StoredFact
 from kaosmem.types import JSONValue
 from kaosmem.types.content import Trust
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, utc_time
 from kaosmem.types.versions import Version, known_by
 
 FACTS = SectionSpec("facts", 8_000, 65, eviction="none")
@@ -140,7 +140,7 @@ class FactSource(StoreSource):
         self, memory: StoredFact, saved_at: datetime | None = None, key: str | None = None
     ) -> Item:
         """Return a fact as an item, with its key if it has versions or a key besides its id."""
-        created_at = saved_at or fact_time(memory.metadata)
+        created_at = saved_at or utc_time(memory.metadata)
         item = self._item(
             memory.id, memory.content, metadata=memory.metadata, created_at=created_at
         )

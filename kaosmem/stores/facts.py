@@ -13,13 +13,13 @@ from itertools import count
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kaosmem.arguments import Clock, check_clock, check_count, check_metadata, check_text, check_ttl
-from kaosmem.errors import InvalidArgumentError, NotFoundError
-from kaosmem.names import check_id, shown, shown_number
+from kaosmem.errors import NotFoundError
+from kaosmem.names import check_id, shown
 from kaosmem.retrieval.ranker import Ranker, ranking_of
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.stores.expiry import Expiries, utc_now
 from kaosmem.types import JSONDict, JSONObject
-from kaosmem.types.items import Item, stated_from
+from kaosmem.types.items import Item, check_timestamp, utc_time
 from kaosmem.types.versions import Version
 
 T = TypeVar("T")
@@ -53,28 +53,8 @@ def fact_metadata(metadata: JSONObject | None) -> JSONDict:
     Raises InvalidArgumentError, also for a `timestamp` that is no time.
     """
     checked = check_metadata(metadata)
-    if "timestamp" in checked and fact_time(checked) is None:
-        raise InvalidArgumentError(
-            f"timestamp is {shown_number(checked['timestamp'])}; give a time in ISO 8601, such as "
-            "'2024-05-07', "
-            "or leave it out"
-        )
+    check_timestamp(checked)
     return checked
-
-
-def fact_time(metadata: JSONObject) -> datetime | None:
-    """Return the `timestamp` of metadata in UTC, None if it is no time.
-
-    A time without a zone is in UTC.
-
-    >>> fact_time({"timestamp": "2024-05-07"})
-    datetime.datetime(2024, 5, 7, 0, 0, tzinfo=datetime.timezone.utc)
-    """
-    stated = stated_from(metadata)
-    try:
-        return stated and stated.astimezone(UTC)
-    except OverflowError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +105,7 @@ class NewFact(NamedTuple):
 
     def begins(self, saved_at: datetime) -> datetime:
         """Return the time from which the fact holds, unless a version begins later."""
-        return fact_time(self.metadata) or saved_at
+        return utc_time(self.metadata) or saved_at
 
     def saved(self, memory_id: str, saved_at: datetime, later: Sequence[FactRow]) -> FactRow:
         """Return the fact as a version among those of its key.
@@ -133,7 +113,7 @@ class NewFact(NamedTuple):
         Args:
             later: The versions of the key that end after the fact begins.
         """
-        begins = fact_time(self.metadata)
+        begins = utc_time(self.metadata)
         metadata = self.metadata
         if begins is None:  # if another clock was ahead, its version is no newer than this one
             begins = max([saved_at, *(each.valid_from for each in later)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
 from kaosmem.arguments import (
@@ -19,7 +19,7 @@ from kaosmem.arguments import (
 )
 from kaosmem.display import fitted
 from kaosmem.errors import CorruptionError, InvalidArgumentError
-from kaosmem.names import shown
+from kaosmem.names import shown, shown_number
 from kaosmem.types.content import (
     Content,
     ContentBlock,
@@ -268,6 +268,30 @@ def stated_from(metadata: JSONObject) -> datetime | None:
     """Return when an item with this metadata began to hold, as `Item.stated_from` does."""
     stated = _stated_time(metadata)
     return None if stated is None else aware(stated)
+
+
+def utc_time(metadata: JSONObject) -> datetime | None:
+    """Return the `timestamp` of metadata in UTC, None if it is no time.
+
+    A time without a zone is in UTC.
+
+    >>> utc_time({"timestamp": "2024-05-07"})
+    datetime.datetime(2024, 5, 7, 0, 0, tzinfo=datetime.timezone.utc)
+    """
+    stated = stated_from(metadata)
+    try:
+        return stated and stated.astimezone(UTC)
+    except OverflowError:
+        return None
+
+
+def check_timestamp(metadata: JSONObject) -> None:
+    """Raise InvalidArgumentError for metadata with a `timestamp` that is no time."""
+    if "timestamp" in metadata and utc_time(metadata) is None:
+        raise InvalidArgumentError(
+            f"timestamp is {shown_number(metadata['timestamp'])}; give a time in ISO 8601, such as "
+            "'2024-05-07', or leave it out"
+        )
 
 
 def _stated_time(metadata: JSONObject) -> datetime | None:
