@@ -227,7 +227,6 @@ class Section:
         changed.
         """
         self._check_change(item)
-        check_extent(item)
         if item.id in self:
             raise DuplicateError(
                 f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or "
@@ -255,7 +254,6 @@ class Section:
                 its source. If it is outranked, only the item is kept, in the archive, and returned.
         """
         self._check_change(item)
-        check_extent(item)
         evicted = self.room.leaving(shorter, tokens=shorter.tokens, items=1)
         self._change(Add(self.spec.name, item, evicted or []))
         if evicted is None:
@@ -282,7 +280,6 @@ class Section:
                 archive.
         """
         self._check_change(item)
-        check_extent(item)
         growth = item.tokens - self.peek(item.id).tokens
         evicted = self.room.leaving(item, tokens=growth, items=0)
         self._change(Update(self.spec.name, item, evicted or [], at, is_version))
@@ -291,7 +288,8 @@ class Section:
 
     def remove(self, item_id: str, *, at: datetime | None = None) -> None:
         """Move one item to the archive. at: when the session was told. Raises NotFoundError."""
-        self._check_change(self.peek(item_id))
+        self.peek(item_id)
+        self._check_writable()
         self._change(Remove(self.spec.name, item_id, at))
 
     def expire(self, now: datetime) -> None:
@@ -318,7 +316,6 @@ class Section:
         self._check_writable()
         for _, item in change.items:
             self._check_change(item)
-            check_extent(item)
         if not all(item_id in self for item_id in change.replaced):
             return False
         self._change(Compact(self.spec.name, change))
@@ -517,6 +514,7 @@ class Section:
                 f"item {shown(item.id)} is of section {item.section!r}; add it there, or make it "
                 f"for {self.spec.name!r}"
             )
+        check_extent(item)
 
     def _check_writable(self) -> None:
         if self.frozen:

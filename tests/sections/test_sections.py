@@ -341,7 +341,7 @@ def test_static_sections_never_see_the_query_and_must_show_system_items():
     """Role system makes an item of a static section a must; the rest come newest first."""
     items = [
         item("rule", "the merger clause", role="system"),
-        *(item(f"i{n}", "merger" * (n % 2)) for n in range(5)),
+        *(item(f"i{n}", f"{'merger' * (n % 2)} {n}") for n in range(5)),
     ]
     section = section_of(*items, placement="static", retrieval_threshold=2)
     proposals = [section.proposer.propose(Query(query), cap=20) for query in ("merger", "")]
