@@ -263,6 +263,12 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
         InvalidArgumentError,
         "section 'x' has placement 'sttic'; did you mean 'static'?",
     ),
+    (
+        lambda: shown(filter={"year": {"gte": 3, "lt": 9}}),
+        InvalidArgumentError,
+        "did you mean '$gte'? An object",
+    ),
+    (lambda: memory().forget("nope"), NotFoundError, "no item 'nope', live or archived; the items"),
     # words and numbers that mean nothing
     (lambda: shown(window=3), InvalidNameError, "window 3 is not valid: use 1 to 128 letters"),
     (

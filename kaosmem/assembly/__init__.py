@@ -160,6 +160,16 @@ def _notices(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[st
             yield f"nothing in {shown(name)} speaks for the query"
         if proposal.unanswered:
             yield f"the filter leaves out all of {shown(name)}: {proposal.unanswered}"
+    if not packing.items:
+        yield from _nothing_fits(packing)
+
+
+def _nothing_fits(packing: Packing) -> Iterator[str]:
+    """Yield how many tokens the best candidate lacks, if there was room for none."""
+    too_large = [each for each in decide(packing) if each.lacking is not None]
+    if too_large:
+        best = max(too_large, key=lambda each: each.score or 0)
+        yield f"nothing fits: the best match needs {best.lacking:,} more tokens; raise the budget"
 
 
 def _unrelated(packing: Packing) -> dict[str, int]:

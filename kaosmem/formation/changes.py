@@ -35,7 +35,7 @@ class ProposedChange:
         sources: The ids of the items that the statement comes from.
         action: `add`, `update` (another value of a key) or `retire` (a key that no longer holds).
         kind: `semantic` (facts, preferences, entities, relations), `episodic` or `procedural`.
-        key: The name of the fact, such as `ann.home`. A new value of a key is a new version.
+        key: The name of the fact, such as `ann/home`. A new value of a key is a new version.
         valid_from: When the fact began to hold, in ISO 8601. The default is the time of the quote.
         details: Further metadata of the item, such as the title of an episode.
         worked: Of a procedure: whether its quote says that it worked, or that it failed. A run of

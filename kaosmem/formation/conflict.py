@@ -31,8 +31,8 @@ def doubt_about(new: Item, live: Item, change: ProposedChange, *, has_exact_key:
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
-    >>> one = memory.add("findings", "I live in Oslo.", role="Ann", key="ann.home")
-    >>> other = memory.add("messages", "Ann lives in Bergen.", role="Bob", key="ann.home")
+    >>> one = memory.add("findings", "I live in Oslo.", role="Ann", key="ann/home")
+    >>> other = memory.add("messages", "Ann lives in Bergen.", role="Bob", key="ann/home")
     >>> doubt_about(other, one, ProposedChange(other.text, "", ()), has_exact_key=True)
     'another speaker'
     """

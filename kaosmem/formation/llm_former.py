@@ -90,7 +90,7 @@ class LLMFormer:
     >>> from kaosmem import SessionMemory
     >>> from kaosmem.testing import ScriptedLLM
     >>> change = {
-    ...     "action": "add", "kind": "semantic", "key": "ann.home", "text": "Ann lives in Oslo.",
+    ...     "action": "add", "kind": "semantic", "key": "ann/home", "text": "Ann lives in Oslo.",
     ...     "quote": "I live in Oslo", "sources": [1], "valid_from": None, "worked": None,
     ... }
     >>> model = ScriptedLLM([json.dumps({"changes": [change]})])

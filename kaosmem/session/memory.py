@@ -472,6 +472,10 @@ class SessionMemory:
     ) -> Item:
         """Add a provider's message, tool calls included, or a `ChatMessage`.
 
+        A system message becomes a part of the conversation, too: the caller chose it.
+        `sync_messages` leaves out those at the beginning of a list. Instructions belong into the
+        section `role`, or into `system` of `assemble_context`.
+
         Args:
             message: A dict or an object of the provider's SDK, a whole reply or its message, or a
                 `ChatMessage`. In "openai-responses", several items of one reply are a list.
@@ -554,7 +558,8 @@ class SessionMemory:
           the section keeps the words as they were said.
         - If the list goes on from an earlier message, the section's later ones were taken back. They
           move to the archive. A section belongs to one conversation, therefore.
-        - System messages at the beginning are left out: they are no part of the conversation.
+        - System messages at the beginning are left out: they are the caller's instructions. Later
+          ones are added, as `add_message` does.
         - If the newest messages were forgotten, take them out of the list, too. Else they are new.
 
         Args:
@@ -1167,11 +1172,11 @@ class SessionMemory:
             max_tokens: Size of the result, at least 1. A longer result is cut.
 
         Raises:
-            NotFoundError: If there is no tool or no section with this name.
+            NotFoundError: If there is no section with this name.
             InvalidArgumentError: If the section is static, or max_tokens is below 1.
 
         >>> memory = SessionMemory.test_mode()
-        >>> fact = {"text": "Ann owns the deal.", "key": "deal.owner"}
+        >>> fact = {"text": "Ann owns the deal.", "key": "deal/owner"}
         >>> await memory.call_tool("remember", fact)
         'remembered as 629f6fbed82c07cd'
         >>> await memory.call_tool("search_memory", '{"query": "Who owns the deal?"}')

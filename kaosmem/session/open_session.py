@@ -30,6 +30,7 @@ from kaosmem.session.saving.past import Past, version_of
 from kaosmem.session.saving.saver import Saver
 from kaosmem.types.items import Item
 
+_WHERE_IDS_ARE = "; the items of search(), of a section and of a context have ids"
 _NOT_RECALLED = "what was evicted earlier cannot be recalled"
 
 
@@ -277,4 +278,6 @@ class OpenSession:
         if unavailable is not None:
             raise unavailable
         missing = "; memory.damage says what is missing of the session" if self.damage else ""
-        raise NotFoundError(f"no item {shown(item_id)}, live or archived{missing}")
+        raise NotFoundError(
+            f"no item {shown(item_id)}, live or archived{missing or _WHERE_IDS_ARE}"
+        )

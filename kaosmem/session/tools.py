@@ -12,7 +12,7 @@ from kaosmem.arguments import check_count, check_text
 from kaosmem.display import fitted
 from kaosmem.errors import InvalidArgumentError, KaosmemError, NotFoundError
 from kaosmem.language.sentences import cut_at_sentence
-from kaosmem.names import shown
+from kaosmem.names import choices, shown
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.content import Trust
@@ -33,7 +33,7 @@ _Query = Annotated[str, "What to look for, in words or as a question."]
 _Id = Annotated[str, "The id of an item, as search_memory shows it."]
 _Text = Annotated[str, "One statement that can be understood alone."]
 _Key = Annotated[
-    str | None, "A name for the fact, such as 'user.city'. A new value replaces the old one."
+    str | None, "A name for the fact, such as 'user/home'. A new value replaces the old one."
 ]
 
 
@@ -69,13 +69,10 @@ class MemoryTools:
 
         Args:
             arguments: A mapping, or JSON text as a model writes it.
-
-        Raises:
-            NotFoundError: If there is no tool with this name.
         """
-        if name not in TOOLS:
-            raise NotFoundError(f"no tool {shown(name)}; there are {', '.join(TOOLS)}")
         try:
+            if name not in TOOLS:
+                raise NotFoundError(f"no tool {shown(name)}; {choices(name, TOOLS)}")
             given = _checked(name, arguments)
             result: str = await getattr(self, name)(**given)
         except KaosmemError as error:

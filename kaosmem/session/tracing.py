@@ -115,6 +115,8 @@ class Replay:
         for each in reversed(self.turns):
             if each.number < turn.number and each.sums["window"] == turn.sums["window"]:
                 return each
+        if turn.number == 1:
+            raise NotFoundError("only one turn is kept, and a difference needs two")
         return self.turn(turn.number - 1)
 
     def seen(self, number: int) -> Seen:

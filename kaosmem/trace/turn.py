@@ -306,7 +306,7 @@ def number_of(turn: int, total: int) -> int:
     """
     number = total + 1 + turn if turn < 0 else turn
     if not 1 <= number <= total:
-        there = f"there are turns 1 to {total:,}"
+        there = f"there are turns 1 to {total:,}" if total > 1 else "there is only turn 1"
         if not total:
             there = "none is kept; call assemble_context, and open the session with trace=True"
         raise NotFoundError(f"no turn {turn}; {there}")

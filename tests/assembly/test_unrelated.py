@@ -205,3 +205,19 @@ async def test_an_expired_item_says_when_it_expired():
     memory.add("findings", "The code is 14.", id="later")
     past = await memory.at(as_of="2025-12-01").assemble_context("What is the code?", budget=100)
     assert "as_of=2025-12-01" in past.decision("later").why
+
+
+async def test_a_budget_in_which_nothing_fits_says_how_much_more_the_best_match_needs():
+    """With so many more tokens, the context shows it and has no notice."""
+    memory = SessionMemory.test_mode()
+    memory.add(
+        "documents", "The rent is 900 euros, paid in advance on the first of the month. " * 9
+    )
+    empty = await memory.assemble_context("How high is the rent?", budget=60)
+    (decision,) = empty.decisions
+    assert (empty.items, empty.notices) == (
+        (),
+        (f"nothing fits: the best match needs {decision.lacking} more tokens; raise the budget",),
+    )
+    shown = await memory.assemble_context("How high is the rent?", budget=60 + decision.lacking)
+    assert (len(shown.items), shown.notices) == (1, ())

@@ -395,7 +395,7 @@ BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
     "showing what is not there": (
         ["show", "kept/deal"],
         NotFoundError,
-        "none is stored there; open one",
+        "none is stored there; `kaosmem ingest` makes one",
     ),
     "showing a folder that is no session": (
         ["show", "foreign/notes"],

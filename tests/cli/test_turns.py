@@ -156,3 +156,15 @@ def test_a_session_without_turns_says_how_to_keep_them(tmp_path, command):
     for line in (("why", f"{tmp_path}/s", "Ann"), ("diff", f"{tmp_path}/s")):
         assert "trace=True" in command(*line).err
     assert "trace=True" in _ok(command("top", f"{tmp_path}/s"))
+
+
+def test_a_difference_needs_two_turns(tmp_path, command):
+    async def save() -> None:
+        async with SessionMemory.open(tmp_path, "s", trace=True) as memory:
+            memory.add("findings", "Ann owns the deal.")
+            await memory.assemble_context("Who owns the deal?", budget=100)
+
+    asyncio.run(save())
+    url = f"{tmp_path}/s"
+    assert "only one turn is kept, and a difference needs two" in command("diff", url).err
+    assert "no turn 2; there is only turn 1" in command("diff", url, "--turns", 1, 2).err

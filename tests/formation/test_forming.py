@@ -459,7 +459,7 @@ async def test_a_proposal_without_words_of_its_own_key_is_disputed():
     class Twin(LineFormer):
         async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
             return Draft(
-                [ProposedChange(each.text, each.text, (each.id,), key="ann.home") for each in said]
+                [ProposedChange(each.text, each.text, (each.id,), key="ann/home") for each in said]
             )
 
     memory = SessionMemory.test_mode()

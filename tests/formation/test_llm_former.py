@@ -19,7 +19,7 @@ def change(**fields: Any) -> dict[str, Any]:
     default = {
         "action": "add",
         "kind": "semantic",
-        "key": "ann.home",
+        "key": "ann/home",
         "text": "Ann lives in Oslo.",
         "quote": "I live in Oslo",
         "sources": [1],
@@ -49,7 +49,7 @@ async def test_a_call_is_read_and_applied():
     memory = conversation()
     assert await formed(memory, model) == ["Ann lives in Oslo."]
     assert model.tools[0][0]["name"] == "record_changes"
-    assert memory["findings"].keyed("ann.home") is not None
+    assert memory["findings"].keyed("ann/home") is not None
 
 
 async def test_the_model_sees_known_keys_and_changes_their_value():
@@ -59,8 +59,8 @@ async def test_the_model_sees_known_keys_and_changes_their_value():
     update = change(action="update", text="Ann lives in Bergen.", quote="I live in Bergen")
     model = ScriptedLLM([answer(update)])
     assert await formed(memory, model) == ["Ann lives in Bergen."]
-    assert "ann.home" in model.requests[0][1].text
-    assert len(await memory.versions("ann.home")) == 2
+    assert "ann/home" in model.requests[0][1].text
+    assert len(await memory.versions("ann/home")) == 2
 
 
 _GARBAGE = [
@@ -231,7 +231,7 @@ _ENTRIES = st.one_of(
         lambda text, quote, key, action: change(text=text, quote=quote, key=key, action=action),
         st.sampled_from(["Ann lives in Oslo.", "Likes tea.", "Bob lives in Oslo.", "", "in"]),
         st.sampled_from(["I live in Oslo", "I like tea", "tea", "", "Oslo now"]),
-        st.one_of(st.none(), st.text(max_size=5), st.just("ann.home")),
+        st.one_of(st.none(), st.text(max_size=5), st.just("ann/home")),
         st.sampled_from(["add", "update", "retire", "drop"]),
     ),
 )

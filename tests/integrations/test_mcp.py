@@ -194,9 +194,9 @@ async def test_the_tools_are_ours_and_the_reference_servers(tmp_path):
 
 async def test_a_model_asks_its_memory(tmp_path):
     async with in_process(tmp_path) as client:
-        await told(client, "remember", text="The user lives in Rome.", key="user.city")
-        stored = await told(client, "remember", text="The user lives in Oslo.", key="user.city")
-        newest, oldest = (await told(client, "list_versions", key="user.city")).splitlines()
+        await told(client, "remember", text="The user lives in Rome.", key="user/home")
+        stored = await told(client, "remember", text="The user lives in Oslo.", key="user/home")
+        newest, oldest = (await told(client, "list_versions", key="user/home")).splitlines()
         assert " to now: " in newest
         assert "Oslo" in newest
         assert "Rome" in oldest
@@ -212,7 +212,7 @@ async def test_a_model_asks_its_memory(tmp_path):
         assert "item" in await refusal(client, "read_memory", id=item_id)
         assert "budget" in await refusal(client, "assemble_context", query="x", budget=0)
         assert "required" in await refusal(client, "remember")
-        assert "Rome" in await told(client, "list_versions", key="user.city")
+        assert "Rome" in await told(client, "list_versions", key="user/home")
 
 
 async def test_resources_are_sections(tmp_path):

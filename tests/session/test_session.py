@@ -720,7 +720,7 @@ def test_a_value_that_comes_back_is_a_version():
     """Ann moves to Bergen and back: the third statement is newer than the second."""
     memory = SessionMemory.test_mode()
     for place in ("Oslo", "Bergen", "Oslo"):
-        memory.add("findings", f"Ann lives in {place}.", key="ann.home")
+        memory.add("findings", f"Ann lives in {place}.", key="ann/home")
     assert [item.text for item in memory["findings"]] == ["Ann lives in Oslo."]
     assert len(memory["findings"].archive) == 2
 

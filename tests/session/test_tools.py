@@ -12,6 +12,7 @@ from openai.types.chat import ChatCompletionToolParam
 from pydantic import TypeAdapter
 
 from kaosmem import InvalidArgumentError, NotFoundError, SessionMemory, Trust
+from kaosmem.formation import PatternFormer
 from kaosmem.sources import FactSource
 from kaosmem.stores import InMemoryLongTermMemory
 
@@ -41,6 +42,16 @@ async def test_a_model_remembers_corrects_and_forgets():
     newer = told.split()[-1]
     assert newer in await memory.call_tool("forget_memory", {"id": newer})
     assert (await memory.call_tool("read_memory", {"id": newer})).startswith("error: no item")
+
+
+async def test_the_key_that_the_tools_suggest_is_that_of_a_formed_fact():
+    """Keys of two conventions would never be versions of one fact."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "I live in Oslo.")
+    await memory.form(PatternFormer())
+    (formed,) = memory["findings"]
+    (schema,) = (each for each in memory.tools("anthropic") if each["name"] == "remember")
+    assert f"'{formed.key}'" in schema["input_schema"]["properties"]["key"]["description"]
 
 
 async def test_a_model_changes_only_what_it_remembered():
@@ -102,10 +113,15 @@ async def test_wrong_arguments_are_told_to_the_model(arguments):
     assert (await memory.call_tool("search_memory", arguments)).startswith("error: ")
 
 
-async def test_an_unknown_tool_is_an_error_of_the_program():
+async def test_an_unknown_tool_is_told_to_the_model():
+    """A model that makes up a name can call another tool in the same turn."""
     memory = SessionMemory.test_mode()
-    with pytest.raises(NotFoundError, match="search_memory"):
-        await memory.call_tool("delete_everything", {})
+    told = await memory.call_tool("read_memories", {})
+    assert told.startswith("error: no tool 'read_memories'; did you mean 'read_memory'? use one of")
+
+
+async def test_a_size_of_no_token_is_an_error_of_the_program():
+    memory = SessionMemory.test_mode()
     with pytest.raises(InvalidArgumentError):
         await memory.call_tool("search_memory", {"query": "x"}, max_tokens=0)
 

@@ -161,7 +161,7 @@ class ContextTools:
         return f"{place}: {decision.why} ({decision.section}, {rank}, {decision.tokens} tokens)"
 
     async def list_versions(
-        self, key: Annotated[str, "The key of a fact, such as 'user.city'."]
+        self, key: Annotated[str, "The key of a fact, such as 'user/home'."]
     ) -> str:
         """Return all values that a fact with a key had, newest first, each with its interval."""
         lines = []

@@ -330,7 +330,7 @@ def unknown_session(location: Location, session_id: str, namespace: str) -> NotF
     """
     stored = list_sessions(location, namespace)
     nearest = get_close_matches(session_id, stored, n=1, cutoff=0.0)
-    there = "none is stored there; open one for writing to make it"
+    there = "none is stored there; `kaosmem ingest` makes one, or a program without read_only"
     if nearest:
         there = f"the nearest of {len(stored):,} is {nearest[0]!r}"
     for other in list_namespaces(location):
