@@ -11,7 +11,14 @@ from kaosmem.formats.anthropic import AnthropicFormat
 from kaosmem.formats.fields import plainest
 from kaosmem.formats.openai import OpenAIFormat
 from kaosmem.types import JSONDict, JSONObject
-from kaosmem.types.content import ThinkingBlock, ToolResultBlock, check_content
+from kaosmem.types.content import (
+    ImageBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    block_text,
+    check_content,
+)
 from kaosmem.types.items import ChatMessage
 
 _CHAT = OpenAIFormat()
@@ -40,14 +47,24 @@ def read_chat_dict(message: JSONObject, *, is_error: bool = False) -> list[ChatM
 
 
 def write_chat_dict(message: ChatMessage) -> JSONDict:
-    """Return a message as a dict. A result of a tool is alone in its message."""
-    (written,) = _CHAT.entry_messages(message)
-    said = written["content"] or ""
-    if not isinstance(said, str) and all(part["type"] == "text" for part in said):
-        said = "\n\n".join(part["text"] for part in said)
-    written["content"] = said
-    thinking = [block for block in message.blocks if isinstance(block, ThinkingBlock)]
-    sealed = [block for block in thinking if block.is_sealed_by(_THINKING.name)]
-    if sealed:
-        written["thinking_blocks"] = list(map(_THINKING.write, sealed))
-    return written
+    """Return a message as a dict, its texts as they are. A result is alone in its message."""
+    written: JSONDict = {"role": message.role}
+    parts: list[JSONDict] = []
+    for block in message.blocks:
+        match block:
+            case ToolResultBlock():
+                return {**written, "tool_call_id": block.tool_use_id, "content": message.text}
+            case ToolUseBlock():
+                function = {"name": block.name, "arguments": block.arguments}
+                call = {"id": block.id, "type": "function", "function": function}
+                written.setdefault("tool_calls", []).append(call)
+            case ThinkingBlock():
+                if block.is_sealed_by(_THINKING.name):
+                    written.setdefault("thinking_blocks", []).append(_THINKING.write(block))
+            case ImageBlock():
+                parts.append({"type": "image_url", "image_url": {"url": block.url}})
+            case _:
+                parts.append({"type": "text", "text": block_text(block)})
+    if all(part["type"] == "text" for part in parts):
+        return {**written, "content": "\n\n".join(part["text"] for part in parts)}
+    return {**written, "content": parts}

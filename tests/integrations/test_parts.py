@@ -93,6 +93,21 @@ def test_a_message_goes_out_and_in(framework, kind):
     assert (read.role, said(read)) == (expected.role, said(expected))
 
 
+@pytest.mark.parametrize("framework", frameworks)
+def test_delimiters_of_a_context_stay_as_they_are(framework):
+    """The texts of a packed request are escaped already: a second time would disarm its own lines."""
+    messages = module(framework)
+    packed = (
+        TextBlock("<context>\n[*] x\n</context>\n"),
+        TextBlock("[3 earlier messages left out]"),
+    )
+    for content in (packed, packed[:1], packed[1:]):
+        given = ChatMessage("user", content)
+        (read,) = messages.read_message(messages.write_message(given))
+        assert "\\" not in read.text
+        assert "\n</context>" in read.text or "left out" in read.text
+
+
 def test_a_part_that_only_its_framework_knows_is_a_note():
     """Two files are told apart, and no data of them is stored."""
     messages = module("agent_framework")

@@ -46,6 +46,6 @@ def write_message(message: ChatMessage) -> ModelMessage:
     kind = "response" if message.role == "assistant" else "request"
     parts = _PARTS.write(message.blocks)
     if message.role not in ("assistant", "tool"):
-        said = message.content if isinstance(message.content, str) else _SAID.write(message.blocks)
+        said = [each.get("content", each) for each in _SAID.write(message.blocks)]
         parts = [{"part_kind": "user-prompt", "content": said}]
     return ModelMessagesTypeAdapter.validate_python([{"kind": kind, "parts": parts}])[0]
