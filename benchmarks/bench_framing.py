@@ -18,7 +18,7 @@ import pytest
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.evaluation import evaluate, read_corpora
 from kaosmem.evaluation.assemblers import SessionAssembler
-from kaosmem.formats.text import LabelStyle
+from kaosmem.formats.labels import LabelStyle
 from kaosmem.types.items import Item
 
 DATA = Path(os.environ.get("KAOSMEM_DATA") or os.devnull)

@@ -4,9 +4,24 @@ import asyncio
 import time
 from typing import Any
 
-from kaosmem import SessionMemory
+from kaosmem import Context, SessionMemory
 
-PLACE = "./.kaosmem"
+
+def add_knowledge(memory: SessionMemory) -> None:
+    """Add what the agent must follow and may need. A key makes this repeatable."""
+    memory.add("role", "You are a careful engineer.", key="role")
+    memory.add("documents", "The release is on Friday.", key="plan")
+
+
+async def add_question(memory: SessionMemory, question: str) -> None:
+    """Store a message of the user."""
+    memory.add_message({"role": "user", "content": question}, format="openai")
+    await memory.save()
+
+
+async def pack(memory: SessionMemory) -> Context:
+    """Choose the content of the next request."""
+    return await memory.assemble_context(budget=2_000, format="openai", window="main")
 
 
 def said(message: dict[str, Any]) -> str:
@@ -21,15 +36,20 @@ async def think(messages: list[Any]) -> dict[str, Any]:
     if last["role"] == "tool":
         return {"role": "assistant", "content": f"The tool said: {said(last)}"}
     if "tests" in said(last):
-        call = {"id": f"call-{len(messages)}", "type": "function"}
         function = {"name": "run_tests", "arguments": "{}"}
-        return {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{**call, "function": function}],
-        }
+        call = {"id": f"call-{len(messages)}", "type": "function", "function": function}
+        return {"role": "assistant", "content": None, "tool_calls": [call]}
     first = next(said(each) for each in messages if each["role"] == "user")
     return {"role": "assistant", "content": f"You began with: {first}"}
+
+
+async def reply_to(memory: SessionMemory) -> dict[str, Any]:
+    """Ask the model, and store its reply before the agent acts on it."""
+    context = await pack(memory)
+    reply = await think(context.messages)
+    memory.add_message(reply, format="openai")
+    await memory.save()
+    return reply
 
 
 def run_tests() -> str:
@@ -39,24 +59,24 @@ def run_tests() -> str:
     return "all tests passed"
 
 
+async def call_tools(memory: SessionMemory, reply: dict[str, Any]) -> None:
+    """Run the calls of a reply, and store their results."""
+    for call in reply["tool_calls"]:
+        result = {"role": "tool", "tool_call_id": call["id"], "content": run_tests()}
+        memory.add_message(result, format="openai")
+    await memory.save()
+
+
 async def turn(question: str) -> str:
     """Answer one question. Every step is saved before the next one begins."""
-    async with SessionMemory.open(PLACE, "tutorial") as memory:
-        memory.add("role", "You are a careful engineer.", key="role")
-        memory.add("documents", "The release is on Friday.", key="plan")
-        memory.add_message({"role": "user", "content": question}, format="openai")
-        await memory.save()
+    async with SessionMemory.open("./.kaosmem", "tutorial", trace=True) as memory:
+        add_knowledge(memory)
+        await add_question(memory, question)
         while True:
-            context = await memory.assemble_context(budget=2_000, format="openai", window="main")
-            reply = await think(context.messages)
-            memory.add_message(reply, format="openai")
-            await memory.save()
+            reply = await reply_to(memory)
             if not reply.get("tool_calls"):
                 return str(reply["content"])
-            for call in reply["tool_calls"]:
-                result = {"role": "tool", "tool_call_id": call["id"], "content": run_tests()}
-                memory.add_message(result, format="openai")
-            await memory.save()
+            await call_tools(memory, reply)
 
 
 def main() -> None:

@@ -16,10 +16,11 @@ from kaosmem.ingest.passages import IngestReport
 from kaosmem.language.query import Query
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, Embedder, LinearRanker
+from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.sections.eviction import EvictionPolicy
 from kaosmem.sections.proposal import Hit, Proposal, Source
 from kaosmem.sections.section import Section
-from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.directory import delete_session, list_sessions
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.options import SessionOptions

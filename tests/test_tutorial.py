@@ -1,4 +1,4 @@
-"""The tutorial's program is the one that its steps show, and it survives `kill -9`."""
+"""The steps of the tutorial, put together as a reader would, are a program that survives `kill -9`."""
 
 from __future__ import annotations
 
@@ -7,27 +7,31 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kaosmem import SessionMemory
 from kaosmem.testing import check_openai_messages
 
 ROOT = Path(__file__).parent.parent
-PROGRAM = ROOT / "examples" / "agent.py"
-PAGE = (ROOT / "docs" / "tutorial.md").read_text()
+STEPS = re.findall(
+    r"(?ms)^## \d+\. .*?(?=^## |\Z)", (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+)
 
 
-def test_each_step_is_part_of_the_program():
-    steps = re.findall(r"(?ms)^## \d+\. .*?(?=^## |\Z)", PAGE)
-    assert len(steps) == 10
-    parts = re.findall(r"(?s)```py\n(.*?)```", PAGE)
-    assert len(parts) >= 7
-    program = PROGRAM.read_text()
-    for part in parts:
-        assert part in program
+def program(steps: list[str]) -> str:
+    """Return the blocks of some steps, below each other."""
+    return "\n\n".join(re.findall(r"(?s)```py\n(.*?)```", "".join(steps)))
 
 
-def started(folder: Path) -> subprocess.Popen[str]:
+def terminals() -> list[tuple[str, list[str]]]:
+    """Return each command of the last step, and the lines below it."""
+    blocks = re.findall(r"(?s)```\n\$ (.*?)\n(.*?)\n```", STEPS[-1])
+    return [(command, lines.split("\n")) for command, lines in blocks]
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, str(PROGRAM)],
+        [sys.executable, "agent.py"],
         cwd=folder,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -35,27 +39,52 @@ def started(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def asked(agent: subprocess.Popen[str], question: str) -> str:
-    """Return the line that the program prints next."""
+def talk(agent: subprocess.Popen[str], lines: list[str]) -> None:
+    """Type every other line of a terminal, and read the ones between them."""
     assert agent.stdin is not None
     assert agent.stdout is not None
-    agent.stdin.write(f"{question}\n")
-    agent.stdin.flush()
-    return agent.stdout.readline().strip()
+    for question, answer in zip(lines[::2], lines[1::2], strict=True):
+        agent.stdin.write(f"{question}\n")
+        agent.stdin.flush()
+        assert agent.stdout.readline().strip() == answer
+
+
+def test_the_steps_are_the_example():
+    assert len(STEPS) == 10
+    assert program(STEPS) == (ROOT / "examples" / "agent.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("steps", range(2, 10))
+def test_the_file_runs_after_each_step(steps, tmp_path):
+    """A reader who stops after any step has a file without mistakes."""
+    (tmp_path / "agent.py").write_text(program(STEPS[:steps]), encoding="utf-8")
+    with start(tmp_path) as agent:
+        agent.communicate("", timeout=60)
+    assert agent.returncode == 0
 
 
 async def test_the_agent_survives_a_kill(tmp_path):
-    """Killed within a tool, it goes on: as the last step of the page shows."""
-    with started(tmp_path) as agent:
-        assert asked(agent, "My name is Ann.") == "You began with: My name is Ann."
-        assert asked(agent, "Run the tests.") == "running the tests"
+    """Killed within a tool, it goes on, and tells why: as the last step of the page shows."""
+    (tmp_path / "agent.py").write_text(program(STEPS), encoding="utf-8")
+    (_, before), (_, after), (command, answer) = terminals()
+    with start(tmp_path) as agent:
+        talk(agent, before)
         agent.kill()
-    with started(tmp_path) as agent:
-        assert asked(agent, "Who am I?") == "You began with: My name is Ann."
+    with start(tmp_path) as agent:
+        talk(agent, after)
         agent.communicate(timeout=60)
         assert agent.returncode == 0
+    name, *arguments = re.findall(r'"[^"]*"|\S+', command)
+    assert name.endswith("/kaosmem")
+    found = subprocess.run(
+        [sys.executable, "-m", "kaosmem.cli", *(each.strip('"') for each in arguments)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert found.stdout.strip().split("\n") == answer
     async with SessionMemory.open(tmp_path / ".kaosmem", "tutorial") as memory:
-        said = [item.text for item in memory["messages"] if item.role == "user"]
-        assert said == ["My name is Ann.", "Run the tests.", "Who am I?"]
+        told = [item.text for item in memory["messages"] if item.role == "user"]
+        assert told == [*before[::2], *after[::2]]
         context = await memory.assemble_context(budget=2_000, format="openai", window="main")
         check_openai_messages(context.messages)

@@ -11,14 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 from kaosmem.errors import SectionFullError, WindowTooSmallError
 from kaosmem.formats import BlockPlace, Format, HistoryEntry, Mark
-from kaosmem.formats.text import (
-    NOTES,
-    Group,
-    LabelStyle,
-    header_piece,
-    piece_tokens,
-    recalled_header,
-)
+from kaosmem.formats.labels import NOTES, Group, LabelStyle
+from kaosmem.formats.text import header_piece, piece_tokens, recalled_header
 from kaosmem.names import shown
 from kaosmem.sections import Candidate
 from kaosmem.sections.spec import SectionSpec

@@ -24,7 +24,7 @@ from itertools import pairwise
 
 from kaosmem.assembly.allocation import items_of
 from kaosmem.exact import exp, idf, log
-from kaosmem.formats.text import source_label
+from kaosmem.formats.labels import source_label
 from kaosmem.language.analysis import analyze
 from kaosmem.language.dates import without_periods
 from kaosmem.language.keys import key_words

@@ -15,8 +15,8 @@ from kaosmem.assembly.seen import Seen
 from kaosmem.display import fitted, listed, preview, width
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.formats import Format, Rendered, parse_message, read_messages
+from kaosmem.formats.labels import source_label
 from kaosmem.formats.request import RequestParts, request_arguments
-from kaosmem.formats.text import source_label
 from kaosmem.names import shown
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONValue

@@ -34,6 +34,7 @@ _BAR_COLUMNS = 20
 _FREE = "(free)"
 _MAX_SECTION = 12
 _MAX_TWIN = 16
+_MAX_REASON = 20
 _MIN_ITEM = 8
 _SHOWN_ITEMS = 30
 _HTML_COLUMNS = 100
@@ -149,9 +150,17 @@ def _legend(decisions: Sequence[Decision]) -> Iterator[str]:
 
 
 def _rows_of_text(turn: Seen, decisions: Sequence[Decision], columns: int) -> list[str]:
-    """Return a header and a line for each decision. Items take the room that the rest leaves."""
-    narrow = aligned(_HEADER, [_cells(turn, each, _MIN_ITEM) for each in decisions], _NUMBERS)
-    room = max(0, columns - max(map(width, narrow)))
+    """Return a header and a line for each decision. Items take the room that the rest leaves.
+
+    A reason that names another item or a fault may be long, so it makes way for the items first.
+    """
+    narrow = []
+    for decision in decisions:
+        *cells, reason = _cells(turn, decision, _MIN_ITEM)
+        if decision.same_as is not None or decision.fault:
+            reason = fitted(reason, _MAX_REASON)
+        narrow.append((*cells, reason))
+    room = max(0, columns - max(map(width, aligned(_HEADER, narrow, _NUMBERS))))
     return aligned(_HEADER, [_cells(turn, each, _MIN_ITEM + room) for each in decisions], _NUMBERS)
 
 

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from kaosmem.assembly.allocation import Line, LineOf
 from kaosmem.formats.delimiters import without_hidden
-from kaosmem.formats.text import NEWER, POSSIBLY_REPLACED, Group
+from kaosmem.formats.labels import NEWER, POSSIBLY_REPLACED, Group
 from kaosmem.language.duplicates import Shown, newest_first
 from kaosmem.sections import Candidate
 from kaosmem.sections.spec import SectionSpec

@@ -29,7 +29,8 @@ from kaosmem.assembly.windows import (
     text_digest,
 )
 from kaosmem.formats import HistoryPart, Layout
-from kaosmem.formats.text import NEWER, header_piece
+from kaosmem.formats.labels import NEWER
+from kaosmem.formats.text import header_piece
 from kaosmem.sections import Candidate
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec

@@ -34,7 +34,8 @@ from kaosmem.assembly.tail import (
     tail_entries,
 )
 from kaosmem.formats import BlockPlace, HistoryPart, Layout
-from kaosmem.formats.text import LabelStyle, grouped, item_pieces
+from kaosmem.formats.labels import LabelStyle
+from kaosmem.formats.text import grouped, item_pieces
 from kaosmem.language.duplicates import Shown
 from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal

@@ -157,10 +157,13 @@ def assemble(
     all_skipped: AllSkipped = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read files and print the context for a question within a budget.
+    r"""Read files and print the context for a question within a budget.
 
     A terminal gets a summary with the reason for each passage, then the passages by rank,
-    shortened. A pipe gets the exact context, and the sums go to stderr.
+    shortened. A pipe gets the exact context, and the sums go to stderr. In it, a passage begins
+    with its label: the file and lines, such as [tasks.py:436-468], or below another passage of the
+    file only the lines, [:470-504]. A backslash before a line that looks like a label or a heading,
+    such as \[x], says that it belongs to the passage.
 
     Reads text in any form: prose, source code, HTML, tables, notebooks and e-mail, also compressed.
     PDF, Word, PowerPoint and Excel need the extra docs. Counts the files that it skips, by reason.
@@ -228,6 +231,9 @@ def ingest(
 
     It may be stopped at any time: another run goes on where this one was. The settings of S3 come
     from the environment.
+
+    A program asks the corpus: await memory.attach(CorpusSource(LanceCorpus(URL))), or PgCorpus(URL)
+    for PostgreSQL. Then memory.assemble_context(question, budget=N) shows its passages.
     """
     from kaosmem.cli.corpora import ingested, print_ingested
     from kaosmem.ingest.listing import Choice

@@ -17,7 +17,7 @@ from kaosmem.ingest.passages import IngestReport
 from kaosmem.names import check_name, shown, shown_location
 from kaosmem.persistence.storage.places import filesystem_of, unknown_session
 from kaosmem.retrieval.ranker import Ranker
-from kaosmem.sections.spec import DEFAULT_SECTIONS
+from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.session import ErasureReceipt, RepairReport, list_namespaces, stored_sessions
 from kaosmem.session.directory import list_sessions
 from kaosmem.session.memory import SessionMemory

@@ -17,7 +17,8 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import get_format
 from kaosmem.names import choices, shown
 from kaosmem.retrieval.rankers import DenseRanker
-from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
+from kaosmem.sections.default_sections import DEFAULT_SECTIONS
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.memory import SessionMemory
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import AnyCounter

@@ -9,11 +9,10 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from kaosmem.arguments import MAX_INTEGER, check_instance, check_listed, is_integer
-from kaosmem.errors import InvalidArgumentError, NotFoundError, UnsupportedVersionError
-from kaosmem.formats.text import DATES, Dates, LabelStyle
+from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
+from kaosmem.formats.labels import DATES, Dates, LabelStyle
 from kaosmem.names import check_name, choices, shown, shown_name
 from kaosmem.retrieval.ranker import Ranker
-from kaosmem.retrieval.rankers import GraphRanker
 from kaosmem.sections.eviction import POLICIES, EvictionPolicy
 from kaosmem.sections.retention import RetentionPolicy
 
@@ -343,83 +342,6 @@ def check_specs(specs: Iterable[SectionSpec]) -> dict[str, SectionSpec]:
         )
     return by_name
 
-
-class SectionSpecs(tuple[SectionSpec, ...]):
-    """Specs of a session's sections, in order of declaration."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        # the fields take pages of help()
-        return f"SectionSpecs({', '.join(spec.name for spec in self)})"
-
-    def replace(self, **changes: SectionSpec | Mapping[str, object]) -> SectionSpecs:
-        """Return these specs with some changed by name: a whole spec, or the fields that change.
-
-        Raises NotFoundError for a name that no spec has, InvalidArgumentError for a field that no
-        spec has, and as SectionSpec.
-
-        >>> from kaosmem import DEFAULT_SECTIONS, SessionMemory
-        >>> sections = DEFAULT_SECTIONS.replace(role={"budget": 64_000}, findings={"eviction": "refuse"})
-        >>> memory = SessionMemory.test_mode(sections=sections)
-        >>> memory["role"].budget
-        64000
-        """
-        names = [spec.name for spec in self]
-        for name in changes:
-            if name not in names:
-                raise NotFoundError(f"no section {shown(name)} to replace; {choices(name, names)}")
-        return SectionSpecs(_changed(spec, changes.get(spec.name, spec)) for spec in self)
-
-
-def _changed(spec: SectionSpec, change: SectionSpec | Mapping[str, object]) -> SectionSpec:
-    if isinstance(change, SectionSpec):
-        if change.name != spec.name:
-            raise InvalidArgumentError(
-                f"section {spec.name!r} is replaced by one named {change.name!r}; keep the name"
-            )
-        return change
-    if not isinstance(change, Mapping):
-        given = type(change).__name__
-        raise InvalidArgumentError(
-            f"section {spec.name!r} is replaced by a {given}; give a SectionSpec or its fields"
-        )
-    known = [field.name for field in fields(spec) if field.name != "name"]
-    for name in change:
-        if name not in known:
-            raise InvalidArgumentError(
-                f"a SectionSpec has no field {shown(name)}; {choices(name, known)}"
-            )
-    changed: SectionSpec = replace(spec, **change)  # type: ignore[arg-type]
-    return changed
-
-
-DEFAULT_SECTIONS = SectionSpecs(
-    (
-        SectionSpec(
-            "role",
-            32_000,
-            100,
-            placement="static",
-            eviction="none",
-            header="",
-        ),
-        SectionSpec("playbooks", 8_000, 80, placement="static", eviction="none"),
-        SectionSpec("plan_examples", 8_000, 30, placement="static", eviction="none"),
-        SectionSpec("messages", 32_000, 90, 0.35, placement="history", recent=4, recall=0.25),
-        SectionSpec("last_intent", 2_000, 85, recall=0.0, max_items=1),
-        SectionSpec("findings", 16_000, 70, 0.10, eviction="priority"),
-        SectionSpec("lessons", 16_000, 60),
-        SectionSpec("documents", None, 50, 0.35, eviction="none"),
-        SectionSpec("graph", None, 45, eviction="none", ranker=GraphRanker()),
-        SectionSpec("actions", 16_000, 40, eviction="lru"),
-        SectionSpec("plan_history", 8_000, 35, eviction="lru"),
-        SectionSpec("reflection", 8_000, 30),
-        SectionSpec("working", 16_000, 75, persistence="none"),
-        SectionSpec("planning_context", 16_000, 75, persistence="none"),
-        SectionSpec("audit", None, 0, eviction="none", in_context=False),
-    )
-)
 
 WAITING = SectionSpec("formation.proposals", eviction="none", in_context=False)
 """The section of formed items that wait for a person. It comes with the first one."""

@@ -45,9 +45,10 @@ from kaosmem.names import check_name
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.storage.places import Location, unknown_session
 from kaosmem.retrieval.ranker import Ranker
+from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.sections.proposal import Hit, Source
 from kaosmem.sections.section import Section
-from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec, check_specs
+from kaosmem.sections.spec import SectionSpec, check_specs
 from kaosmem.session.admin import SessionAdmin
 from kaosmem.session.archive import SessionArchive
 from kaosmem.session.at import MemoryAt

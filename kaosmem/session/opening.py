@@ -17,7 +17,8 @@ from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.storage.places import Location, fingerprint, same_place
 from kaosmem.retrieval.ranker import Ranker
-from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
+from kaosmem.sections.default_sections import DEFAULT_SECTIONS
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.saving.hydration import Hydrated, hydrate, keep_indexes, stored_specs
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import AnyCounter, TokenCounter

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kaosmem.assembly.why import MEANINGS
-from kaosmem.formats.text import source_label
+from kaosmem.formats.labels import source_label
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.tracing import Replay
 from kaosmem.trace.request import texts_of

@@ -6,7 +6,7 @@ import pytest
 
 from kaosmem import SectionSpec, SessionMemory, Window
 from kaosmem.assembly.context import Context, Decision, Reason
-from kaosmem.sections.spec import DEFAULT_SECTIONS
+from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 
 ROOMS = [f"Room {number} costs {number} euros." for number in range(200)]
 

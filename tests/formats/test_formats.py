@@ -39,8 +39,9 @@ from kaosmem.formats import (
 )
 from kaosmem.formats.anthropic import IMAGE_TOKENS
 from kaosmem.formats.blocks import BLOCK_TOKENS, REPLY_TOKENS
+from kaosmem.formats.labels import DATES, LabelStyle
 from kaosmem.formats.shapes import EMPTY, ID_TOKENS
-from kaosmem.formats.text import DATES, LabelStyle, TextFormat, item_piece, piece_tokens
+from kaosmem.formats.text import TextFormat, item_piece, piece_tokens
 from kaosmem.testing import FormatContract
 from kaosmem.tokens import get_counter
 from kaosmem.types.content import DocumentBlock, ImageBlock

@@ -33,7 +33,8 @@ from kaosmem.formats.delimiters import (
     plain_spelling,
     speaker_name,
 )
-from kaosmem.formats.text import item_piece, role_label
+from kaosmem.formats.labels import role_label
+from kaosmem.formats.text import item_piece
 from kaosmem.types.content import DocumentBlock
 from tests.formats.lenient import (
     HIDDEN,

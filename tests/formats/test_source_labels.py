@@ -21,7 +21,8 @@ from kaosmem import (
     Trust,
     WindowTooSmallError,
 )
-from kaosmem.formats.text import DATES, LabelStyle, header_piece, item_piece
+from kaosmem.formats.labels import DATES, LabelStyle
+from kaosmem.formats.text import header_piece, item_piece
 from tests.worlds import formats, label_group, metadatas, queries, texts
 
 LONG = "ADAMSGOLFINC_03_21_2005-EX-10.17-ENDORSEMENT AGREEMENT"

@@ -19,10 +19,11 @@ from kaosmem.errors import (
 )
 from kaosmem.language.query import Query
 from kaosmem.sections import Candidate
+from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.sections.operations import parse_operation
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.section import Section
-from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec, check_specs
+from kaosmem.sections.spec import SectionSpec, check_specs
 from kaosmem.types import Content
 from kaosmem.types.content import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import Item

@@ -17,7 +17,7 @@ import kaosmem.persistence.log as log_module
 from kaosmem import ChatMessage, InvalidArgumentError, SectionSpec, SessionMemory, SessionOptions
 from kaosmem.compaction import SummarizationCompaction
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.sections.spec import DEFAULT_SECTIONS
+from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.sections.substitution import compacted_in
 from kaosmem.testing import ScriptedLLM
 from kaosmem.testing.contracts.store import Clock

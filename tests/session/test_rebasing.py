@@ -18,7 +18,7 @@ from kaosmem import ConflictError, DurabilityError, SectionSpec, SessionMemory, 
 from kaosmem.compaction import SummarizationCompaction, Summarizer
 from kaosmem.errors import ReadOnlyError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.sections.spec import DEFAULT_SECTIONS
+from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.testing import ScriptedLLM
 from tests.gist import gist
 

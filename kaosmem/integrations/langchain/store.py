@@ -15,7 +15,8 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.integrations.conversations import now, on_loop
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
-from kaosmem.sections.spec import DEFAULT_SECTIONS, SectionSpec
+from kaosmem.sections.default_sections import DEFAULT_SECTIONS
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
 from kaosmem.types.items import Item

@@ -18,6 +18,7 @@ from kaosmem.persistence.files.records import FORMAT_VERSION, Record, unknown_ve
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
 from kaosmem.retrieval.ranker import Ranker
+from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.sections.eviction import POLICIES
 from kaosmem.sections.lazy_index import StoredIndex
 from kaosmem.sections.operations import (
@@ -30,7 +31,7 @@ from kaosmem.sections.operations import (
     parse_operation,
 )
 from kaosmem.sections.section import Section
-from kaosmem.sections.spec import DEFAULT_SECTIONS, MAX_SECTIONS, WAITING, SectionSpec
+from kaosmem.sections.spec import MAX_SECTIONS, WAITING, SectionSpec
 from kaosmem.sections.substitution import Forgotten
 from kaosmem.session.saving.salvaging import NONSENSE, intact_state, repeat_intact
 from kaosmem.session.windows import Windows

@@ -1,0 +1,244 @@
+"""The labels of items: source and place, day, speaker and, on request, trust.
+
+    [minutes.md:3-9, 7 May 2024] The fee is due in May.
+    [:12-20] It is paid by transfer.
+    [msa.pdf p. 12] The term is two years.
+    [session_5, 8 May 2024]
+    Emi: I moved to Oslo.
+    Kate: When?
+    [user] What is the fee?
+    [until 1 June 2024] The rent is 900 euros.
+    [since 1 June 2024] The rent is 950 euros.
+    Emi (newer): My office is room 12.
+    Emi (possibly replaced): My office is room 9.
+
+- A passage has no speaker. Passages of one source and day stand together, under short labels.
+- A header stands over the lines of the speakers of one source and day.
+- The label `[user]` stands where neither the source nor the day is known.
+- Intervals are those of a replaced version, where a question asks about the past, and of the
+  version that replaced it.
+- `newer` says that an item corrects one above, of the same speaker or source. `possibly replaced`
+  says that a later item, which did not fit, may correct it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from kaosmem.formats.delimiters import (
+    PROVIDERS_ROLES,
+    escaped_in_history,
+    name_without,
+    plain_spelling,
+    shown_role,
+    speaker_name,
+)
+from kaosmem.memos import register_memo
+from kaosmem.types.content import Trust
+from kaosmem.types.outcomes import Outcomes
+from kaosmem.types.versions import day_text
+
+if TYPE_CHECKING:
+    from kaosmem.types.items import Item
+    from kaosmem.types.versions import Interval
+
+Dates: TypeAlias = Literal["timestamp", "created_at", "none"]
+"""The day that a label shows.
+
+It is that of the item's `timestamp`, else of its `created_at` if that is chosen, or none.
+"""
+DATES: tuple[Dates, ...] = get_args(Dates)
+
+Group: TypeAlias = tuple[str | None, ...]
+"""The source, the day and, of items with a speaker, the place.
+
+Items of one group stand together under one label. Items of the group () stand alone.
+"""
+
+NEWER = "newer"
+"""The note of an item that corrects one that is shown."""
+DISPUTED = "disputed"
+"""The note of a formed item whose metadata names another item that it contradicts."""
+POSSIBLY_REPLACED = "possibly replaced"
+"""The note of an item that a later one may correct which did not fit."""
+NOTES = ("", NEWER, POSSIBLY_REPLACED)
+
+_NOTES = frozenset({"newer", "current", "replaced", "disputed"})
+"""The notes of a label that a name without blanks could be."""
+_MAX_LABEL_CHARS = 200
+
+# The first of these in an item's metadata is its place in the source; its lines follow.
+_PLACES = (
+    ("page", " p. {}"),
+    ("slide", " slide {}"),
+    ("sheet", " {}"),
+    ("cell", " cell {}"),
+    ("heading", " § {}"),
+)
+_MAX_PLACE_CHARS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class LabelStyle:
+    """The parts that the labels of a section show.
+
+    Attributes:
+        dates: The day that they show.
+        provenance: Whether they show the trust of the item.
+        verbatim: Whether the application's own texts have no label.
+        is_grouped: Whether items of one source and day stand together. A static section keeps its
+            order.
+    """
+
+    dates: Dates = "timestamp"
+    provenance: bool = False
+    verbatim: bool = False
+    is_grouped: bool = True
+
+    def bare_text(self, item: Item) -> str:
+        """Return the text of an item that is shown without label and escapes, "" for any other.
+
+        In a verbatim section these are the application's own texts, of role system or none.
+        White space around it goes. A blank text keeps its label, so that each piece begins with a
+        visible mark.
+        """
+        is_own = (
+            item.trust >= Trust.APPLICATION and item.role in ("", "system") and not item.sources
+        )
+        return item.text.strip() if self.verbatim and is_own else ""
+
+    def label(self, item: Item, *, continued: bool = False, note: str = "") -> str:
+        """Return the text before an item's own.
+
+        Args:
+            continued: Whether the item stands below the first one of its group.
+            note: One of `NOTES`.
+        """
+        trust = f"trust {item.trust.name.lower()}" if self.provenance else ""
+        disputed = DISPUTED if DISPUTED in item.tags else ""
+        outcomes = Outcomes.of(item)
+        outcome = outcomes.note if outcomes else ""
+        notes = ", ".join(filter(None, (note, disputed, outcome, self._verified(item), trust)))
+        if self.has_speaker(item):
+            noted = f" ({notes})" if notes else ""
+            line = f"{_speaker(item.shown_role)}{noted}: "
+            return line if continued else f"{self._header(item)}\n{line}"
+        if continued:
+            place = _place(item)
+            place = place if place.startswith(":") else f":{place.lstrip()}"
+            return f"[{', '.join(filter(None, (place, notes)))}] "
+        return f"{self._header(item, notes)} "
+
+    def has_speaker(self, item: Item) -> bool:
+        """Return whether an item is shown as a speaker's line under a header."""
+        return bool(item.shown_role and self._label_group(item))
+
+    def group(self, item: Item, note: str | None = None) -> Group:
+        """Return the group that an item stands in.
+
+        Items with a note, even "", or an interval stand alone in order.
+        """
+        if note is not None or item.interval or not self.is_grouped:
+            return ()
+        return self._label_group(item)
+
+    def _label_group(self, item: Item) -> Group:
+        return item.memo(f"group {self.dates}", self._find_group)
+
+    def _find_group(self, item: Item) -> Group:
+        source = _source(item)
+        day = self._day(item)
+        if not source and not day:
+            return ()
+        return source, day, _place(item) if item.shown_role else None
+
+    def _header(self, item: Item, notes: str = "") -> str:
+        source = _source(item)
+        day = self._day(item)
+        if source:
+            return _bracketed(source, day, notes, _place(item))
+        return _bracketed("" if day else item.shown_role, day, notes)
+
+    def _day(self, item: Item) -> str:
+        if item.interval is not None:
+            return self._interval(item.interval)
+        when = None if self.dates == "none" else item.timestamp
+        if when is None and self.dates == "created_at":
+            when = item.created_at
+        return day_text(when) if when else ""
+
+    def _verified(self, item: Item) -> str:
+        """Return the note of an old fact: `last verified 1 June 2024`."""
+        if item.last_verified is None or item.interval is not None or self.dates == "none":
+            return ""
+        return f"last verified {day_text(item.last_verified)}"
+
+    def _interval(self, interval: Interval) -> str:
+        """Return the words for a version's interval: `until 1 June 2024`, `since 1 June 2024`."""
+        if self.dates == "none" and interval.end:
+            return "replaced"
+        return "current" if self.dates == "none" else interval.text or "current"
+
+
+def source_label(item: Item) -> str:
+    """Return the source of an item with its place, such as `a.md:3-9`; "" if it has no source."""
+    source = _source(item)
+    return f"{source}{_place(item)}" if source else ""
+
+
+def role_label(role: str) -> str:
+    """Return the label of a role alone: `[user] `."""
+    return f"{_bracketed(role, '', '')} "
+
+
+@lru_cache(maxsize=4_096)
+def _bracketed(name: str, day: str, notes: str, place: str = "") -> str:
+    """Return a label of up to three parts.
+
+    Only the label of a continued passage begins with a colon.
+    """
+    shown = _in_label(shown_role(name))[:_MAX_LABEL_CHARS]
+    if shown.startswith(":") or plain_spelling(shown) in _NOTES or not (shown or day):
+        shown = f"*{shown}"
+    return f"[{', '.join(filter(None, (shown + place, day, notes)))}]"
+
+
+@lru_cache(maxsize=4_096)
+def _speaker(role: str) -> str:
+    return name_without(speaker_name(role), ":#[]()")
+
+
+def _in_label(text: str) -> str:
+    """Return a text as a part of a label: without blanks and brackets, its delimiters escaped."""
+    return escaped_in_history(name_without(text, "[]"))
+
+
+register_memo(_bracketed.cache_clear)
+register_memo(_speaker.cache_clear)
+
+
+def _source(item: Item) -> str:
+    source = item.metadata.get("source")
+    if not isinstance(source, str):
+        return ""
+    is_a_role = shown_role(source) != source or source in PROVIDERS_ROLES
+    return f"./{source}" if is_a_role else source  # a file is no role
+
+
+def _place(item: Item) -> str:
+    """Return the place of an item in its source, such as `:3-9`. Blanks of values are replaced."""
+    shown = ""
+    for name, form in _PLACES:
+        value = item.metadata.get(name)
+        if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
+            shown = form.format(_in_label(str(value))[:_MAX_PLACE_CHARS])
+            break
+    lines = item.metadata.get("lines")
+    if isinstance(lines, list) and len(lines) == 2:
+        return shown + _in_label(f":{lines[0]}-{lines[1]}")
+    return shown
+
+
+PLAIN = LabelStyle()

@@ -1,0 +1,89 @@
+"""The sections that a session has by default, and how to change one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+
+from kaosmem.errors import InvalidArgumentError, NotFoundError
+from kaosmem.names import choices, shown
+from kaosmem.retrieval.rankers import GraphRanker
+from kaosmem.sections.spec import SectionSpec
+
+
+class SectionSpecs(tuple[SectionSpec, ...]):
+    """Specs of a session's sections, in order of declaration."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        # the fields take pages of help()
+        return f"SectionSpecs({', '.join(spec.name for spec in self)})"
+
+    def replace(self, **changes: SectionSpec | Mapping[str, object]) -> SectionSpecs:
+        """Return these specs with some changed by name: a whole spec, or the fields that change.
+
+        Raises NotFoundError for a name that no spec has, InvalidArgumentError for a field that no
+        spec has, and as SectionSpec.
+
+        >>> from kaosmem import DEFAULT_SECTIONS, SessionMemory
+        >>> sections = DEFAULT_SECTIONS.replace(role={"budget": 64_000}, findings={"eviction": "refuse"})
+        >>> memory = SessionMemory.test_mode(sections=sections)
+        >>> memory["role"].budget
+        64000
+        """
+        names = [spec.name for spec in self]
+        for name in changes:
+            if name not in names:
+                raise NotFoundError(f"no section {shown(name)} to replace; {choices(name, names)}")
+        return SectionSpecs(_changed(spec, changes.get(spec.name, spec)) for spec in self)
+
+
+def _changed(spec: SectionSpec, change: SectionSpec | Mapping[str, object]) -> SectionSpec:
+    if isinstance(change, SectionSpec):
+        if change.name != spec.name:
+            raise InvalidArgumentError(
+                f"section {spec.name!r} is replaced by one named {change.name!r}; keep the name"
+            )
+        return change
+    if not isinstance(change, Mapping):
+        given = type(change).__name__
+        raise InvalidArgumentError(
+            f"section {spec.name!r} is replaced by a {given}; give a SectionSpec or its fields"
+        )
+    known = [field.name for field in fields(spec) if field.name != "name"]
+    for name in change:
+        if name not in known:
+            raise InvalidArgumentError(
+                f"a SectionSpec has no field {shown(name)}; {choices(name, known)}"
+            )
+    changed: SectionSpec = replace(spec, **change)  # type: ignore[arg-type]
+    return changed
+
+
+DEFAULT_SECTIONS = SectionSpecs(
+    (
+        SectionSpec(
+            "role",
+            32_000,
+            100,
+            placement="static",
+            eviction="none",
+            header="",
+        ),
+        SectionSpec("playbooks", 8_000, 80, placement="static", eviction="none"),
+        SectionSpec("plan_examples", 8_000, 30, placement="static", eviction="none"),
+        SectionSpec("messages", 32_000, 90, 0.35, placement="history", recent=4, recall=0.25),
+        SectionSpec("last_intent", 2_000, 85, recall=0.0, max_items=1),
+        SectionSpec("findings", 16_000, 70, 0.10, eviction="priority"),
+        SectionSpec("lessons", 16_000, 60),
+        SectionSpec("documents", None, 50, 0.35, eviction="none"),
+        SectionSpec("graph", None, 45, eviction="none", ranker=GraphRanker()),
+        SectionSpec("actions", 16_000, 40, eviction="lru"),
+        SectionSpec("plan_history", 8_000, 35, eviction="lru"),
+        SectionSpec("reflection", 8_000, 30),
+        SectionSpec("working", 16_000, 75, persistence="none"),
+        SectionSpec("planning_context", 16_000, 75, persistence="none"),
+        SectionSpec("audit", None, 0, eviction="none", in_context=False),
+    )
+)
