@@ -129,6 +129,15 @@ def aligned(
     return found
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "turn"), counted(2_000, "turn")
+    ('1 turn', '2,000 turns')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def listed(texts: Sequence[str], most: int) -> str:
     """Return texts with commas between them, the first `most` and how many more there are."""
     more = [f"{len(texts) - most:,} more"] if len(texts) > most else []

@@ -66,6 +66,10 @@ def shown(**kwargs: Any) -> Any:
     return memory().assemble_context(budget=100, **kwargs)
 
 
+async def why(words: str) -> Any:
+    return (await shown()).why(words)
+
+
 MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
     # one where several are asked for
     (
@@ -270,6 +274,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
     ),
     (lambda: memory().forget("nope"), NotFoundError, "no item 'nope', live or archived; the items"),
     # words and numbers that mean nothing
+    (lambda: why(" "), InvalidArgumentError, "words are blank; give an item's id, or words"),
     (lambda: shown(window=3), InvalidNameError, "window 3 is not valid: use 1 to 128 letters"),
     (
         lambda: memory().assemble_context(budget="2000"),

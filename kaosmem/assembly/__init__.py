@@ -20,7 +20,7 @@ from kaosmem.assembly.context import Context, Decision, SourceReport
 from kaosmem.assembly.decisions import decide, retrieved
 from kaosmem.assembly.packing import Limits, Packer, Packing
 from kaosmem.assembly.shortening import Shortened, Shortener
-from kaosmem.display import listed
+from kaosmem.display import counted, listed
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
 from kaosmem.filters import MetadataFilter
 from kaosmem.formats import Format, Rendered
@@ -154,7 +154,7 @@ def _notices(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[st
     if left_out:
         names = listed([shown(name) for name in left_out], 3)
         number = sum(left_out.values())
-        yield f"nothing in {names} speaks for the query: {number:,} candidates are left out"
+        yield f"nothing in {names} speaks for the query: {counted(number, 'candidate')} left out"
     for name, proposal in proposals.items():
         if proposal.has_no_match:
             yield f"nothing in {shown(name)} speaks for the query"
@@ -169,7 +169,8 @@ def _nothing_fits(packing: Packing) -> Iterator[str]:
     too_large = [each for each in decide(packing) if each.lacking is not None]
     if too_large:
         best = max(too_large, key=lambda each: each.score or 0)
-        yield f"nothing fits: the best match needs {best.lacking:,} more tokens; raise the budget"
+        lacking = counted(best.lacking or 0, "more token")
+        yield f"nothing fits: the best match needs {lacking}; raise the budget"
 
 
 def _unrelated(packing: Packing) -> dict[str, int]:

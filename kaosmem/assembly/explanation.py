@@ -12,6 +12,7 @@ from kaosmem.assembly.difference import difference
 from kaosmem.assembly.why import MEANINGS
 from kaosmem.display import (
     aligned,
+    counted,
     fitted,
     preview,
     prose,
@@ -110,7 +111,7 @@ def _report(turn: Seen, misses: int, columns: int, most: int | None) -> Iterator
     if missed:
         left_out = sum(not decision.included for decision in turn.decisions)
         yield _Line("")
-        yield _Line(f"nearest misses, {len(missed)} of {left_out:,} proposed", "head")
+        yield _Line(f"nearest misses, {len(missed)} of {left_out:,} offered", "head")
         yield from lines[len(shown) :]
     if decisions:
         yield _Line("")
@@ -147,6 +148,8 @@ def _legend(decisions: Sequence[Decision]) -> Iterator[str]:
         yield f"  {reason:<{wide}}  {'in' if is_in else 'out':<3}  {MEANINGS[reason]}"
     if any(decision.score is not None for decision in decisions):
         yield "  score: 0 to 100, the best match has the most; cutoff: the lowest that is in"
+    if any(" by " in decision.why for decision in decisions):
+        yield "  by: the signal that adds most to the score"
 
 
 def _rows_of_text(turn: Seen, decisions: Sequence[Decision], columns: int) -> list[str]:
@@ -182,7 +185,7 @@ def _cells(turn: Seen, decision: Decision, columns: int) -> tuple[str, ...]:
 
 def _summary(turn: Seen) -> Iterator[str]:
     """Yield the title, the query, the sums, and notes on the window, sources and notices."""
-    items = f"{len(turn.items):,} item{'' if len(turn.items) == 1 else 's'}"
+    items = counted(len(turn.items), "item")
     yield f"{turn.used:,} of {turn.budget:,} tokens used, {items}, format {turn.format}"
     yield f"query: {preview(turn.query, COLUMNS - 7)}"
     yield from _sums(turn)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kaosmem.arguments import check_text
 from kaosmem.assembly.why import Why, answer, find_items, never_stored
+from kaosmem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from kaosmem.assembly.context import Decision, SectionUse, SourceReport
@@ -116,6 +117,7 @@ class Seen:
             words: The id of an item, a part of its text, or most of its words.
 
         Raises:
+            InvalidArgumentError: If the words are blank.
             CorruptionError: If the archive files are damaged.
 
         >>> from kaosmem import SessionMemory
@@ -125,7 +127,8 @@ class Seen:
         >>> context.why("room 5 costs").decision.reason
         <Reason.OUTRANKED: 'outranked'>
         """
-        check_text(words, "words")
+        if not check_text(words, "words").strip():
+            raise InvalidArgumentError("words are blank; give an item's id, or words of its text")
         for with_files in (False, True):
             found, nearest = find_items(words, self._items(with_files=with_files))
             if found:

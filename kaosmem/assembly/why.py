@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kaosmem.display import preview, scored
+from kaosmem.display import counted, preview, scored
 from kaosmem.language.analysis import analyze
 from kaosmem.types.outcomes import RETIRED, Outcomes
 
@@ -168,7 +168,7 @@ def _lacked(turn: Seen, decision: Decision) -> Iterator[str]:
     if decision.included:
         return
     if decision.lacking is not None:
-        yield f"{decision.lacking:,} more token{'' if decision.lacking == 1 else 's'}"
+        yield counted(decision.lacking, "more token")
     cutoff = turn.cutoffs.get(decision.section)
     if cutoff is None or cutoff.lowest is None or decision.score is None:
         return

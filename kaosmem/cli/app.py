@@ -116,7 +116,7 @@ def assemble(
     path: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PATH]",
+            metavar="PATH",
             help="A file or folder, or its URL. Leave it out to ask a stored --session.",
             show_default=False,
         ),
@@ -215,7 +215,9 @@ def ingest(
     tenant: Annotated[str, typer.Option(help="The tenant whose passages they are.")] = "default",
     workers: Annotated[
         int | None,
-        typer.Option(min=0, help="The number of processes.", show_default="one a processor"),
+        typer.Option(
+            metavar="N", min=0, help="The number of processes.", show_default="one a processor"
+        ),
     ] = None,
     ray: Annotated[
         str | None,
@@ -250,7 +252,8 @@ def list_(
         str, typer.Argument(metavar="ROOT", help="The folder or URL that holds the sessions.")
     ],
     limit: Annotated[
-        int, typer.Option(min=0, help="Number of sessions to list, the last saved first.")
+        int,
+        typer.Option(metavar="N", min=0, help="Number of sessions to list, the last saved first."),
     ] = 50,
     namespace: Annotated[
         str | None,
@@ -274,7 +277,8 @@ def show(
         str | None, typer.Option(help="Print only this section.", show_default=False)
     ] = None,
     limit: Annotated[
-        int, typer.Option(min=0, help="Number of newest items to print of each section.")
+        int,
+        typer.Option(metavar="N", min=0, help="Number of newest items to print of each section."),
     ] = 5,
     item: Annotated[
         str | None,
@@ -378,7 +382,9 @@ def budget(
             help="Compare this ranker with the session's own. Repeatable.", show_default=False
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Number of questions, the last ones.")] = 100,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Number of questions, the last ones.")
+    ] = 100,
     plot: Plot = None,
     namespace: Namespace = "default",
     as_json: AsJson = False,
@@ -422,7 +428,10 @@ def view(
         bool, typer.Option("--serve", help="Serve the page live; needs the extra view.")
     ] = False,
     port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="The port of --serve; 0 takes a free one.")
+        int,
+        typer.Option(
+            metavar="PORT", min=0, max=65_535, help="The port of --serve; 0 takes a free one."
+        ),
     ] = 0,
     host: Annotated[
         str, typer.Option(help="The address of --serve. The default is this machine alone.")
@@ -472,7 +481,7 @@ def repair(
 def forget(
     url: SessionUrl,
     items: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="The items to erase.", show_default=False)
+        list[str], typer.Argument(metavar="ID", help="The items to erase.", show_default=False)
     ],
     receipt: Annotated[
         Path | None,

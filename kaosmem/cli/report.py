@@ -13,7 +13,7 @@ from kaosmem.assembly.explanation import best_first, explanation
 from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import Why
 from kaosmem.cli.terminal import screen_columns, screen_lines, write
-from kaosmem.display import visible
+from kaosmem.display import counted, visible
 from kaosmem.errors import CorruptionError
 from kaosmem.ingest.passages import IngestReport
 from kaosmem.sections.section import Section
@@ -65,6 +65,8 @@ def print_context(context: Context, *, full: bool = False) -> None:
     if not sys.stdout.isatty():
         write(_exact(context))
         sys.stderr.write(f"{_sums(context)}\n")
+        for notice in context.notices:
+            sys.stderr.write(f"note: {visible(notice)}\n")
         return
     write("\n")
     print_report(context, misses=_MISSES, most=len(context.items))
@@ -97,7 +99,7 @@ def _exact(context: Context) -> str:
 
 
 def _sums(context: Context) -> str:
-    items = f"{len(context.items):,} item{'' if len(context.items) == 1 else 's'}"
+    items = counted(len(context.items), "item")
     judged = "" if context.confidence is None else f", confidence {context.confidence:.2f}"
     return f"shown: {items}, {context.used:,} of {context.budget:,} tokens{judged}"
 

@@ -10,7 +10,7 @@ from kaosmem.assembly.difference import difference
 from kaosmem.cli.report import print_report
 from kaosmem.cli.sessions import opened, split_url
 from kaosmem.cli.terminal import clear_screen, write, write_table
-from kaosmem.display import preview
+from kaosmem.display import counted, preview
 from kaosmem.persistence.storage.places import fingerprint
 from kaosmem.session.tracing import Replay
 
@@ -66,7 +66,7 @@ def _print_newest(session_id: str, replay: Replay) -> None:
     """Print the sums of all turns, then the newest turn with its best items and misses."""
     sent = sum(turn.sums["used"] for turn in replay.turns)
     cached = sum(turn.sums["prefix_tokens"] for turn in replay.turns)
-    sums = f"{len(replay.turns):,} turns, {sent:,} tokens sent, {cached:,} of them cached"
+    sums = f"{counted(len(replay.turns), 'turn')}, {sent:,} tokens sent, {cached:,} of them cached"
     write(f"session {session_id}: {sums}\n")
     if not replay.turns:
         write("no turn is stored; open the session with trace=True\n")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kaosmem.cli.sessions import check_stored, opened, split_url
 from kaosmem.cli.terminal import write
+from kaosmem.display import counted
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.view.data import page_data
 from kaosmem.view.page import html_page
@@ -26,7 +27,7 @@ async def write_page(url: str, namespace: str, output: Path) -> None:
     with output.open("w", encoding="utf-8") as file:
         file.writelines(html_page(data))
     turns = len(data.turns)
-    write(f"{output}: {turns:,} turn{'' if turns == 1 else 's'}, {len(data.items):,} items\n")
+    write(f"{output}: {counted(turns, 'turn')}, {counted(len(data.items), 'item')}\n")
     if not turns:
         write("note: no turn is stored; open the session with trace=True\n")
 

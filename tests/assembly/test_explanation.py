@@ -30,6 +30,8 @@ async def test_a_report_has_cutoffs_and_a_legend_of_its_reasons():
     shown = [context.decision(item.id) for item in context.items]
     for decision in [*shown, *context.nearest_misses()]:
         assert f"  {decision.reason.value}" in legend
+    assert ("\n  by: " in legend) == (" by " in report[: report.index("\nlegend")])
+    assert " offered\n" in report
 
 
 async def test_colours_change_nothing_but_colours():

@@ -111,7 +111,7 @@ async def test_sources_without_a_match_show_no_noise_and_say_so():
     context = await memory.assemble_context("apples", budget=300)
     assert context.items == ()
     assert context.notices == (
-        "nothing in 'files', 'state' speaks for the query: 120 candidates are left out",
+        "nothing in 'files', 'state' speaks for the query: 120 candidates left out",
         "nothing in 'facts' speaks for the query",
     )
     await states.update_state("s", {"size": "bicycle, large", "goal": "buy a bicycle"})

@@ -854,6 +854,24 @@ def test_the_readme_uses_options_that_exist(command):
     assert re.fullmatch(r"kaosmem \d+\.\d+\.\d+\n", command("--version").out)
 
 
+def test_a_pipe_learns_why_nothing_is_shown(place, command):
+    """A budget in which no passage fits is a note on stderr."""
+    out, err = command("assemble", "docs/contracts", "--query", "notice", "--budget", "5")[1:]
+    assert (out, "note: nothing fits: the best match needs " in err) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "usage"),
+    [
+        ("assemble", "[OPTIONS] [PATH]"),
+        ("forget", "[OPTIONS] {URL} {ID}..."),
+        ("show", "--limit N"),
+    ],
+)
+def test_the_help_names_values_plainly(name, usage, command):
+    assert usage in " ".join(command(name, "--help").out.split())
+
+
 def test_the_help_of_bench_names_every_assembler(command):
     """Those that come with kaosmem, and the default."""
     told = " ".join(command("bench", "--help").out.replace("│", "").split())
