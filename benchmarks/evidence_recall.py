@@ -19,7 +19,7 @@ To compare your own, save this as `mine.py`, and add `--assembler mine:Longest -
             lines = ItemLines(items)  # one line "{role}: {text}" each; or lay them out yourself, and return a Selection
             longest = sorted(range(len(items)), key=lambda place: -len(items[place].text))
             async def pack(query, budget):
-                return lines.each_that_fits(longest, budget)
+                return lines.take_fitting(longest, budget)
             return pack
 """
 

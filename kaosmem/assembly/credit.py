@@ -40,7 +40,7 @@ class _Words(NamedTuple):
     """The words of a text.
 
     Attributes:
-        marks: Its numbers and names, each with whether it is one for sure.
+        marks: Its numbers and names. True if a mark is surely one, and no other word.
         quotes: The runs of its terms that are quotes, each with the words that it stands for.
         terms: One term for each word with a meaning, in order, in one text.
     """

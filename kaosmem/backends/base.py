@@ -22,13 +22,13 @@ W = TypeVar("W", bound="Workers")
 
 
 class Workers(Protocol):
-    """Threads with their connections."""
+    """Worker threads, each with one connection."""
 
     def close(self) -> None:
         """Wait for calls under way, and close all connections."""
 
 
-class Service(ABC, Generic[W]):
+class SharedDatabase(ABC, Generic[W]):
     """A database that stores share. Its calls run in threads, so that any event loop may make them.
 
     `async with` opens it, and closes it at the end. Without it the first call opens it. A forked

@@ -178,13 +178,13 @@ def assemble(
     check_text(query, "query")
     check_share(min_confidence, "min_confidence")
     from kaosmem.cli.report import context_json, print_context, print_notes
-    from kaosmem.cli.sessions import answered
+    from kaosmem.cli.sessions import ask_session
     from kaosmem.cli.terminal import write_json
 
     reading = {"include": include or (), "exclude": exclude or (), "gitignore": gitignore}
     asking = {"budget": tokens, "format": format.value, "min_confidence": min_confidence}
     memory, report, context = _run(
-        answered(
+        ask_session(
             query,
             path=path,
             url=session,
@@ -237,12 +237,12 @@ def ingest(
     A program asks the corpus: await memory.attach(CorpusSource(LanceCorpus(URL))), or PgCorpus(URL)
     for PostgreSQL. Then memory.assemble_context(question, budget=N) shows its passages.
     """
-    from kaosmem.cli.corpora import ingested, print_ingested
+    from kaosmem.cli.corpora import ingest_path, print_ingested
     from kaosmem.ingest.listing import Choice
     from kaosmem.ingest.patterns import Patterns
 
     choice = Choice(Patterns(include or ()), Patterns(exclude or ()), gitignore)
-    report = _run(ingested(path, corpus, tenant, choice=choice, workers=workers, ray=ray))
+    report = _run(ingest_path(path, corpus, tenant, choice=choice, workers=workers, ray=ray))
     print_ingested(report, all_skipped=all_skipped, as_json=as_json)
 
 
@@ -264,10 +264,10 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the sessions of a folder or URL, with their bytes and the time of the last save."""
-    from kaosmem.cli.sessions import listed_sessions
+    from kaosmem.cli.sessions import list_stored
     from kaosmem.cli.terminal import write_result
 
-    write_result(_run(listed_sessions(root, namespace, limit=limit)), as_json=as_json)
+    write_result(_run(list_stored(root, namespace, limit=limit)), as_json=as_json)
 
 
 @app.command(short_help="Print a session's sections, or one item.")
@@ -471,10 +471,10 @@ def repair(
 
     Prints the rescued items and the missing parts. For a sound session, nothing is written.
     """
-    from kaosmem.cli.sessions import repair_json, repaired
+    from kaosmem.cli.sessions import repair_copy, repair_json
     from kaosmem.cli.terminal import write_result
 
-    write_result(repair_json(_run(repaired(url, into, namespace))), as_json=as_json)
+    write_result(repair_json(_run(repair_copy(url, into, namespace))), as_json=as_json)
 
 
 @app.command(short_help="Erase items of a session for good.")
@@ -496,10 +496,10 @@ def forget(
 
     Prints a receipt: the erased items, the windows that showed them, and the deleted files.
     """
-    from kaosmem.cli.sessions import erased
+    from kaosmem.cli.sessions import erase_items
     from kaosmem.cli.terminal import write_result
 
-    found = _run(erased(url, namespace, items))
+    found = _run(erase_items(url, namespace, items))
     if receipt is not None:
         receipt.write_text(
             json.dumps(found.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
@@ -519,10 +519,10 @@ def verify(
 
     If one is, exit with code 1.
     """
-    from kaosmem.cli.sessions import verified
+    from kaosmem.cli.sessions import erasure_faults
     from kaosmem.cli.terminal import write
 
-    reasons = _run(verified(url, namespace, receipt))
+    reasons = _run(erasure_faults(url, namespace, receipt))
     for reason in reasons:
         write(f"not erased: {reason}\n")
     if reasons:
@@ -664,12 +664,12 @@ async def _stored(
     url: str, namespace: str, item_id: str | None = None
 ) -> tuple[SessionMemory, Item | None]:
     """Return a stored session, read and closed again, and one item of it where that is asked for."""
-    from kaosmem.cli.sessions import opened
+    from kaosmem.cli.sessions import open_stored
     from kaosmem.cli.terminal import Phases
 
     with Phases() as phases:
         phases.begin("opening the session")
-        async with opened(url, namespace) as memory:
+        async with open_stored(url, namespace) as memory:
             if item_id is None:
                 return memory, None
             phases.begin("looking for the item")

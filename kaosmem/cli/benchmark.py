@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from kaosmem.cli.sessions import opened
+from kaosmem.cli.sessions import open_stored
 from kaosmem.cli.terminal import Phases, write_result
 from kaosmem.evaluation import Assembler, evaluate, read_corpora
 from kaosmem.evaluation.assemblers import get_assembler
@@ -74,11 +74,11 @@ async def session_measured(
     """Return the report on a stored session's own questions.
 
     Raises:
-        KaosmemError: As `opened` and `evaluate_session`.
+        KaosmemError: As `open_stored` and `evaluate_session`.
     """
     with Phases(per_second=1) as phases:
         phases.begin("opening the session")
-        async with opened(url, namespace) as memory:
+        async with open_stored(url, namespace) as memory:
             return await evaluate_session(
                 memory, budgets=budgets, rankers=rankers, limit=limit, progress=phases.show
             )

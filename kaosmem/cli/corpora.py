@@ -13,7 +13,7 @@ from kaosmem.ingest.listing import Choice
 from kaosmem.ingest.passages import IngestReport
 
 
-async def ingested(
+async def ingest_path(
     path: str, url: str, tenant: str, *, choice: Choice, workers: int | None, ray: str | None
 ) -> IngestReport:
     """Read the new and changed files of a path into the corpus at a URL, and report on them."""

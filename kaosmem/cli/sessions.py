@@ -25,7 +25,7 @@ from kaosmem.session.saving.repair import repair_session
 from kaosmem.types import JSONDict, JSONObject
 
 
-async def listed_sessions(root: str, namespace: str | None, *, limit: int) -> JSONDict:
+async def list_stored(root: str, namespace: str | None, *, limit: int) -> JSONDict:
     """Return the sessions that were saved last, and the number of all. None is opened.
 
     Args:
@@ -61,7 +61,7 @@ async def listed_sessions(root: str, namespace: str | None, *, limit: int) -> JS
 
 
 @asynccontextmanager
-async def opened_corpus(
+async def open_corpus(
     url: str | None, namespace: str, counter: str, ranker: Ranker | None = None
 ) -> AsyncIterator[SessionMemory]:
     """Open the session at `url` for writing, new or stored.
@@ -88,7 +88,7 @@ async def opened_corpus(
         yield memory
 
 
-async def answered(
+async def ask_session(
     query: str,
     *,
     path: str | None,
@@ -109,7 +109,7 @@ async def answered(
     report = None
     with Phases() as phases:
         phases.begin("opening the session")
-        opening = opened if path is None else opened_corpus
+        opening = open_stored if path is None else open_corpus
         async with opening(url, namespace, counter, ranker) as memory:
             if path is not None:
                 phases.begin("reading files")
@@ -126,7 +126,7 @@ async def answered(
 
 
 @asynccontextmanager
-async def opened(
+async def open_stored(
     url: str | None, namespace: str, counter: str | None = None, ranker: Ranker | None = None
 ) -> AsyncIterator[SessionMemory]:
     """Open a stored session for reading, with its own sections.
@@ -164,7 +164,7 @@ def split_url(url: str) -> tuple[str, str]:
     return scheme + colon + (root or "/"), session_id
 
 
-async def erased(url: str, namespace: str, item_ids: list[str]) -> ErasureReceipt:
+async def erase_items(url: str, namespace: str, item_ids: list[str]) -> ErasureReceipt:
     """Erase items of a stored session. Raises as `SessionMemory.forget`, and NotFoundError."""
     root, session_id = split_url(url)
     await check_stored(root, session_id, namespace)
@@ -172,7 +172,7 @@ async def erased(url: str, namespace: str, item_ids: list[str]) -> ErasureReceip
         return await memory.forget(*item_ids)
 
 
-async def repaired(url: str, into: str | None, namespace: str) -> RepairReport:
+async def repair_copy(url: str, into: str | None, namespace: str) -> RepairReport:
     """Copy the intact items of a session into a new one. Raises as `repair_session`."""
     root, session_id = split_url(url)
     with Phases() as phases:
@@ -180,7 +180,7 @@ async def repaired(url: str, into: str | None, namespace: str) -> RepairReport:
         return await repair_session(root, session_id, into, namespace)
 
 
-async def verified(url: str, namespace: str, receipt: Path) -> tuple[str, ...]:
+async def erasure_faults(url: str, namespace: str, receipt: Path) -> tuple[str, ...]:
     """Return why the erasure of a receipt's file does not hold, () if it holds.
 
     Raises InvalidArgumentError.
@@ -192,7 +192,7 @@ async def verified(url: str, namespace: str, receipt: Path) -> tuple[str, ...]:
         raise InvalidArgumentError(
             f"no receipt in {shown(str(receipt))}: {why}; give the file of --receipt"
         ) from None
-    async with opened(url, namespace) as memory:
+    async with open_stored(url, namespace) as memory:
         return await memory.admin.verify(ErasureReceipt.from_dict(stored))
 
 

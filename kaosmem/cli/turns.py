@@ -8,7 +8,7 @@ from collections.abc import Hashable
 
 from kaosmem.assembly.difference import difference
 from kaosmem.cli.report import print_report
-from kaosmem.cli.sessions import opened, split_url
+from kaosmem.cli.sessions import open_stored, split_url
 from kaosmem.cli.terminal import clear_screen, write, write_table
 from kaosmem.display import counted, preview
 from kaosmem.persistence.storage.places import fingerprint
@@ -28,7 +28,7 @@ async def print_difference(url: str, namespace: str, numbers: tuple[int, int] | 
     Raises:
         NotFoundError: If a turn is not kept, or was erased.
     """
-    async with opened(url, namespace) as memory:
+    async with open_stored(url, namespace) as memory:
         replay = Replay(memory._session)
     last = replay.turn(-1 if numbers is None else numbers[1])
     first = replay.before(last) if numbers is None else replay.turn(numbers[0])
@@ -52,7 +52,7 @@ async def follow(url: str, namespace: str) -> None:
         files = await asyncio.to_thread(fingerprint, root, session_id, namespace)
         if files != seen:
             seen = files
-            async with opened(url, namespace) as memory:
+            async with open_stored(url, namespace) as memory:
                 replay = Replay(memory._session)
             if is_terminal:
                 clear_screen()

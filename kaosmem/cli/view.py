@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kaosmem.cli.sessions import check_stored, opened, split_url
+from kaosmem.cli.sessions import check_stored, open_stored, split_url
 from kaosmem.cli.terminal import write
 from kaosmem.display import counted
 from kaosmem.errors import InvalidArgumentError
@@ -22,7 +22,7 @@ async def write_page(url: str, namespace: str, output: Path) -> None:
     """
     if not output.absolute().parent.is_dir():
         raise InvalidArgumentError(f"there is no folder {str(output.parent)!r}; make it first")
-    async with opened(url, namespace) as memory:
+    async with open_stored(url, namespace) as memory:
         data = page_data(memory._session)
     with output.open("w", encoding="utf-8") as file:
         file.writelines(html_page(data))

@@ -38,16 +38,14 @@ class _Kind(NamedTuple):
     line_share: float
 
 
+_OTHER_ROLES = _Kind(frozenset(), 1.0, 0.05)
 _KINDS = (
     _Kind(frozenset({SUMMARY_ROLE}), 0.35, 0.35),
     _Kind(frozenset({"user"}), 0.75, 0.25),  # of all that is left, as for the kinds below
     _Kind(frozenset({"assistant"}), 0.75, 0.1),
-    _Kind(frozenset(), 1.0, 0.05),
+    _OTHER_ROLES,  # such as tools
 )
-"""The kinds of lines in the order in which they get room.
-
-The last kind is all other roles, such as tools.
-"""
+"""The kinds of lines in the order in which they get room."""
 
 
 def fallback_reason(text: str) -> str | None:
@@ -62,8 +60,11 @@ def fallback_reason(text: str) -> str | None:
     return heading[1] if heading else None
 
 
-def failed_model(messages: Iterable[ChatMessage]) -> str:
-    """Return why the newest summary among messages was made without a model that was to make it, or ""."""
+def model_failure(messages: Iterable[ChatMessage]) -> str:
+    """Return why the newest summary had no model, or an empty text.
+
+    A `Summarizer` without a model has no failure to tell.
+    """
     summaries = [message for message in messages if message.role == SUMMARY_ROLE]
     reason = fallback_reason(summaries[-1].text) if summaries else None
     return "" if reason in (None, NO_MODEL) else str(reason)
@@ -102,22 +103,22 @@ def fallback_text(
 def _chosen(lines: Sequence[_Line], room: int, count: Callable[[str], int]) -> dict[int, str]:
     """Return lines by their places, as far as there is room for them, the most wanted first."""
     chosen: dict[int, str] = {}
-    named = frozenset().union(*(kind.roles for kind in _KINDS))
+    kind_of_role = {role: kind for kind in _KINDS for role in kind.roles}
     for kind in _KINDS:
         left = int(room * kind.share)
-        longest = int(room * kind.line_share)
+        longest = max(int(room * kind.line_share), _LINE_TOKENS)
         for place in range(len(lines) - 1, -1, -1):
             role, text = lines[place]
-            if (role in kind.roles) if kind.roles else (role not in named):
-                if left < _LEAST_TOKENS:
-                    break
-                line = cut_at_sentence(
-                    f"{role}: {text}", min(left, max(longest, _LINE_TOKENS)), count
-                )
-                if len(line) > len(role) + 2:
-                    chosen[place] = line
-                    left -= (tokens := count(f"{line}\n"))
-                    room -= tokens
+            if kind_of_role.get(role, _OTHER_ROLES) is not kind:
+                continue
+            if left < _LEAST_TOKENS:
+                break
+            line = cut_at_sentence(f"{role}: {text}", min(left, longest), count)
+            if len(line) > len(role) + 2:
+                tokens = count(f"{line}\n")
+                chosen[place] = line
+                left -= tokens
+                room -= tokens
     return chosen
 
 

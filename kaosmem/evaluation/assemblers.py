@@ -165,9 +165,7 @@ class ItemLines:
         self._charges = get_counter(counter).count_many(self._lines)
         self._lightest = min(self._charges, default=0)
 
-    def each_that_fits(
-        self, places: Iterable[int], budget: int, *, skips: bool = True
-    ) -> Selection:
+    def take_fitting(self, places: Iterable[int], budget: int, *, skips: bool = True) -> Selection:
         """Return the items at these places, best first, each that fits the rest of the budget.
 
         Args:
@@ -221,7 +219,7 @@ class OrderAssembler:
         order = self.order(items)
 
         async def pack(query: str, budget: int) -> Selection:
-            return lines.each_that_fits(order(query), budget, skips=self.skips)
+            return lines.take_fitting(order(query), budget, skips=self.skips)
 
         return pack
 

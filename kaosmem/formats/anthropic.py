@@ -63,7 +63,7 @@ class AnthropicFormat(BlockFormat):
     """A system prompt and messages of Anthropic's messages API, as dicts."""
 
     name = "anthropic"
-    what = "an anthropic message"
+    message_name = "an anthropic message"
     shapes = (
         Shape(TextBlock, {"type": "text", "text": TEXT}),
         Shape(ThinkingBlock, {"type": "redacted_thinking", "data": SEALED}),
@@ -91,7 +91,7 @@ class AnthropicFormat(BlockFormat):
         has_source = isinstance(block.get("source"), Mapping)
         if block.get("type") in ("image", "document") and not has_source:
             raise InvalidArgumentError(
-                f"a block of type {block['type']!r} in {self.what} lacks its source; give it as "
+                f"a block of type {block['type']!r} in {self.message_name} lacks its source; give it as "
                 "the API has it"
             )
         return super().read(block)

@@ -94,7 +94,7 @@ class BedrockFormat(BlockFormat):
     """A system prompt and messages of Amazon Bedrock's Converse API, as dicts."""
 
     name = "bedrock"
-    what = "a bedrock message"
+    message_name = "a bedrock message"
     shapes = (
         Shape(TextBlock, {"text": TEXT}),
         Shape(ThinkingBlock, {"reasoningContent": {"redactedContent": SEALED}}),
@@ -118,7 +118,7 @@ class BedrockFormat(BlockFormat):
         """Return the message of a response, and a message as it is."""
         output = given.get("output")
         if "role" not in given and isinstance(output, Mapping):
-            return mapping_of(output.get("message"), self.what)
+            return mapping_of(output.get("message"), self.message_name)
         return given
 
     def block_name(self, block: JSONObject) -> str | None:

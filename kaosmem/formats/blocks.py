@@ -112,7 +112,7 @@ class BlockFormat(ShapedBlocks):
 
     def check_content(self, given: JSONObject) -> None:
         """Check that a message has content. Raises InvalidArgumentError."""
-        check_has_content(given, self.what)
+        check_has_content(given, self.message_name)
 
     def content_of(self, blocks: list[Block]) -> JSONValue:
         """Return the content of a message with these blocks."""
@@ -137,18 +137,18 @@ class BlockFormat(ShapedBlocks):
         Raises:
             InvalidArgumentError: If the value is no message, has no content, or cannot be kept.
         """
-        given = self.message_of(mapping_of(message, self.what))
+        given = self.message_of(mapping_of(message, self.message_name))
         role = given.get("role")
         roles = (*self.roles, *self.other_roles)
         if role not in roles:
             raise InvalidArgumentError(
-                f"{self.what} has a role of {' or '.join(map(repr, roles))}, not {shown_name(role)}"
+                f"{self.message_name} has a role of {' or '.join(map(repr, roles))}, not {shown_name(role)}"
             )
         self.check_content(given)
         content = given.get(self.content_name)
         if isinstance(content, str):
             return ChatMessage(role, check_content(content))
-        parts = self.read_parts(parts_of(content or [], self.what))
+        parts = self.read_parts(parts_of(content or [], self.message_name))
         if role == self.roles[True]:
             role = "assistant"
         elif role != "system":

@@ -135,7 +135,7 @@ class GeminiFormat(BlockFormat):
     """
 
     name = "gemini"
-    what = "a gemini content"
+    message_name = "a gemini content"
     shapes = (
         Shape(ThinkingBlock, {"text": THINKING, "thought": True, _SIGNATURE: COUNTED_SIGNATURE}),
         Shape(TextBlock, {"text": TEXT}, is_whole=True),
@@ -160,21 +160,23 @@ class GeminiFormat(BlockFormat):
         content = _plain(given)
         if "candidates" in content:
             candidate = only_one(content["candidates"], "the candidates of a gemini response")
-            found = mapping_of(candidate.get("content"), self.what)
+            found = mapping_of(candidate.get("content"), self.message_name)
             content = {"role": "model", "parts": [], **found}
         return {**content, "role": content.get("role") or "user"}
 
     def check_content(self, given: JSONObject) -> None:
         """Check that a content has parts. Raises InvalidArgumentError."""
         if "content" in given or not isinstance(given.get("parts", ""), list | None):
-            raise InvalidArgumentError(f"{self.what} has no parts; give 'parts', a list")
+            raise InvalidArgumentError(f"{self.message_name} has no parts; give 'parts', a list")
 
     def block_name(self, block: JSONObject) -> str | None:
         """Return the member of a part. Raises InvalidArgumentError for an empty part."""
         for name in (*_MEMBERS, *block):
             if name in block:
                 return name
-        raise InvalidArgumentError(f"a part of {self.what} is empty; give it as the API has it")
+        raise InvalidArgumentError(
+            f"a part of {self.message_name} is empty; give it as the API has it"
+        )
 
     def tool_name(self, name: str) -> str:
         """Return the name of a tool, which begins with a letter or `_`."""

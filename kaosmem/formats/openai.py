@@ -100,7 +100,7 @@ class OpenAIFormat(ShapedBlocks):
     """
 
     name = "openai"
-    what = "an openai message"
+    message_name = "an openai message"
     shapes: ClassVar[tuple[Shape, ...]] = (
         *CHAT_PARTS,
         *ITEM_PARTS,
@@ -135,18 +135,18 @@ class OpenAIFormat(ShapedBlocks):
         Raises:
             InvalidArgumentError: If the value is no message, has no content, or cannot be kept.
         """
-        given = _message_of(mapping_of(message, self.what))
+        given = _message_of(mapping_of(message, self.message_name))
         role = given.get("role")
         if not isinstance(role, str) or role not in PROVIDERS_ROLES:
             raise InvalidArgumentError(
-                f"{self.what} has the role {shown_name(role)}; "
+                f"{self.message_name} has the role {shown_name(role)}; "
                 f"{choices(role, sorted(PROVIDERS_ROLES))}, and give a speaker as the name of a user"
             )
         if role == "tool":
             return ChatMessage("tool", check_content((self.read_result(given),)))
         if given.get("function_call"):
             raise InvalidArgumentError(
-                f"{self.what} with a function_call cannot be kept, as it has no id; use tool_calls"
+                f"{self.message_name} with a function_call cannot be kept, as it has no id; use tool_calls"
             )
         calls = parts_of(given.get("tool_calls") or [], "tool_calls")
         blocks = [
@@ -156,14 +156,14 @@ class OpenAIFormat(ShapedBlocks):
             *map(self._read_call, calls),
         ]
         if not blocks:
-            check_has_content(given, self.what)
+            check_has_content(given, self.message_name)
         return ChatMessage(_role(role, given.get("name")), check_content(plainest(blocks)))
 
     def read_result(self, block: JSONObject) -> ToolResultBlock:
         """Return a tool's message as a content block. Raises InvalidArgumentError."""
         check_has_content(block, "an openai tool message")
         content = result_content(self.read_content(block["content"]))
-        return ToolResultBlock(text_field(block, "tool_call_id", self.what), content)
+        return ToolResultBlock(text_field(block, "tool_call_id", self.message_name), content)
 
     def _read_call(self, call: JSONObject) -> ContentBlock:
         # Some compatible servers leave the type out.
@@ -310,7 +310,7 @@ def _message_of(given: JSONObject) -> JSONObject:
     if "role" in given or "choices" not in given:
         return given
     choice = only_one(given["choices"], "the choices of an openai reply")
-    return mapping_of(choice.get("message"), OpenAIFormat.what)
+    return mapping_of(choice.get("message"), OpenAIFormat.message_name)
 
 
 def _role(role: str, name: JSONValue) -> str:

@@ -79,7 +79,7 @@ class ResponsesFormat(OpenAIFormat):
     """Input items of OpenAI's Responses API, as dicts."""
 
     name = "openai-responses"
-    what = _ITEM
+    message_name = _ITEM
     shapes = (
         *ITEM_PARTS,
         *CHAT_PARTS,

@@ -64,7 +64,7 @@ class ShapedBlocks(ABC):
 
     Attributes:
         name: The name of the format, under which it also takes back its own blocks.
-        what: The name of a message in errors.
+        message_name: The name of a message in errors, such as "an anthropic message".
         shapes: The shapes of blocks. The first one of a kind that fits is written. Of a result, the
             shape only tells that it is one.
         extra_names: The further fields of a call, a text or a result that go back with it.
@@ -76,7 +76,7 @@ class ShapedBlocks(ABC):
     """
 
     name: str
-    what: ClassVar[str]
+    message_name: ClassVar[str]
     shapes: ClassVar[tuple[Shape, ...]]
     extra_names: ClassVar[ExtraNames] = MappingProxyType({})
     known_names: ClassVar[tuple[str, ...]] = ()
@@ -156,7 +156,7 @@ class ShapedBlocks(ABC):
         if shape is _UNKNOWN:
             self._check_unknown(block)
         if shape.kind is OpaqueBlock:
-            return opaque_block(block, self.name, self.what, kind=self.block_name(block))
+            return opaque_block(block, self.name, self.message_name, kind=self.block_name(block))
         if shape.kind is ToolResultBlock:
             return self.read_result(block)
         values = values_by_name(found)
@@ -183,7 +183,7 @@ class ShapedBlocks(ABC):
                 needed += field_names(shape.template)
         if name in self.known_names:
             raise InvalidArgumentError(
-                f"a block of kind {name!r} in {self.what} lacks a field; it needs "
+                f"a block of kind {name!r} in {self.message_name} lacks a field; it needs "
                 f"{', '.join(needed)}"
             )
 
@@ -244,7 +244,7 @@ class ShapedBlocks(ABC):
         """Return a text, or the blocks of a message, as content blocks."""
         if isinstance(content, str):
             return [TextBlock(content)]
-        return self.read_parts(parts_of(content, self.what))
+        return self.read_parts(parts_of(content, self.message_name))
 
     def read_parts(self, parts: Iterable[JSONObject]) -> list[ContentBlock]:
         """Return the blocks of a message as content blocks."""

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 
 from kaosmem.ingest.files import UnreadableError, decoded_text
-from kaosmem.ingest.pieces import Lost, Part, Reader, Syntax, text_part
+from kaosmem.ingest.pieces import Part, Reader, Syntax, UnreadablePlace, text_part
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Kind:
         reader: Reader = getattr(import_module(f"kaosmem.ingest.{module}"), function)
         return reader
 
-    def parts(self, data: bytes) -> Iterable[Part | Lost]:
+    def parts(self, data: bytes) -> Iterable[Part | UnreadablePlace]:
         """Return the parts of a file. Raises UnreadableError."""
         try:
             return list(self.reader(data))

@@ -11,7 +11,7 @@ from email.parser import BytesParser
 from email.utils import parseaddr, parsedate_to_datetime
 
 from kaosmem.ingest.files import one_line, storable
-from kaosmem.ingest.pieces import Lost, Part, Syntax, cut
+from kaosmem.ingest.pieces import Part, Syntax, UnreadablePlace, cut
 from kaosmem.ingest.web import html_text
 from kaosmem.types import JSONDict
 
@@ -21,18 +21,18 @@ _MAX_HEADER_CHARS = 2_000
 _FROM_LINE = re.compile(rb"(?:\A|\n\r?\n)From [^\n]*\d{4}\r?\n")
 
 
-def read_message(data: bytes) -> Iterator[Part | Lost]:
+def read_message(data: bytes) -> Iterator[Part | UnreadablePlace]:
     """Yield the text of a message, and its attachments as lost."""
     yield from _message(data, "mail")
 
 
-def read_mailbox(data: bytes) -> Iterator[Part | Lost]:
+def read_mailbox(data: bytes) -> Iterator[Part | UnreadablePlace]:
     """Yield the messages of a mailbox in the format mbox."""
     for number, message in enumerate(_FROM_LINE.split(data)[1:], 1):
         yield from _message(message.replace(b"\n>From ", b"\nFrom "), f"mail{number}")
 
 
-def _message(data: bytes, place: str) -> Iterator[Part | Lost]:
+def _message(data: bytes, place: str) -> Iterator[Part | UnreadablePlace]:
     # The newer policies parse long headers in quadratic time.
     message = BytesParser().parsebytes(data)
     headers = {name: _header(message, name) for name in _SHOWN_HEADERS}
@@ -47,7 +47,9 @@ def _message(data: bytes, place: str) -> Iterator[Part | Lost]:
     for part in parts:
         if not _is_body(part):
             name = one_line(part.get_filename() or part.get_content_type(), 100)
-            yield Lost(f"{place}/{name}", "an attachment", "save it as a file of its own")
+            yield UnreadablePlace(
+                f"{place}/{name}", "an attachment", "save it as a file of its own"
+            )
 
 
 def _metadata(headers: Mapping[str, str]) -> JSONDict:

@@ -17,7 +17,7 @@ from kaosmem.ingest.files import (
     trouble,
 )
 from kaosmem.ingest.kinds import kind_of
-from kaosmem.ingest.pieces import Lost, Part
+from kaosmem.ingest.pieces import Part, UnreadablePlace
 from kaosmem.types import JSONDict
 
 _SHOWN_SOURCES = 3
@@ -176,9 +176,9 @@ def read_passages(files: Iterable[SourceFile]) -> Iterator[Reading]:
 def _reading(file: SourceFile, content: bytes) -> Reading:
     name = posixpath.basename(file.source)
     passages: list[Passage] = []
-    lost: list[Lost] = []
+    lost: list[UnreadablePlace] = []
     for part in kind_of(name, content).parts(content):
-        if isinstance(part, Lost):
+        if isinstance(part, UnreadablePlace):
             lost.append(part)
         else:
             passages += _passages(file, part)

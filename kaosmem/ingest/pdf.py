@@ -11,14 +11,14 @@ from pypdf import PasswordType, PdfReader
 from pypdf.errors import DependencyError
 
 from kaosmem.ingest.files import UnreadableError, check_expansion, one_line, storable
-from kaosmem.ingest.pieces import Lost, Part, Syntax, cut
+from kaosmem.ingest.pieces import Part, Syntax, UnreadablePlace, cut
 from kaosmem.types import JSONDict
 
 _LEADERS = re.compile(r"(?:[ \t]*\.){5,}[ \t]*")
 """The dots between a title and its page in a table of contents."""
 
 
-def read_pdf(data: bytes) -> Iterator[Part | Lost]:
+def read_pdf(data: bytes) -> Iterator[Part | UnreadablePlace]:
     """Yield the pages of a document that have text, titled by its outline.
 
     A page that is damaged is lost.
@@ -39,7 +39,9 @@ def read_pdf(data: bytes) -> Iterator[Part | Lost]:
         except UnreadableError:
             raise
         except Exception as error:  # pypdf raises many kinds
-            yield Lost(f"p{number}", "damaged", f"{type(error).__name__} as PDF; save it anew")
+            yield UnreadablePlace(
+                f"p{number}", "damaged", f"{type(error).__name__} as PDF; save it anew"
+            )
             continue
         title = titles.get(number, title)
         has_text = has_text or bool(text)

@@ -109,8 +109,8 @@ def _joined(
 ) -> list[tuple[int, int]]:
     """Return the spans between edges, which are of one strength, with small neighbours joined.
 
-    A small span inside something, beside one that will have to be cut, becomes its beginning or its
-    end: the boundary between them is removed.
+    A small span within a function, list or paragraph, beside one that will have to be cut, becomes
+    its beginning or its end: the boundary between them is removed.
     """
     strength = strengths[edges[1]]
     limit = SMALL_CHARS if strength > PARAGRAPH else TARGET_CHARS
@@ -198,7 +198,7 @@ class Part:
     headed: bool = False
 
 
-class Lost(NamedTuple):
+class UnreadablePlace(NamedTuple):
     """A place in a file that can't be read, such as `L12`, and why."""
 
     place: str
@@ -206,7 +206,7 @@ class Lost(NamedTuple):
     detail: str = ""
 
 
-Reader: TypeAlias = Callable[[bytes], Iterable[Part | Lost]]
+Reader: TypeAlias = Callable[[bytes], Iterable[Part | UnreadablePlace]]
 """Reads a file of some kind.
 
 Raises UnreadableError; any other error means that the file is damaged.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kaosmem.ingest.files import decoded_text, one_line, storable
-from kaosmem.ingest.pieces import Lost, Part, Piece, Syntax, cut
+from kaosmem.ingest.pieces import Part, Piece, Syntax, UnreadablePlace, cut
 from kaosmem.types import JSONDict, JSONValue
 
 MAX_RECORD_CHARS = 8_000
@@ -28,7 +28,7 @@ class TextRecord(NamedTuple):
     fields: JSONDict
 
 
-def read_jsonl(data: bytes) -> Iterator[Part | Lost]:
+def read_jsonl(data: bytes) -> Iterator[Part | UnreadablePlace]:
     """Yield the records of a file, and its lines that are not JSON."""
     for number, line in enumerate(decoded_text(data).split("\n"), 1):
         if not line.strip():
@@ -36,7 +36,7 @@ def read_jsonl(data: bytes) -> Iterator[Part | Lost]:
         try:
             record = parsed(line)
         except ValueError as error:
-            yield Lost(f"L{number}", "not JSON", str(error))
+            yield UnreadablePlace(f"L{number}", "not JSON", str(error))
             continue
         pieces = [Piece(number, number, 0, record.text, "")] if record.text else []
         if len(record.text) > MAX_RECORD_CHARS:

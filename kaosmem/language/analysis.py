@@ -14,7 +14,7 @@ from kaosmem.language.scripts import (
     plain_forms,
     snowball,
     stem_of_script,
-    unspaced_and_spaced,
+    terms_of_scripts,
 )
 from kaosmem.memos import register_memo
 
@@ -264,7 +264,7 @@ def _chunk_terms(chunk: str) -> Iterator[str]:
     if chunk.isascii():
         yield from _spaced_terms(chunk)
         return
-    yield from unspaced_and_spaced(fold_script(chunk), _spaced_terms)
+    yield from terms_of_scripts(fold_script(chunk), _spaced_terms)
 
 
 def _spaced_terms(run: str) -> Iterator[str]:

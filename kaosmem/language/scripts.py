@@ -6,8 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import chain
-from operator import add
+from itertools import pairwise
 
 from kaosmem.memos import register_memo
 
@@ -72,7 +71,7 @@ _RUN = re.compile(
 )
 
 
-def unspaced_and_spaced(folded: str, spaced_terms: Callable[[str], Iterator[str]]) -> Iterator[str]:
+def terms_of_scripts(folded: str, spaced_terms: Callable[[str], Iterator[str]]) -> Iterator[str]:
     """Yield the terms of a folded text, those of runs in scripts with spaces by `spaced_terms`."""
     for run in _RUN.finditer(folded):
         if run.lastgroup == "unspaced":
@@ -165,7 +164,8 @@ def pair_terms(run: str) -> Iterator[str]:
             yield run[0]
         elif _ENDS_IN_PARTICLE.fullmatch(run):
             run = run[:-1]
-    yield from chain.from_iterable(map(_PAIR_TERMS.__getitem__, map(add, run, run[1:])))
+    for first, second in pairwise(run):
+        yield from _PAIR_TERMS[first + second]
     yield from _char_terms(run[-1])
 
 

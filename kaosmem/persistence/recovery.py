@@ -42,7 +42,7 @@ from kaosmem.persistence.layout import (
     segments,
     snapshot_file,
 )
-from kaosmem.persistence.steps import List, Noted, Read, Steps
+from kaosmem.persistence.steps import List, Read, ReadNote, Steps
 from kaosmem.types import JSONValue
 
 LOOKS = 10
@@ -109,7 +109,7 @@ def recover(session: str = "", *, is_noted: bool = False) -> Steps[Recovered]:
     for _ in range(LOOKS):
         # First the note and the identity, which are stored after their records, and then the log: a
         # snapshot listed after it cannot lack the log that follows it.
-        noted = (yield Noted()) if is_noted else None
+        noted = (yield ReadNote()) if is_noted else None
         identity = (yield from read_identity()) if session else None
         log = yield List(LOG)
         snapshots = numbers((yield List(SNAP)))

@@ -51,7 +51,7 @@ from kaosmem.persistence.recovery import (
     check_version,
     is_purge_unfinished,
 )
-from kaosmem.persistence.steps import List, Noted, Read, Steps
+from kaosmem.persistence.steps import List, Read, ReadNote, Steps
 
 _OLDER_ITEMS = "an item that they changed is as it was before"
 
@@ -91,7 +91,7 @@ def _salvaged(session: str, *, is_noted: bool) -> Steps[Recovered | None]:
     Raises FileNotFoundError if a file is gone that was listed.
     """
     damage: list[CorruptionError] = []
-    noted = (yield Noted()) if is_noted else None
+    noted = (yield ReadNote()) if is_noted else None
     identity = yield from _own_identity(session, damage)
     log = numbers((yield List(LOG)))
     snapshots = numbers((yield List(SNAP)))

@@ -68,7 +68,7 @@ class Append:
     Attributes:
         since: As for `Sync`; the bytes from there to `size` are durable before the new ones are
             written.
-        last: The number and the checksum of the last record in `data`, for `Noted`; None if `data`
+        last: The number and the checksum of the last record in `data`, for `ReadNote`; None if `data`
             ends no commit.
     """
 
@@ -80,7 +80,7 @@ class Append:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class ReadNote:
     """Answered by the number and checksum of the last record noted as durable, or by None.
 
     The note may be older than the log. It is never newer than the log that is read after it.
@@ -176,7 +176,7 @@ Step: TypeAlias = (
     | ReadParts
     | Lock
     | Append
-    | Noted
+    | ReadNote
     | Sync
     | Sweep
     | Create
@@ -187,7 +187,7 @@ Step: TypeAlias = (
     | Truncate
     | Delete
 )
-"""Each that writes is durable before it is answered."""
+"""A step that writes is durable before its answer."""
 
 Steps: TypeAlias = Generator[Step, Any, _Result]
 

@@ -124,7 +124,7 @@ class CandidateSignals:
             if role is not None:
                 is_named[number] = any(map(self._asked.counts.__contains__, index.analyze(role)))
         assistant = index.roles.number("assistant") or -1
-        rules = self._standing()
+        rules = self._rule_recency()
         return {
             "words": self._words,
             "assistant": (roles == assistant) * ONE,
@@ -133,8 +133,10 @@ class CandidateSignals:
             "rule": rules // 2 if self._asked.is_for_fact else rules,
         }
 
-    def _standing(self) -> Int64s:
-        """Return 1 for the newest standing rule down to 0.4 for the oldest, 0 for other entries.
+    def _rule_recency(self) -> Int64s:
+        """Return `ONE` for the newest standing rule, down to 0.4 of it for the oldest.
+
+        Other entries have 0.
 
         A rule holds until a newer one takes its place.
         """
@@ -179,7 +181,7 @@ class CandidateSignals:
         return {"meaning": meaning, "clause_meaning": of_clause, "nearby_meaning": nearby // 2}
 
     def _from_tests(self) -> Int64s:
-        """Return 1 for an entry of the source of a test, if the query does not ask for tests."""
+        """Return `ONE` for an entry of a file of tests, if the query does not ask for tests."""
         names = self._index.sources.names
         is_test: Int64s = np.zeros(len(names), np.int64)
         if "test" not in self._asked.counts:

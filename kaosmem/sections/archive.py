@@ -23,7 +23,7 @@ class Archived:
     Attributes:
         ordinal: How many items the section had taken before it; None if that is not known.
         unit: Of an item that was evicted and may be recalled, the first ordinal of its unit.
-        updated: The number of its last update then, 0 without one.
+        updated: Number of the last update before it left; 0 if never updated.
         ended: When it stopped to hold, and when the session was told: of an item that was
             superseded or removed.
         corrected: When an update took its place.

@@ -18,10 +18,10 @@ from kaosmem.types.content import unshown_chars
 from kaosmem.types.items import Item, StoredItem
 from kaosmem.units import Link
 
-_TO_READ = 1.25
-"""So many tokens of evicted units are proposed for each token that recalled units may take.
+_EVICTED_SLACK = 1.25
+"""Tokens of evicted units that are proposed for each token that recalled units may take.
 
-Their texts must be read. Of units at hand it is 2.
+Units at hand have 2. The texts of evicted ones must be read from files.
 """
 
 
@@ -103,7 +103,7 @@ class Selection:
         left = 2 * self.cap
         for first in chosen:
             left -= self._part(first, self.cap)
-        left_to_recall = _TO_READ * room
+        left_to_recall = _EVICTED_SLACK * room
         by_worth = chain(self.scores.by_worth, self._newest_first())
         for first in self.versions.order(by_worth):
             if left <= 0:
@@ -212,7 +212,7 @@ class Selection:
             earlier[first] = None
             if first not in near:
                 part = self._part(first, room)
-                left -= part * 2 / _TO_READ if first in held.evicted else part
+                left -= part * 2 / _EVICTED_SLACK if first in held.evicted else part
         return earlier
 
     # Units in order.

@@ -96,7 +96,7 @@ class SectionCompaction:
         return self._format.entry_tokens(item.message, self._counter, known=known)
 
     async def _compact(self) -> None:
-        from kaosmem.compaction.fallback import failed_model  # not every session needs it
+        from kaosmem.compaction.fallback import model_failure  # not every session needs it
 
         section = self._section
         before = [*section]
@@ -104,7 +104,7 @@ class SectionCompaction:
             after = await self._compacted(before)
             change = self._shortened(before, after)
             is_done = change is None or (
-                self._is_as_told(before, change) and section.compact(change)
+                self._sources_unchanged(before, change) and section.compact(change)
             )
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
@@ -112,7 +112,7 @@ class SectionCompaction:
                 raise  # whoever asks for a context has been cancelled, not the model
             self.notice = _failure(section.spec.name, error)
             return
-        reason = failed_model(after)
+        reason = model_failure(after)
         self.notice = None
         if reason:
             self.notice = (
@@ -193,8 +193,8 @@ class SectionCompaction:
         saved = self._weight(item for item in before if item.id in replaced)
         return change if saved > self._weight(item for _, item in change.items) else None
 
-    def _is_as_told(self, before: Iterable[Item], change: Substitution) -> bool:
-        """Return whether all that a compaction was made of is as it was."""
+    def _sources_unchanged(self, before: Iterable[Item], change: Substitution) -> bool:
+        """Return whether the items that a compaction was made of are still as it read them."""
         told = {*change.replaced}.union(*(item.sources for _, item in change.items))
         known = [item for item in before if item.id in told]
         for item in known:

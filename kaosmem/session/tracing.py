@@ -66,7 +66,7 @@ class Replay:
         self._archived = [*session.past.stored()]
         items: list[Item] = []
         for turn in self.turns:
-            items += turn.guests
+            items += turn.whole_items
         items += [version.item for version in self._archived]
         for section in session.sections.values():
             items += [version.item for version in section.archive.in_memory()]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from kaosmem.arguments import check_instance
-from kaosmem.compaction.fallback import failed_model
+from kaosmem.compaction.fallback import model_failure
 from kaosmem.compaction.protection import GIVING_WAY
 from kaosmem.conversation import (
     Condensation,
@@ -177,7 +177,7 @@ class ConversationSource(StoreSource):
             Exception
         ) as raised:  # whatever a model raises: a long conversation is better than none
             return self._log.view, type(raised).__name__
-        return view, failed_model(
+        return view, model_failure(
             event.message for event in view if isinstance(event, SummaryEvent)
         )
 

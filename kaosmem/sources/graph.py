@@ -94,11 +94,11 @@ class GraphSource(StoreSource):
         )
         if query.as_of is not None:
             parts = [part.as_of(query.as_of) for part in parts]
-        items = [
-            *{
-                item.id: item for part in parts for item in self._lines(part, most=MAX_LINES)
-            }.values()
-        ]
+        lines: dict[str, Item] = {}
+        for part in parts:
+            for item in self._lines(part, most=MAX_LINES):
+                lines[item.id] = item
+        items = list(lines.values())
         index = self._ranker.index()
         index.add(enumerate(items))
         scores = dict(ranking_of(index, query.text, len(items)).matches)

@@ -71,7 +71,9 @@ class HistoryProvider(ABC):
     async def append_many(
         self, agent_id: str, messages: Iterable[ChatMessage], session_id: str, run_id: str = ""
     ) -> None:
-        """Append messages with none of another's between them; all, or, raising, none.
+        """Append messages in a row, with no message of another writer between them.
+
+        If it raises, no message is appended.
 
         Raises InvalidArgumentError for a value that is no list of messages.
         """

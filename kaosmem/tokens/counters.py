@@ -212,17 +212,20 @@ class TiktokenCounter:
         if self._takes_line_ends(text[done:start]):
             while start < end and text[start] in "\r\n":
                 start += 1
-        lines_end = max(text.rfind("\n", start, end), text.rfind("\r", start, end)) + 1 or start
-        return start, lines_end, end if end == len(text) else max(end - 1, lines_end)
+        last_line_end = max(text.rfind("\n", start, end), text.rfind("\r", start, end))
+        lines_end = start if last_line_end < 0 else last_line_end + 1
+        last = end
+        if end < len(text):
+            last = max(end - 1, lines_end)  # the last blank belongs to the word after it
+        return start, lines_end, last
 
     def _takes_line_ends(self, text: str) -> bool:
         """Return whether line ends after the text belong to its last piece: to punctuation."""
         category = unicodedata.category(text[-1])[0] if text else "L"
         if category == "M" and RECIPES[self.name].marks_in_words:
             # A slash goes with such line ends, otherwise with the letter after it.
-            return self._encoding.encode_ordinary(f"{text}\n/a")[
-                -1:
-            ] != self._encoding.encode_ordinary("/a")
+            tokens = self._encoding.encode_ordinary(f"{text}\n/a")
+            return tokens[-1:] != self._encoding.encode_ordinary("/a")
         return category not in "LN"
 
 
@@ -231,7 +234,10 @@ def parts(text: str, start: int, end: int) -> Iterator[str]:
 
     All its tokens at once would take 20 times its size.
     """
-    while end - start > 2 * _PART_CHARS and (gap := _GAP.search(text, start + _PART_CHARS, end)):
+    while end - start > 2 * _PART_CHARS:
+        gap = _GAP.search(text, start + _PART_CHARS, end)
+        if gap is None:
+            break
         yield text[start : gap.start()]
         start = gap.start()
     yield text[start:end]

@@ -41,7 +41,7 @@ def turn_of(stored: Mapping[str, Any]) -> Turn:
     match stored:
         case {
             "number": int(number),
-            "turn": {"sums": {"at": str(), "sections": dict()}, "guests": list()} as data,
+            "turn": {"sums": {"at": str(), "sections": dict()}, "whole_items": list()} as data,
         } if number > 0:
             return Turn(number, data)
     raise CorruptionError("a stored turn makes no sense; bring the session back from a copy")
@@ -69,7 +69,7 @@ class Trace:
         self.held: list[Turn] = []
         self.stored = count
         self._kept: dict[int, Assembly | Turn] = {}
-        self._guests: dict[str, int] = {}
+        self._whole_items: dict[str, int] = {}
 
     # Turns of this process.
 
@@ -122,12 +122,12 @@ class Trace:
         if isinstance(each, Turn):
             return each
         turn = each.turn
-        guests = []
-        for guest in turn.data["guests"]:
-            first = self._guests.setdefault(json_text(guest), number)
+        whole_items = []
+        for stored in turn.data["whole_items"]:
+            first = self._whole_items.setdefault(json_text(stored), number)
             if first == number:
-                guests.append(guest)
-        return replace(turn, data={**turn.data, "guests": guests})
+                whole_items.append(stored)
+        return replace(turn, data={**turn.data, "whole_items": whole_items})
 
     def context(self, number: int) -> Context | None:
         """Return the context of a turn that is in memory."""
@@ -195,7 +195,7 @@ class Trace:
         moved = self.stored - before
         kept = self._kept
         self._kept = {}
-        self._guests = {}
+        self._whole_items = {}
         for number, turn in kept.items():
             new = number + moved if number > before else number
             self._kept[new] = replace(turn, number=new)

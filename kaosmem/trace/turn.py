@@ -33,8 +33,8 @@ _PLAIN = (
 _ROW = "item_id", "section", "reason", "rank", "score", "tokens", "lacking", "same_as"
 """The attributes of a decision that a turn keeps, in this order."""
 NOT_REPLAYABLE = "not replayable: it showed an item of a section with persistence='none'"
-_MIN_SAID_CHARS = 12
-"""A query that has so much of an item's text, or is so much of it, goes when the item is erased."""
+_MIN_COMMON_CHARS = 12
+"""A query goes with an erased item if one of the two contains the other, from this length on."""
 
 
 class KnownItems:
@@ -61,7 +61,7 @@ class Turn:
 
     Attributes:
         number: The first turn of a session is 1.
-        data: The turn as JSON values: its `sums`, the items of sources that it keeps as `guests`,
+        data: The turn as JSON values: its `sums`, the items that no section holds as `whole_items`,
             and all that names an item as `seen`. If an item that the turn rests on is erased,
             `seen` goes.
     """
@@ -105,9 +105,9 @@ class Turn:
         return tuple(item_id for item_id, _ in self.seen.get("shown", ()))
 
     @property
-    def guests(self) -> Iterator[Item]:
-        """Yield the items of attached sources that it keeps, since no section holds them."""
-        return map(item_of_dict, self.data["guests"])
+    def whole_items(self) -> Iterator[Item]:
+        """Yield the items that the turn keeps whole, since no section holds them."""
+        return map(item_of_dict, self.data["whole_items"])
 
     def as_seen(self, known: KnownItems) -> Seen:
         """Return the turn as its context was: it answers why, and explains itself.
@@ -130,7 +130,7 @@ class Turn:
             by_section={name: SectionUse(*use) for name, use in sections.items()},
             sources={name: SourceReport(*each) for name, each in seen["reports"].items()},
             _proposed=lambda: tuple(self._decisions(known)),
-            _others=lambda item_id: self._not_offered(item_id, known),
+            _others=lambda item_id: self._decision_afterwards(item_id, known),
             _judge=lambda: seen["confidence"],
             _known=lambda _: known.by_id.values(),
         )
@@ -153,8 +153,11 @@ class Turn:
                 item=known.by_id.get(fields["item_id"]),
             )
 
-    def _not_offered(self, item_id: str, known: KnownItems) -> Decision:
-        """Return the decision on an item that no section offered. Raises NotFoundError."""
+    def _decision_afterwards(self, item_id: str, known: KnownItems) -> Decision:
+        """Return the decision on an item that no section offered in this turn.
+
+        Raises NotFoundError.
+        """
         item = known.by_id.get(item_id)
         if item is None:
             raise NotFoundError(f"no item {shown_name(item_id)} in the session")
@@ -190,12 +193,12 @@ class Turn:
 
     def without(self, forgotten: Container[str]) -> Turn:
         """Return the turn without erased items: only its sums, if it rests on one of them."""
-        guests = []
-        for guest in self.data["guests"]:
-            ids = [guest["id"], *guest.get("sources", ())]
+        whole_items = []
+        for stored in self.data["whole_items"]:
+            ids = [stored["id"], *stored.get("sources", ())]
             if not any(item_id in forgotten for item_id in ids):
-                guests.append(guest)
-        left = {"sums": self.sums, "guests": guests}
+                whole_items.append(stored)
+        left = {"sums": self.sums, "whole_items": whole_items}
         if self.is_erased or any(item_id in forgotten for item_id in self.seen["rests_on"]):
             return Turn(self.number, left)
         decisions = []
@@ -229,7 +232,7 @@ class Assembly:
     def turn(self) -> Turn:
         """The turn, as it is stored."""
         context = self.context
-        guests = self._guests()
+        whole_items = self._whole_items()
         sums: dict[str, Any] = {
             "at": self.at.isoformat(),
             "seconds": round(self.seconds, 6),
@@ -248,7 +251,7 @@ class Assembly:
             "reports": {name: [*astuple(each)] for name, each in context.sources.items()},
             "notices": [*context.notices],
             "names": [*context.asked],
-            "rests_on": sorted({*self.visible, *self._quoted(guests), *shown}),
+            "rests_on": sorted({*self.visible, *self._quoted(whole_items), *shown}),
         }
         for item in context.items:
             if item.text == context.query:
@@ -259,31 +262,31 @@ class Assembly:
             seen["request"] = split(request_of(context.rendered), context.items)
         else:
             seen["notices"].append(NOT_REPLAYABLE)
-        stored = [item_dict(item) for item in guests]
-        return Turn(self.number, {"sums": sums, "guests": stored, "seen": seen})
+        stored = [item_dict(item) for item in whole_items]
+        return Turn(self.number, {"sums": sums, "whole_items": stored, "seen": seen})
 
-    def _guests(self) -> list[Item]:
+    def _whole_items(self) -> list[Item]:
         """Return the shown items that no section holds: of sources, and shortened copies.
 
         A window names its shortened items as they are stored.
         """
         context = self.context
         has_copies = not context.window and self.is_stored
-        guests = []
+        whole_items = []
         for item in context.items:
             is_copy = has_copies and context.decision(item.id).reason is Reason.SHORTENED
             if item.section in context.sources or is_copy:
-                guests.append(item)
-        return guests
+                whole_items.append(item)
+        return whole_items
 
-    def _quoted(self, guests: Iterable[Item]) -> Iterator[str]:
-        """Yield the ids of items with a text that the turn keeps: in its query, or in a guest."""
-        for guest in guests:
-            yield from guest.sources
+    def _quoted(self, whole_items: Iterable[Item]) -> Iterator[str]:
+        """Yield the ids of items with a text that the turn keeps: in its query, or in a whole item."""
+        for item in whole_items:
+            yield from item.sources
         query = self.context.query
         for decision in self.context.decisions:
             text = "" if decision.item is None else decision.item.text
-            if min(len(text), len(query)) >= _MIN_SAID_CHARS and (text in query or query in text):
+            if min(len(text), len(query)) >= _MIN_COMMON_CHARS and (text in query or query in text):
                 yield decision.item_id
 
 

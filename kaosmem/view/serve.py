@@ -87,7 +87,7 @@ def view_app(page: LivePage, token: str, *, hosts: tuple[str, ...] = _LOCAL) -> 
         if request.url.path == "/":
             return HTMLResponse("".join(html_page(data)), headers=_HEADERS)
         count = request.query_params.get("after", "0")
-        news = news_after(data, int(count) if count.isdecimal() else 0)
+        news = turns_after(data, int(count) if count.isdecimal() else 0)
         return Response(escaped_json(news), media_type="application/json", headers=_HEADERS)
 
     return Starlette(
@@ -96,8 +96,8 @@ def view_app(page: LivePage, token: str, *, hosts: tuple[str, ...] = _LOCAL) -> 
     )
 
 
-def news_after(data: PageData, after: int) -> dict[str, object]:
-    """Return the news for a page that has so many turns: nothing but the number if it has all."""
+def turns_after(data: PageData, after: int) -> dict[str, object]:
+    """Return the turns that a page with the first `after` turns lacks, and only their number if none."""
     numbers = [*data.turns]
     if len(numbers) == after:
         return {"number": after}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
 from kaosmem.arguments import check_count, check_ttl
-from kaosmem.backends.base import Service
+from kaosmem.backends.base import SharedDatabase
 from kaosmem.errors import DurabilityError, InvalidNameError, KaosmemError, MissingExtraError
 from kaosmem.names import check_name
 
@@ -27,7 +27,7 @@ _SCANNED = 1_000
 """Keys that the server looks at in one step of a scan."""
 
 
-class RedisDatabase(Service["_Workers"]):
+class RedisDatabase(SharedDatabase["_Workers"]):
     """A server of Redis or Valkey for the stores in `kaosmem.backends.redis`.
 
     Any number of processes may use it.

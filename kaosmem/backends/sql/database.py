@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from kaosmem.backends.base import Service, W
+from kaosmem.backends.base import SharedDatabase, W
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class Transaction(Protocol):
         """Keep other transactions of the tenant with these names waiting until this one ends."""
 
 
-class SqlDatabase(Service[W]):
+class SqlDatabase(SharedDatabase[W]):
     """A SQL database whose stores work in transactions."""
 
     @abstractmethod

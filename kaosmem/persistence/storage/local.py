@@ -29,9 +29,9 @@ from kaosmem.persistence.steps import (
     Draft,
     List,
     Lock,
-    Noted,
     Publish,
     Read,
+    ReadNote,
     ReadParts,
     Step,
     Sweep,
@@ -94,7 +94,7 @@ class LocalStorage:
                 return self._lock(create)
             case Append(path, size, data, since, last):
                 return self._append(self._path(path), size, data, since, last)
-            case Noted():
+            case ReadNote():
                 return self._noted()
             case Sync(path, since):
                 return self._sync(self._path(path), since)

@@ -25,9 +25,9 @@ from kaosmem.persistence.steps import (
     Draft,
     List,
     Lock,
-    Noted,
     Publish,
     Read,
+    ReadNote,
     ReadParts,
     Step,
     Sweep,
@@ -95,7 +95,7 @@ class ObjectStorage:
                 return self._read(path, start, size)
             case ReadParts(parts):
                 return self._read_parts(parts)
-            case Lock() | Sync() | Sweep() | Discard() | Noted():
+            case Lock() | Sync() | Sweep() | Discard() | ReadNote():
                 # the name of a commit is the compare-and-swap, and what is stored is durable
                 return None
             case Draft(_, chunks):

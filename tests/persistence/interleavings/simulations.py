@@ -16,9 +16,9 @@ from kaosmem.persistence.steps import (
     Draft,
     List,
     Lock,
-    Noted,
     Publish,
     Read,
+    ReadNote,
     ReadParts,
     Sweep,
     Sync,
@@ -87,7 +87,7 @@ class SimulatedDisk:
                 if len(before) != size:
                     return world, Answer("the file changed under the lock", OSError)
                 return _noting(_stored(world, path, before + data), last), Answer()
-            case Noted():
+            case ReadNote():
                 note = world.files.get(LOCK, (b"", 0.0))[0]
                 return world, Answer(tuple(map(int, note.split())) or None)
             case Sync(path) if path not in world.files:
