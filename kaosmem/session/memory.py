@@ -438,7 +438,7 @@ class SessionMemory:
             trust=trust,
             ttl_s=ttl_s,
         )
-        check_timestamp(item.metadata)
+        check_timestamp(item.metadata, takes_years=True)
         if id is None and not target.spec.is_history:
             known = target.same_as(item)
             if known is not None:

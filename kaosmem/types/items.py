@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,6 +34,8 @@ from kaosmem.types.content import (
     trust_of,
 )
 from kaosmem.types.versions import Interval, aware
+
+_YEAR_OR_MONTH = re.compile(r"[0-9]{4}(-[0-9]{2})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,8 +288,15 @@ def utc_time(metadata: JSONObject) -> datetime | None:
         return None
 
 
-def check_timestamp(metadata: JSONObject) -> None:
-    """Raise InvalidArgumentError for metadata with a `timestamp` that is no time."""
+def check_timestamp(metadata: JSONObject, *, takes_years: bool = False) -> None:
+    """Raise InvalidArgumentError for metadata with a `timestamp` that is no time.
+
+    Args:
+        takes_years: A year or a month will do, such as "2024-05". It is kept and dates nothing.
+    """
+    stated = metadata.get("timestamp")
+    if takes_years and isinstance(stated, str) and _YEAR_OR_MONTH.fullmatch(stated):
+        return
     if "timestamp" in metadata and utc_time(metadata) is None:
         raise InvalidArgumentError(
             f"timestamp is {shown_number(metadata['timestamp'])}; give a time in ISO 8601, such as "
