@@ -34,6 +34,19 @@ async def test_a_report_has_cutoffs_and_a_legend_of_its_reasons():
     assert " offered\n" in report
 
 
+async def test_the_reason_of_a_duplicate_makes_way_for_the_items():
+    """In 80 columns the items keep the most room: their reason is cut first."""
+    memory = SessionMemory.test_mode()
+    text = "The customer wants to leave by March, and the landlord knows of it."
+    for number in (1, 2):
+        metadata = {"source": f"letter-{number}.txt"}
+        memory.add("findings", text + " " * number, metadata=metadata)
+    report = (await memory.assemble_context("Who wants to leave?", budget=200)).explain()
+    (row,) = re.findall(r"(?m)^findings .* duplicate of .*…$", report)
+    assert len(row) <= 80
+    assert "letter-1.txt The customer" in row
+
+
 async def test_colours_change_nothing_but_colours():
     context = await (await _memory()).assemble_context("room 17", budget=80)
     colored = context.explain(color=True)
