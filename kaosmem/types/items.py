@@ -292,10 +292,11 @@ def check_timestamp(metadata: JSONObject, *, takes_years: bool = False) -> None:
     """Raise InvalidArgumentError for metadata with a `timestamp` that is no time.
 
     Args:
-        takes_years: A year or a month will do, such as "2024-05". It is kept and dates nothing.
+        takes_years: A year, a month or nothing will do, such as "2024-05", "" or None. It is kept
+            and dates nothing.
     """
     stated = metadata.get("timestamp")
-    if takes_years and isinstance(stated, str) and _YEAR_OR_MONTH.fullmatch(stated):
+    if takes_years and (not stated or _YEAR_OR_MONTH.fullmatch(str(stated))):
         return
     if "timestamp" in metadata and utc_time(metadata) is None:
         raise InvalidArgumentError(
