@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, count
 from typing import NamedTuple
@@ -16,8 +17,7 @@ from kaosmem.types.content import TextBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage, Item, StoredItem
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """The ties of one entry of a history to others.
 
     Attributes:
@@ -55,7 +55,7 @@ class Link:
     @property
     def is_plain(self) -> bool:
         """Return whether nothing in the entry itself ties it to another."""
-        return not self.calls and not self.answers and not self.ties
+        return not (self.calls or self.answers or self.ties)
 
     @property
     def ties(self) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ class Matches(NamedTuple):
     Attributes:
         answered: For each entry that answers calls, the ordinals of the entries that made them, by
             id.
-        waiting: By id, the ordinals of the entries whose call has no result.
+        waiting: By id, the ordinals of the entries whose call has no result, ascending.
     """
 
     answered: dict[int, dict[str, int]]
@@ -176,14 +176,26 @@ def match(links: Iterable[tuple[int, Link]]) -> Matches:
     """
     matches = Matches({}, {})
     for ordinal, link in links:
-        for call in dict.fromkeys(link.calls):
-            matches.waiting.setdefault(call, []).append(ordinal)
-        answered = {}
-        for call in dict.fromkeys(link.answers):
-            if matches.waiting.get(call):
-                answered[call] = matches.waiting[call].pop()
-        matches.answered[ordinal] = answered
+        matches.answered[ordinal] = _answered(ordinal, link, matches.waiting)
     return matches
+
+
+def _answered(ordinal: int, link: Link, waiting: dict[str, list[int]]) -> dict[str, int]:
+    """Match the next entry with the calls that wait, among which its own ones go.
+
+    Returns:
+        By the ids of the calls that it answers, the ordinals of the entries that made them.
+    """
+    for call in dict.fromkeys(link.calls):
+        waiting.setdefault(call, []).append(ordinal)
+    answered = {}
+    for call in dict.fromkeys(link.answers):
+        callers = waiting.get(call)
+        if callers:
+            answered[call] = callers.pop()
+            if not callers:
+                del waiting[call]
+    return answered
 
 
 class Units:
@@ -213,7 +225,7 @@ class Units:
         self._members: dict[int, list[int]] = {}
         # Of the entries that later ones may join.
         self._links: dict[int, Link] = {}
-        self._waiting: dict[str, set[int]] = {}
+        self._waiting: dict[str, list[int]] = {}  # as of `Matches`
         self._tied: dict[str, int] = {}
         self.asking: int | None = None
 
@@ -258,14 +270,28 @@ class Units:
 
         The entry is new, or gets another link.
         """
-        return {self.first(other) for other in self._partners(ordinal, link)}
+        return {unit[0] for unit in self._joined(ordinal, link)}
 
     def add(self, ordinal: int, link: Link) -> None:
-        """Place the next entry. Its ordinal is above all others."""
+        """Place the next entry. Its ordinal is above all others.
+
+        It takes time in proportion to the entry, unless it makes several units one.
+        """
         if link.speaks:
             self.asking = ordinal if link.calls else None
-        if not link.is_plain:
+        if link.is_plain:
+            return
+        joined = self._joined(ordinal, link)
+        if len(joined) > 1:
             self._place(ordinal, link)
+            return
+        # Nothing changes among the entries before, so the matching of the unit goes on.
+        unit = joined[0] if joined else []
+        unit.append(ordinal)
+        self._members[ordinal] = unit
+        self._links[ordinal] = link
+        self._tied |= dict.fromkeys(link.ties, ordinal)
+        _answered(ordinal, link, self._waiting)
 
     def replace(self, ordinal: int, link: Link) -> None:
         """Give an entry another link: it keeps its companions, and may gain some."""
@@ -282,9 +308,9 @@ class Units:
             self._leave(ordinal)
             unit = self._members.pop(ordinal, None)
             if unit is not None:
-                unit.remove(ordinal)
                 touched[id(unit)] = unit
         for unit in touched.values():
+            unit[:] = [member for member in unit if member in self._members]
             self._settle(unit)
         return [unit[0] for unit in touched.values() if unit]
 
@@ -311,6 +337,10 @@ class Units:
         unit = self._members.get(ordinal)
         return (ordinal,) if unit is None else tuple(unit)
 
+    def of(self, ordinals: Iterable[int]) -> Iterator[tuple[int, ...]]:
+        """Return the ordinals of the units of some entries, each unit once."""
+        return map(self.members, dict.fromkeys(self.firsts(ordinals)))
+
     def first(self, ordinal: int) -> int:
         """Return the first ordinal of an entry's unit."""
         unit = self._members.get(ordinal)
@@ -326,21 +356,6 @@ class Units:
         if not self._members:
             return list(ordinals)
         return [self.first(ordinal) for ordinal in ordinals]
-
-    def cuts(self, start: int, stop: int, shown: Container[int] = ()) -> list[int]:
-        """Return the ordinals from a cut up to `stop` where no unit is on both sides.
-
-        Args:
-            shown: Ordinals of entries that are shown in any case, so that their units may be cut.
-        """
-        cuts = []
-        reach = -1
-        for ordinal in range(start, stop):
-            if reach < ordinal:
-                cuts.append(ordinal)
-            if ordinal not in shown:
-                reach = max(reach, self.last(ordinal))
-        return [*cuts, stop]
 
     @property
     def awaited(self) -> tuple[int, ...]:
@@ -370,35 +385,38 @@ class Units:
             return False
         return all(self._links[member].is_results for member in self._members[ordinal])
 
-    def _partners(self, ordinal: int, link: Link) -> list[int]:
-        """Return the entries whose units an entry would join with another link."""
+    def _joined(self, ordinal: int, link: Link) -> list[list[int]]:
+        """Return the units that an entry would join with another link."""
         if self._links.get(ordinal) == link:
             return []
         partners = []
         for call in link.answers:
-            callers = [at for at in self._waiting.get(call, ()) if at < ordinal]
-            if callers and call not in link.calls:
-                partners.append(max(callers))
+            callers = self._waiting.get(call, [])
+            before = bisect_left(callers, ordinal)
+            if before and call not in link.calls:
+                partners.append(callers[before - 1])
         partners += [self._tied[tie] for tie in link.ties if tie in self._tied]
-        return partners
+        units = [self._members[partner] for partner in partners]
+        return list({id(unit): unit for unit in units}.values())
 
     def _place(self, ordinal: int, link: Link) -> None:
         """Put an entry, new or with another link, in one unit with all that it joins.
 
-        The smaller unit moves, so that each entry moves log n times at most.
+        All move to the largest of their units, so that each entry moves log n times at most.
         """
-        partners = self._partners(ordinal, link)
+        units = self._joined(ordinal, link)
         self._leave(ordinal)
         self._links[ordinal] = link
-        unit = self._members.setdefault(ordinal, [ordinal])
-        for partner in partners:
-            smaller, larger = sorted((unit, self._members[partner]), key=len)
-            if smaller is not larger:
-                larger += smaller
-                self._members |= dict.fromkeys(smaller, larger)
-                unit = larger
-        unit.sort()
-        self._settle(unit)
+        own = self._members.setdefault(ordinal, [ordinal])
+        largest = max([own, *units], key=len)
+        if own is not largest:
+            units.append(own)
+        for unit in units:
+            if unit is not largest:
+                largest += unit
+                self._members |= dict.fromkeys(unit, largest)
+        largest.sort()
+        self._settle(largest)
 
     def _settle(self, unit: Iterable[int]) -> None:
         """Match the calls and results of a unit anew among themselves, as `repaired` does."""
@@ -407,8 +425,8 @@ class Units:
             self._leave(ordinal)
         self._links |= links
         for call, callers in match(links.items()).waiting.items():
-            if callers:
-                self._waiting.setdefault(call, set()).update(callers)
+            for caller in callers:
+                insort(self._waiting.setdefault(call, []), caller)
         for ordinal, link in links.items():
             self._tied |= dict.fromkeys(link.ties, ordinal)
 
@@ -418,14 +436,33 @@ class Units:
         if link is None:
             return None
         for call in link.calls:
-            waiting = self._waiting.get(call, set())
-            waiting.discard(ordinal)
-            if not waiting:
+            callers = self._waiting.get(call, [])
+            if ordinal in callers:
+                callers.remove(ordinal)
+            if not callers:
                 self._waiting.pop(call, None)
         for tie in link.ties:
             if self._tied.get(tie) == ordinal:
                 del self._tied[tie]
         return link
+
+
+def cuts(lasts: Iterable[int], start: int = 0, shown: Container[int] = ()) -> list[int]:
+    """Return the ordinals from a cut on where no unit is on both sides.
+
+    Args:
+        lasts: The last ordinal of the unit of each entry from there on.
+        shown: Ordinals of entries that are shown in any case, so that their units may be cut.
+    """
+    found = []
+    reach = -1
+    ordinal = start - 1
+    for ordinal, last in enumerate(lasts, start):
+        if reach < ordinal:
+            found.append(ordinal)
+        if ordinal not in shown:
+            reach = max(reach, last)
+    return [*found, ordinal + 1]
 
 
 NO_RESULT = "no result was recorded for this call"

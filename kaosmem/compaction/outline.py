@@ -22,7 +22,7 @@ from kaosmem.formats import Format, get_format
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import AnyCounter
 from kaosmem.types.items import ChatMessage
-from kaosmem.units import Link, Units, repair, repaired
+from kaosmem.units import Link, Units, cuts, repair, repaired
 
 
 class MessageSizes:
@@ -92,7 +92,7 @@ class Outline(Protection):
         self._held = Units()
         for place, link in enumerate(self.links):
             self._held.add(place, link)
-        units = dict.fromkeys(map(self._held.members, range(len(self.messages))))
+        units = list(self._held.of(range(len(self.messages))))
         orphans = (unit for unit in units if self._held.is_orphan(unit[0]))
         self.orphans = frozenset(places_in(orphans))
         users = self._places_of("user")
@@ -131,7 +131,7 @@ class Outline(Protection):
 
         Units that are shown in any case may be cut.
         """
-        return tuple(self._held.cuts(0, len(self.messages), shown))
+        return tuple(cuts(map(self._held.last, range(len(self.messages))), shown=shown))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

@@ -78,8 +78,11 @@ class Protection:
         Where a limit has no room, the messages of `GIVING_WAY` may go.
         """
         protected = dict(self.reasons)
+        units: dict[int, str] = {}
         for place, reason in self.reasons.items():
-            for other in self.unit_of[place]:
+            units.setdefault(self.unit_of[place][0], reason)
+        for first, reason in units.items():
+            for other in self.unit_of[first]:
                 protected.setdefault(other, reason)
         return dict(sorted(protected.items()))
 

@@ -38,7 +38,8 @@ class ViewOutline(Protection):
     ) -> None:
         self.events = tuple(view)
         places = range(len(self.events))
-        units = dict.fromkeys(tuple(view.unit(place)) for place in places)
+        firsts = [place for place in places if view.unit(place)[0] == place]
+        units = [tuple(view.unit(first)) for first in firsts]
         super().__init__(units, view.reasons, places[-1:])
         exchanges = view.exchanges
         self.exchanges = Exchanges(tuple(exchanges.questions), tuple(exchanges.replies))

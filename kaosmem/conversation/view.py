@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import overload
 
 from kaosmem.arguments import check_several
@@ -14,7 +15,6 @@ from kaosmem.compaction.protection import (
     NEWEST_MESSAGES,
     PINNED,
     SYSTEM_MESSAGES,
-    places_in,
     reasons_to_stay,
 )
 from kaosmem.conversation.condensation import Condensation, SummaryEvent
@@ -26,11 +26,26 @@ from kaosmem.conversation.events import (
 )
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown_number
-from kaosmem.units import Units
+from kaosmem.units import cuts
 
 STANDING_LISTS = frozenset({"task_list", "task_tracker", "todo_write", "workspace"})
 """Kinds of events, and names of tools, that say how things stand: of each the newest is kept."""
 LISTS = "the newest lists of tasks"
+
+
+@dataclass(slots=True)
+class _Round:
+    """The calls of one answer of a model and their results, by their positions, ascending.
+
+    A view may hold a hundred thousand events and is made anew by each condensation. `Units` decides
+    the same, for any messages, at several times the cost.
+
+    Attributes:
+        open: The number of calls without a result.
+    """
+
+    members: list[int] = field(default_factory=list)
+    open: int = 0
 
 
 class ConversationView(Sequence[ConversationEvent]):
@@ -73,11 +88,14 @@ class ConversationView(Sequence[ConversationEvent]):
         self._events: list[ConversationEvent] = []
         self._places: dict[int, int] = {}  # by the ids of events
         self._pinned: list[int] = []
-        self._units = Units()
+        self._rounds: dict[int, _Round] = {}
+        self._answers: dict[str | int, _Round] = {}  # by the id of the answer, or its position
+        self._waiting: dict[str, list[_Round]] = {}  # by the id of a call without a result
         self._system: list[int] = []
         self._questions: list[int] = []
         self._replies: list[int] = []
         self._newest_lists: dict[str, int] = {}
+        self._spoke = -1  # the newest action that calls or says something
 
     def append(self, event: ConversationEvent) -> None:
         """Take in the next event of the log. Raises InvalidArgumentError."""
@@ -94,39 +112,62 @@ class ConversationView(Sequence[ConversationEvent]):
     def _add(self, event: ConversationEvent) -> bool:
         """Take in the next event. Return whether it is shown."""
         place = len(self._events)
-        link = event.link
-        is_shown = self._units.joins(place, link) if link.answers else event.is_shown
-        if not is_shown:
+        if isinstance(event, ObservationEvent):
+            if not self._add_observation(place, event):
+                return False
+        elif not event.is_shown:
             return False
-        self._units.add(place, link)
+        elif isinstance(event, ActionEvent):
+            self._add_action(place, event)
         self._events.append(event)
         if event.pinned:
             self._pinned.append(place)
         if event.id >= 0:
             self._places[event.id] = place
-        if isinstance(event, ActionEvent | ObservationEvent):
-            self._list(place, event.kind)
-        if isinstance(event, ActionEvent):
-            self._add_action(place, event)
         return True
 
-    def _list(self, place: int, name: str) -> None:
-        if name in STANDING_LISTS:
-            self._newest_lists[name] = place
+    def _add_observation(self, place: int, event: ObservationEvent) -> bool:
+        """Return whether an observation is shown. A result is if a call waits for it."""
+        if event.call_id:
+            waiting = self._waiting.get(event.call_id)
+            if not waiting:
+                return False
+            its = waiting.pop()
+            its.open -= 1
+            its.members.append(place)
+            self._rounds[place] = its
+        elif not event.is_shown:
+            return False
+        if event.kind in STANDING_LISTS:
+            self._newest_lists[event.kind] = place
+        return True
 
     def _add_action(self, place: int, event: ActionEvent) -> None:
-        if event.call is not None:
-            self._list(place, event.call.name)
-        elif event.kind == "system_message":
+        kind = event.kind
+        if kind in STANDING_LISTS:
+            self._newest_lists[kind] = place
+        call = event.call
+        if call is not None:
+            its = self._answers.setdefault(event.response or place, _Round())
+            its.members.append(place)
+            its.open += 1
+            self._rounds[place] = its
+            self._waiting.setdefault(call.id, []).append(its)
+            if call.name in STANDING_LISTS:
+                self._newest_lists[call.name] = place
+        elif kind == "system_message":
             self._system.append(place)
+            return
         elif event.source is EventSource.USER:
             self._questions.append(place)
-        elif event.kind == "message" and event.source is EventSource.AGENT:
+        elif kind == "message" and event.source is EventSource.AGENT:
             self._replies.append(place)
+        self._spoke = place
 
     def unit(self, position: int) -> Sequence[int]:
         """Return the positions of an entry's unit, ascending: a round, or the entry alone."""
-        return self._units.members(position)
+        its = self._rounds.get(position)
+        return (position,) if its is None else its.members
 
     @property
     def cut_points(self) -> list[int]:
@@ -139,7 +180,8 @@ class ConversationView(Sequence[ConversationEvent]):
         Args:
             shown: Positions of entries that are shown in any case, so that their units may be cut.
         """
-        return self._units.cuts(start, len(self._events), shown)
+        lasts = (self.unit(place)[-1] for place in range(start, len(self._events)))
+        return cuts(lasts, start, shown)
 
     @property
     def exchanges(self) -> Exchanges:
@@ -155,10 +197,11 @@ class ConversationView(Sequence[ConversationEvent]):
         it answers. A call without a result is abandoned once the agent or a user speaks again.
         """
         exchanges = self.exchanges
+        newest = self._rounds.get(self._spoke)
         others = {
             LAST_ANSWERED: exchanges.last_answered if exchanges.unanswered else (),
             NEWEST_MESSAGES: range(len(self._events))[-1:],
-            AWAITED: self._units.awaited,
+            AWAITED: newest.members if newest is not None and newest.open else (),
             LISTS: self._newest_lists.values(),
             PINNED: self._pinned,
             SYSTEM_MESSAGES: self._system,
@@ -172,9 +215,9 @@ class ConversationView(Sequence[ConversationEvent]):
         """
         end = len(self)
         while position < end:
-            firsts = self._units.firsts(range(position, end))
+            first = min(self.unit(place)[0] for place in range(position, end))
             end = position
-            position = min(firsts)
+            position = first
         return position
 
     def __len__(self) -> int:
@@ -241,7 +284,10 @@ class ConversationView(Sequence[ConversationEvent]):
         if record.summary is not None:
             found += [self._places[each] for each in self._covered(record.forgets)]
             self._replaced[record.id] = {self[place].id for place in found}
-        lost = set(places_in(self.unit(place) for place in found))
+        lost: set[int] = set()
+        for place in found:
+            if place not in lost:
+                lost.update(self.unit(place))
         for place in self._pinned:
             lost.difference_update(self.unit(place))
         return lost

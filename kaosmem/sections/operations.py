@@ -318,9 +318,8 @@ class Compact(SectionOperation):
         leaving = replaced.keys() - taken_over
         # Whole units may be recalled, but no summary beside the items that it stands for.
         original = {at for at in leaving if section.spec.recalls and not Replaced.by(replaced[at])}
-        units = map(held.units.members, dict.fromkeys(held.units.firsts(sorted(original))))
         recallable: set[int] = set()
-        for unit in units:
+        for unit in held.units.of(sorted(original)):
             if original.issuperset(unit):
                 recallable.update(unit)
         for ordinal, item in replaced.items():
