@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import overload
@@ -274,8 +273,7 @@ class ConversationView(Sequence[ConversationEvent]):
 
         What is left before it stays where it is. So a window that has sent it goes on.
         """
-        cuts = self.cut_points
-        cut = cuts[bisect_right(cuts, max(lost) + 1) - 1]
+        cut = self.cut_before(max(lost) + 1)
         return cut - sum(place < cut for place in lost)
 
     def _lost(self, record: Condensation) -> set[int]:
