@@ -40,6 +40,7 @@ class Matches:
         in_clause: The same for the clause. It is the same array if the clause is the query.
         sources: How their sources match.
         by_source: The matches of sources as shares of the best, by number.
+        trust: How much sources count, 0 to ONE.
     """
 
     asked: QueryTerms
@@ -49,6 +50,7 @@ class Matches:
     in_clause: Int64s
     sources: SourceMatches
     by_source: Int64s
+    trust: int
 
 
 class CandidateSignals:

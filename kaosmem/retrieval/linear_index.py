@@ -146,7 +146,7 @@ class LinearIndex(TextIndex):
             signals.by_name(),
             signals.sources,
             is_conversation=self.is_conversation,
-            trust=self._trust,
+            trust=matches.trust,
         )
 
     def _matched(self, asked: QueryTerms) -> Matches:
@@ -159,8 +159,11 @@ class LinearIndex(TextIndex):
             clause = self.numbers_of(asked.clause)
         words, in_clause = self._words(counts, Counter(filter(None, clause)))
         sources = SourceMatches(self, asked, counts)
-        by_source = product(sources.shares, self._trust)
-        return Matches(asked, terms, clause, words, in_clause, sources, by_source)
+        trust = self._trust
+        if not self.is_conversation:
+            trust = trust * sources.named() // ONE
+        by_source = product(sources.shares, trust)
+        return Matches(asked, terms, clause, words, in_clause, sources, by_source, trust)
 
     def _words(self, terms: Counter[int], clause: Counter[int]) -> tuple[Int64s, Int64s]:
         """Return the matches of all slots with the query and its clause, as shares of the best.

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 NONE = 0
 """The number of no source."""
+_SURE = 2
+"""A query names a source for sure by a term that is half as rare as one of a single source."""
 _LENGTH_BITS = 30
 _FIXED, _BY_LENGTH = 72, 48
 """The addends to occurrences in BM25's divisor, in hundredths, for k1 = 1.2 and b = 0.4.
@@ -121,6 +123,33 @@ class SourceMatches:
         shares = (lengths << _LENGTH_BITS) // total
         in_averages = (shares * self._count) >> (_LENGTH_BITS - SHARE_BITS)
         return ((_FIXED << SHARE_BITS) + _BY_LENGTH * in_averages) // 100
+
+    def named(self) -> int:
+        """Return how surely the query names a source, from 0 to ONE.
+
+        The rarest term of a name decides. If the texts of many sources have it, it says little:
+        "sessions" names no page of a manual on sessions. A term of digits names its source, however
+        many texts have it: each annual report has other years, too.
+        """
+        vocabulary = self._index.vocabulary
+        least = self._count
+        for number in self._asked:
+            frequency = int(vocabulary.title_frequencies.values[number])
+            if not vocabulary.are_digits.values[number]:
+                frequency = max(frequency, self._sources_with(number))
+            least = min(least, frequency)
+        if not self._asked:
+            return 0
+        share = idf_q16(self._count, least) * ONE // idf_q16(self._count, 1)
+        return min(ONE, _SURE * share)
+
+    def _sources_with(self, number: int) -> int:
+        """Return the number of sources that have a term in their texts."""
+        _, slots, _ = self._index.postings([number])
+        held = np.zeros(len(self._index.sources.names), np.bool_)
+        held[self._index.sources.numbers[slots]] = True
+        held[NONE] = False
+        return int(np.count_nonzero(held))
 
     def title_shares(self, numbers: NDArray[np.int32]) -> Int64s:
         """Return the query's share of the names of sources; rare terms count more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.linear_model import REACH, passage_scores
 from kaosmem.retrieval.query_terms import QueryTerms
 from kaosmem.retrieval.scores import ONE, chances
+from kaosmem.retrieval.source_matcher import SourceMatches
 
 candidates = st.dictionaries(
     st.integers(0, 30),
@@ -63,7 +65,7 @@ def index_of(texts: list[str], source: str, roles: tuple[str, ...] = ("user",)) 
 
 
 def test_what_stands_in_a_passage_of_answers_is_preferred():
-    """Of two equal lines, that which has other answers near it, though none beside it."""
+    """Of two equal lines, that which has other answers near it in a named source, though none beside it."""
     filler = ["Blue.", "Red.", "Green."]
     texts = [
         "The rent is due.",
@@ -74,12 +76,14 @@ def test_what_stands_in_a_passage_of_answers_is_preferred():
         *filler,
         "A due rent.",
     ]
-    ranked = index_of(texts, "lease").ranking("When is rent due?", 40)
+    ranked = index_of(texts, "lease").ranking("When is rent due by the lease?", 40)
     places = {ordinal: place for place, (ordinal, _) in enumerate(ranked.matches)}
     assert places[13] < places[0]
     assert ranked.signals(13)["passage"] > ranked.signals(0)["passage"]
+    ranked = index_of(texts, "lease").ranking("When is rent due?", 40)
+    assert not any(ranked.signals(ordinal).get("passage") for ordinal, _ in ranked.matches)
     for source, roles in ("", ("user",)), ("lease", ("user", "assistant")):
-        ranked = index_of(texts, source, roles).ranking("When is rent due?", 40)
+        ranked = index_of(texts, source, roles).ranking("When is rent due by the lease?", 40)
         assert not any(ranked.signals(ordinal).get("passage") for ordinal, _ in ranked.matches)
 
 
@@ -98,3 +102,28 @@ def test_the_last_question_is_what_is_asked(query, last):
     asked = QueryTerms(query, analyze)
     assert asked.last == last
     assert asked.clause == analyze(last)
+
+
+@pytest.mark.parametrize(
+    ("query", "source", "share"),
+    [
+        ("How is a session opened?", "sessions.md", 0),
+        ("How is a window rebased?", "windows.md", ONE),
+        ("What did the report of 2018 say?", "report-2018.md", ONE),
+        ("What is the weather?", "windows.md", 0),
+    ],
+    ids=["in every text", "in few texts", "a year in every text", "no name"],
+)
+def test_a_source_counts_as_far_as_the_query_names_it(query, source, share):
+    """A word of a name that the texts of all sources have names none of them. A year names its report."""
+    sources = ["sessions.md", "windows.md", "report-2018.md", *(f"other{n}.md" for n in range(20))]
+    index = LinearRanker().index()
+    items = []
+    for name in sources:
+        text = f"A session of 2018 is a folder. This is the page {name.split('.')[0]}."
+        items.append(replace(text_item(text), metadata={"source": name}))
+    index.add(enumerate(items))
+    asked = QueryTerms(query, index.analyze)
+    counts = Counter(filter(None, index.numbers_of(asked.terms)))
+    named = SourceMatches(index, asked, counts).named()
+    assert abs(named - share) <= ONE // 10
