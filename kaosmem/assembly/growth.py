@@ -23,10 +23,10 @@ from kaosmem.assembly.windows import (
     WindowState,
     bound,
     digest,
-    has_thinking,
     is_asked,
     stored_items,
     text_digest,
+    without_unbound,
 )
 from kaosmem.formats import HistoryPart, Layout
 from kaosmem.formats.labels import NEWER
@@ -39,6 +39,10 @@ from kaosmem.types.items import ChatMessage, Item
 
 _IN_FORCE = ", in force from here on as in the system message"
 """Stands in the header over static items that came after the system message was sent."""
+_UNBOUND = (
+    "thinking in {} messages is left out: it was made under other instructions or tools, and the "
+    "provider would refuse it"
+)
 
 Turn: TypeAlias = JSONDict
 """The record of a turn, which takes a window to the next one."""
@@ -189,7 +193,7 @@ class Growth:
         for spec in self._request.offers.specs:
             share = shares.get(spec.name)
             notes: dict[str, str] = {}
-            items: list[Item] = []
+            items = self._lost_from_tail(spec.name)
             if share is not None:
                 notes |= share.notes
                 items += self._unseen(share)
@@ -224,6 +228,20 @@ class Growth:
                 left += share.corrections_of(unit)
         return items_of(unit for unit in share.kept() if unit.position in found)
 
+    def _lost_from_tail(self, name: str) -> list[Item]:
+        """Return messages in the tail of a call without a window that this one does not show."""
+        tail = self._request.packing.tails.get(name)
+        if tail is None or not self.is_asked:
+            return []
+        new = {unit.position for unit in self._new.get(name, ())}
+        lost = []
+        for unit in tail.shown:
+            # A message that was shortened or masked since it was sent stays as it was sent.
+            is_sent = all(item.id in self._window.shown for item in unit.items)
+            if unit.position not in new and not is_sent:
+                lost.append(unit)
+        return items_of(lost)
+
     def _is_visible(self, unit: Candidate) -> bool:
         shown = self._window.shown
         own = self._request.own
@@ -247,13 +265,16 @@ class Growth:
         """Return the record of the turn."""
         window = self._window
         request = self._request
-        return record_of(window, request, self.items(), self.by_section()) | {
+        turn = record_of(window, request, self.items(), self.by_section()) | {
             "text": self.rendered.text,
             "messages": list(map(json_text, self.rendered.messages or ())),
             "used": self.used,
             "loop": 0 if self.is_asked else window.loop + self.used - window.used,
-            "thinks": any(map(has_thinking, self._new.values())),
         }
+        if request.is_bound and request.call != window.call:
+            # The new replies answer a request with the former instructions.
+            turn["unbound"] = len(window.messages) + len(self.rendered.messages or ())
+        return turn
 
     def by_section(self) -> dict[str, SectionUse]:
         """Return the tokens and items of each section, in order of declaration."""
@@ -284,18 +305,26 @@ class Growth:
         appended = {item.id: item for item in self.items()}
         shown = {item.id: item for item in _live(window, self._request.own)} | appended
         decided = partial(_decided, window=window, appended=appended)
+        offers = self._request.offers
+        rendered, lost, thoughtless = without_unbound(grown, offers.format, offers.counter)
+        notices = anew.notices
+        if thoughtless:
+            uses = _less(uses, lost, self._request.specs("history"))
+            notices = (*notices, _UNBOUND.format(thoughtless))
+        is_same = grown.call == window.call
         return replace(
             anew,
-            used=grown.used,
-            frame=grown.used - sum(use.used for use in uses.values()),
+            used=grown.used - lost,
+            frame=grown.used - lost - sum(use.used for use in uses.values()),
             items=tuple(shown.values()),
             by_section=uses,
-            rendered=grown.rendered,
+            rendered=rendered,
             window=window.name,
             epoch=grown.epoch,
             appended=grown.used - window.used,
-            prefix_tokens=window.used if grown.call == window.call else 0,
+            prefix_tokens=max(0, window.used - lost) if is_same else 0,
             cache_breakpoints=grown.breakpoints,
+            notices=notices,
             _proposed=lambda: tuple(map(decided, anew._proposed())),
             _others=lambda item_id: decided(anew._others(item_id)),
         )
@@ -309,6 +338,19 @@ def _live(window: WindowState, sections: Mapping[str, Section]) -> list[Item]:
         if section is not None and item_id in section:
             items.append(section.peek(item_id))
     return items
+
+
+def _less(
+    uses: Mapping[str, SectionUse], lost: int, histories: Iterable[SectionSpec]
+) -> dict[str, SectionUse]:
+    """Return the tokens of sections without those of lost thinking, which histories had."""
+    left = dict(uses)
+    for spec in histories:
+        use = left.get(spec.name, SectionUse(0, 0))
+        taken = min(lost, use.used)
+        left[spec.name] = replace(use, used=use.used - taken)
+        lost -= taken
+    return left
 
 
 def _decided(decision: Decision, *, window: WindowState, appended: Mapping[str, Item]) -> Decision:

@@ -9,7 +9,7 @@ from kaosmem.arguments import json_text
 from kaosmem.assembly.allocation import items_of
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.growth import Growth, Request, Turn, record_of
-from kaosmem.assembly.windows import Rebased, WindowState, digest, has_thinking
+from kaosmem.assembly.windows import Rebased, WindowState, digest
 from kaosmem.sections import Candidate
 from kaosmem.sections.section import Section
 from kaosmem.types.items import Item
@@ -38,9 +38,6 @@ def next_request(
     new = _gained(window, request)
     if new is None:
         return _anew(window, request, Rebased.HISTORY)
-    thinks = window.thinks or any(map(has_thinking, new.values()))
-    if thinks and request.is_bound and request.call != window.call:
-        return _anew(window, request, Rebased.INSTRUCTIONS)
     growth = Growth(window, request, new, corrections)
     if not growth.fits:
         return _anew(window, request, Rebased.FULL)

@@ -17,6 +17,7 @@ from kaosmem.assembly.allocation import (
     best_match,
     by_priority,
     cap_of,
+    entries_of,
     header_of,
     header_tokens,
     items_of,
@@ -33,7 +34,7 @@ from kaosmem.assembly.tail import (
     not_in,
     tail_entries,
 )
-from kaosmem.formats import BlockPlace, HistoryPart, Layout
+from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout
 from kaosmem.formats.labels import LabelStyle
 from kaosmem.formats.text import grouped, item_pieces
 from kaosmem.language.duplicates import Shown
@@ -81,7 +82,7 @@ class Packer:
         shares = {spec.name: self._share(spec) for spec in self.specs}
         cutters = {spec.name: self._cutter(spec) for spec in self.specs if spec.is_history}
         needs = self._needs(shares, cutters)
-        self._check_required(needs)
+        self._check_required(needs, cutters)
         grants = self._grant(needs)
         needs |= self._fill_static(shares, grants)
         tails = {}
@@ -147,22 +148,42 @@ class Packer:
             needs[name] = TokenNeed(cutter.must, max(cutter.must, cutter.want + recall))
         return needs
 
-    def _check_required(self, needs: Needs) -> None:
-        """Raise WindowTooSmallError if required items exceed a section's budget or the window."""
+    def _check_required(self, needs: Needs, cutters: Cutters) -> None:
         musts = {name: need.must for name, need in needs.items()}
         for spec in self.specs:
             must = musts[spec.name]
             if spec.budget is not None and must > spec.budget:
                 raise window_too_small({spec.name: must}, spec.budget, section=spec.name)
-        required = {FRAME: self._largest_frame, **musts}
+        if sum(musts.values()) + self._largest_frame <= self.window:
+            return
+        required = {FRAME: self._least_frame(needs, cutters), **musts}
         if sum(required.values()) > self.window:
             raise window_too_small(required, self.window)
+
+    def _least_frame(self, needs: Needs, cutters: Cutters) -> int:
+        """Return the frame's tokens with required items alone."""
+        placements = {spec.placement for spec in self.specs if needs[spec.name].must}
+        entries: list[HistoryEntry] = []
+        last = None
+        for cutter in cutters.values():
+            if cutter.must:
+                entries += tail_entries(cutter.cut(cutter.must))
+                last = cutter.last_shown
+        place = self.costs.block_place([*entries_of([last])][-1] if last else None)
+        return self.costs.frame(
+            static="static" in placements,
+            first=entries[0] if entries else None,
+            block=place if "query" in placements else None,
+        )
 
     # Grant.
 
     def _grant(self, needs: Needs) -> dict[str, int]:
         """Return the grants of all sections beside the largest frame."""
-        return allocate(self.specs, needs, self.window - self._largest_frame)
+        required = 0
+        for need in needs.values():
+            required += need.must
+        return allocate(self.specs, needs, max(self.window - self._largest_frame, required))
 
     @cached_property
     def _largest_frame(self) -> int:

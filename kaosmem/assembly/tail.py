@@ -104,6 +104,11 @@ class TailCutter:
             if is_bare:
                 self.must = min(self.must, self.want)
 
+    @property
+    def last_shown(self) -> Candidate | None:
+        """Return the unit that the history ends with wherever it is cut, if there is one."""
+        return self._units[-1] if self._starts[-1].place < len(self._units) else None
+
     def cut(self, cap: int) -> HistoryTail:
         """Return the longest tail of at most `cap` tokens, or the shortest if none fits."""
         if not self._units:

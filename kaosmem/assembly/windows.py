@@ -15,10 +15,11 @@ from itertools import chain
 from typing import Any
 
 from kaosmem.arguments import json_text
-from kaosmem.formats import Rendered
+from kaosmem.formats import Format, Rendered
 from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.content import ThinkingBlock, ToolUseBlock, content_json
 from kaosmem.types.items import Item
@@ -62,8 +63,6 @@ class Rebased(StrEnum):
     """An item that it shows was updated or removed."""
     HISTORY = "history"
     """Earlier messages changed: a late result, or messages evicted before they were shown."""
-    INSTRUCTIONS = "instructions"
-    """The call has other instructions or tools, and thinking in the window is bound to them."""
     FULL = "full"
     """The turn would not fit."""
 
@@ -99,7 +98,7 @@ class WindowState:
         is_stored: The log may hold the texts: the window shows no item of a section that is not
             kept on disk.
         call: A digest of the last call's own instructions and tools, "" without any.
-        thinks: The window shows thinking.
+        unbound: Number of leading messages whose thinking was bound to other instructions.
     """
 
     name: str
@@ -120,7 +119,7 @@ class WindowState:
     loop: int = 0
     is_stored: bool = True
     call: str = ""
-    thinks: bool = False
+    unbound: int = 0
 
     def after(self, turn: Mapping[str, Any]) -> WindowState:
         """Return the window after the turn of a record.
@@ -150,8 +149,8 @@ class WindowState:
             question=_checked_text(turn["question"]),
             loop=int(turn["loop"]),
             is_stored=first.is_stored and bool(turn.get("is_stored", True)),
-            call=_checked_text(turn["call"]),
-            thinks=first.thinks or bool(turn.get("thinks")),
+            call=_checked_text(turn.get("call", "")),
+            unbound=int(turn.get("unbound", first.unbound)),
         )
 
     def to_dict(self) -> JSONDict:
@@ -268,6 +267,32 @@ def without_thinking(
     return left
 
 
+def without_unbound(
+    window: WindowState, format: Format, counter: TokenCounter
+) -> tuple[Rendered, int, int]:
+    """Return a window's request without the thinking that other instructions bound.
+
+    Returns:
+        The request, the tokens of the thinking, and the number of messages that had some.
+    """
+    rendered = window.rendered
+    strip = getattr(format, "without_thinking", None)
+    if not window.unbound or strip is None or rendered.messages is None:
+        return rendered, 0, 0
+    messages = []
+    before = []
+    after = []
+    for at, message in enumerate(rendered.messages):
+        kept = strip(message) if at < window.unbound else message
+        messages.append(kept)
+        if kept is not message:
+            before.append(message)
+            after.append(kept)
+    lost = format.count(Rendered(messages=before), counter)
+    lost -= format.count(Rendered(messages=after), counter)
+    return replace(rendered, messages=messages), lost, len(before)
+
+
 def bound(units: Sequence[Candidate], foreign: int | None) -> list[Candidate]:
     """Return units with the thinking of replies to the last request alone.
 
@@ -285,11 +310,6 @@ def bound(units: Sequence[Candidate], foreign: int | None) -> list[Candidate]:
         kept.append(unit if is_reply else _thoughtless(unit))
         is_reply = is_reply and any(link.calls for link in links)
     return kept
-
-
-def has_thinking(units: Iterable[Candidate]) -> bool:
-    """Return whether units hold thinking."""
-    return any(_thoughtless(unit) is not unit for unit in units)
 
 
 def is_asked(unit: Candidate) -> bool:

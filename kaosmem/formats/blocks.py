@@ -228,6 +228,14 @@ class BlockFormat(ShapedBlocks):
         """Return the estimated tokens of blocks."""
         return sum(BLOCK_TOKENS + self.content_tokens(block, counter) for block in blocks)
 
+    def without_thinking(self, message: JSONObject) -> JSONObject:
+        """Return a message of the API without its thinking: the same message if it has none."""
+        blocks = self.blocks_of(message)
+        kept = [dict(block) for block in blocks if self.kind(block) is not ThinkingBlock]
+        if len(kept) == len(blocks):
+            return message
+        return self._sent(kept, is_assistants=self._is_assistants(message))
+
     # Messages of a request.
 
     def _sent(self, blocks: list[Block], *, is_assistants: bool) -> Block:

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from kaosmem.formats.layout import HistoryEntry, Layout, Rendered
     from kaosmem.tokens.counters import TokenCounter
 
+_BINDING = ("anthropic", "bedrock")
+"""Providers whose thinking is valid only after the same instructions and tools."""
+
 _TEXTS = ("text", "title", "thinking", "id", "name", "arguments", "extra")
 _RESULT_TEXTS = ("tool_use_id", "content", "extra")
 """The name of a tool does not count in a result: `render` puts it there from the call."""
@@ -78,6 +81,12 @@ class NeutralFormat(OpenAIFormat):
             counter(content) if isinstance(content, str) else _tokens(content, counter)
         )
 
+    def without_thinking(self, message: JSONObject) -> JSONObject:
+        """Return a message without the thinking that its provider bound to other instructions."""
+        blocks = _blocks(message)
+        kept = [block for block in blocks if not _is_binding(block)]
+        return message if len(kept) == len(blocks) else {**message, "content": kept}
+
     def parse(self, message: object) -> ChatMessage:
         given = mapping_of(message, "a message of blocks")
         check_has_content(given, "a message of blocks")
@@ -98,6 +107,15 @@ def _escaped(block: Any) -> Any:
         case ToolResultBlock(content=tuple() as parts):
             return replace(block, content=tuple(map(_escaped, parts)))
     return block
+
+
+def _blocks(message: JSONObject) -> list[_Dict]:
+    content = message["content"]
+    return [] if isinstance(content, str) else content
+
+
+def _is_binding(block: JSONObject) -> bool:
+    return block["type"] == "thinking" and block.get("provider", _BINDING[0]) in _BINDING
 
 
 def _tokens(blocks: Iterable[JSONObject], counter: TokenCounter) -> int:

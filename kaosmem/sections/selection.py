@@ -12,7 +12,7 @@ from kaosmem.language.query import Query
 from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.item_table import ItemTable
 from kaosmem.sections.proposal import Candidate, Proposal
-from kaosmem.sections.versions import SectionCorrections, ShownVersions
+from kaosmem.sections.versions import SectionCorrections, ShownVersions, in_order_of_time
 from kaosmem.sections.worth import RANK_SLACK, Scores
 from kaosmem.types.content import unshown_chars
 from kaosmem.types.items import Item, StoredItem
@@ -280,7 +280,8 @@ class Selection:
         scores = self.scores.of
         corrected = self.corrections.find(chosen, scores, among=self.passing)
         chosen = chosen | dict.fromkeys(chain.from_iterable(corrected.values()))
-        return self.versions.labelled(self._candidates(chosen, cuts, scores, corrected))
+        units = self.versions.labelled(self._candidates(chosen, cuts, scores, corrected))
+        return in_order_of_time(units, corrected) if corrected else units
 
     def _candidates(
         self,

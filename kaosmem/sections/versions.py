@@ -283,3 +283,42 @@ class SectionCorrections:
                 found[first] = own
                 left += own
         return found
+
+
+def in_order_of_time(
+    candidates: tuple[Candidate, ...], corrected: Mapping[int, tuple[int, ...]]
+) -> tuple[Candidate, ...]:
+    """Return candidates that stand before their corrections, though they were added later.
+
+    Args:
+        corrected: The units that correct others, oldest first, by the first ordinal of the unit
+            that they correct.
+    """
+    standings = _before_corrections(candidates, corrected)
+    units = []
+    for unit in candidates:
+        if unit.position in standings and not unit.is_replaced:
+            unit = unit._replace(standing=standings[unit.position])
+        units.append(unit)
+    return tuple(units)
+
+
+def _before_corrections(
+    candidates: Iterable[Candidate], corrected: Mapping[int, tuple[int, ...]]
+) -> dict[int, tuple[int, ...]]:
+    """Return where units stand that were added later than their corrections: before the first."""
+    before: dict[int, int] = {}
+    is_settled = False
+    while not is_settled:
+        is_settled = True
+        for at, newer in corrected.items():
+            first = min(before.get(each, each) for each in newer)
+            if first < before.get(at, at):
+                before[at] = first
+                is_settled = False
+    late = [unit for unit in candidates if unit.position in before]
+    late.sort(key=lambda unit: (unit.items[0].valid_from, unit.position))
+    standings: dict[int, tuple[int, ...]] = {}
+    for place, unit in enumerate(late):
+        standings[unit.position] = before[unit.position], 0, place
+    return standings

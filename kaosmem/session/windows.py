@@ -135,9 +135,8 @@ class Windows:
         def made(left: Offers) -> tuple[Context, tuple[JSONDict, Packing]]:
             limits = Limits(history_limit(left.budget - left.reserve), block)
             packed = replace(left, proposals=bound).pack(limits)
-            request = Request(
-                left, sections, attached, window.model, *packed, instructions.digest, is_bound
-            )
+            request = Request(left, sections, attached, window.model, *packed)
+            request = replace(request, call=instructions.digest, is_bound=is_bound)
             turn, context = next_request(before, request, rebase=window.rebase)
             return context, (turn, request.packing)
 

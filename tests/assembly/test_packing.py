@@ -191,7 +191,7 @@ async def test_the_frame_of_the_required_items_is_in_the_sums_of_a_window_that_i
         await memory.assemble_context("", budget=5, format="anthropic")
     need = sum(raised.value.need.values())
     context = await memory.assemble_context("", budget=need, format="anthropic")
-    assert context.used <= need
+    assert context.used == need
 
 
 @pytest.mark.parametrize(

@@ -275,7 +275,7 @@ def assembled(memory: SessionMemory, query: str, budget: int, format: str = "tex
 
 @given(talks, st.sampled_from(ASKED), st.integers(20, 400), formats)
 def test_an_item_is_shown_with_its_corrections_where_they_fit(talk, query, budget, format):
-    """A good match without them is labelled, a weaker one has its newest."""
+    """They follow it if their label fits. A good match without them is labelled, a weaker one has its newest."""
     memory = session(talk)
     try:
         context = assembled(memory, query, budget, format)
@@ -298,6 +298,8 @@ def test_an_item_is_shown_with_its_corrections_where_they_fit(talk, query, budge
         missing = [
             later for later in of if " ".join(talk[later][0].casefold().split()) not in texts
         ]
+        in_place = [later for later in of if f"t{later}" in place]
+        assert left < 40 or all(place[f"t{at}"] < place[f"t{later}"] for later in in_place)
         assert all(context.decision(f"t{later}").tokens + 40 > left for later in missing)
         score = context.decision(f"t{at}").score or 0.0
         assert not of or of[-1] not in missing or score >= 0.9 * best
@@ -442,15 +444,15 @@ async def test_what_corrections_keep_out_is_outdated():
     assert context.decision("old").reason is Reason.OUTDATED
 
 
-async def test_the_latest_statement_is_marked_though_it_was_added_first():
-    """Items of one subject stand as they were added, and the mark tells which one holds."""
+async def test_an_older_statement_that_is_added_later_stands_before_the_newer_one():
+    """Items of one subject are shown in order of time, though a session was told the newest first."""
     memory = SessionMemory.test_mode()
     for day, value in ((9, 700), (3, 500), (1, 400), (5, 600)):
         text = f"The fee of the office in Harbour Street is {value} euros."
         metadata = {"source": "chat", "timestamp": f"2024-05-0{day}"}
         memory.add("documents", text, role="Emi", id=str(value), metadata=metadata)
     context = await memory.assemble_context("What is the fee of the office?", budget=300)
-    assert [item.id for item in context.items] == ["700", "500", "400", "600"]
+    assert [item.id for item in context.items] == ["400", "500", "600", "700"]
     assert (context.text or "").count("newer") == 1
     assert "Emi (newer): The fee of the office in Harbour Street is 700 euros." in (
         context.text or ""

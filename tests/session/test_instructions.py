@@ -122,53 +122,37 @@ class Agent:
         return context
 
 
-async def test_a_window_with_thinking_is_packed_anew_when_they_change():
-    """Thinking is valid under the same instructions and tools alone; without thinking the window goes on."""
+async def test_a_window_goes_on_when_they_change_without_thinking_that_they_invalidate():
+    """The messages stay a prefix; thinking under other instructions or tools is left out, and it is said."""
     memory = SessionMemory.test_mode()
     agent = Agent(memory, "main", "Be brief.")
-    await agent.turn("question 0")
-    await agent.turn("question 1")
+    before = [await agent.turn(f"question {turn}") for turn in range(3)][-1]
+    assert agent.thinking == 2
+    agent.system = "Be thorough."
+    changed = await agent.turn("question 3")
+    assert agent.thinking == 0
+    assert changed.epoch == 1
+    assert changed.prefix_tokens == 0
+    assert "thinking in 3 messages is left out" in changed.notices[-1]
+    spoken = [message for message in changed.messages if message["role"] == "user"]
+    assert spoken[:3] == [message for message in before.messages if message["role"] == "user"]
+    following = await agent.turn("question 4")
     assert agent.thinking == 1
-    for change in ("system", "tools"):
-        if change == "system":
-            agent.system = "Be thorough."
-        else:
-            agent.tools = agent.tools[:1]
-        changed = await agent.turn(f"question with other {change}")
-        assert agent.thinking == 0
-        assert changed.rebased == "instructions"
-        following = await agent.turn(f"question after other {change}")
-        assert agent.thinking == 1
-        assert following.messages[: len(changed.messages)] == changed.messages
-        assert following.prefix_tokens == changed.used
-        for context in (changed, following):
-            assert context.used == recounted(context, None, agent.tools)
-            assert context.frame >= 0
-    agent.system = "Be brief again."
+    assert following.messages[: len(changed.messages)] == changed.messages
+    assert following.prefix_tokens == changed.used
+    for context in (changed, following):
+        assert context.used == recounted(context, None, agent.tools)
+        assert context.frame >= 0
+    agent.tools = agent.tools[:1]
+    await agent.turn("question 5")
+    assert agent.thinking == 0
     await memory.save()
     fs = memory.admin.fs
     async with SessionMemory.open(fs, "test") as again:
         agent.memory = again
-        assert (await agent.turn("question in another process")).rebased == "instructions"
-        await agent.turn("last question")
+        continued = await agent.turn("question 6")
     assert agent.thinking == 1
-
-
-async def test_a_window_without_thinking_goes_on_when_they_change():
-    """The messages stay a prefix, which no prompt cache can hit."""
-    memory = SessionMemory.test_mode()
-    before = None
-    for turn in range(4):
-        memory.add("messages", f"question {turn}", role="user")
-        context = await memory.assemble_context(
-            budget=16_000, format="anthropic", window="main", system=f"It is {turn} o'clock."
-        )
-        memory.add("messages", f"answer {turn}", role="assistant")
-        assert context.epoch == 1
-        assert context.prefix_tokens == 0
-        if before is not None:
-            assert context.messages[: len(before.messages)] == before.messages
-        before = context
+    assert continued.epoch == 1
 
 
 async def test_the_models_whose_thinking_is_not_bound_keep_it():
