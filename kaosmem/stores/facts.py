@@ -439,7 +439,9 @@ class IndexedFacts:
 
     def __init__(self, ranker: Ranker) -> None:
         self.rows: dict[str, FactRow] = {}
-        self._by_number: dict[int, str] = {}
+        self._ordinals: dict[str, int] = {}  # in the index, by id
+        self._ids: dict[int, str] = {}  # by ordinal
+        self._next_ordinal = count()
         self._by_key: dict[str, dict[str, FactRow]] = {}
         self._live: set[int] = set()
         self._index = ranker.index()
@@ -462,14 +464,16 @@ class IndexedFacts:
         """Store a row with its number, or put it in the place of the row with its id."""
         if row.id not in self.rows:
             item = Item(row.id, "memories", "user", row.content, 0, row.known_from)
-            self._index.add([(row.number, item)])
+            ordinal = next(self._next_ordinal)
+            self._index.add([(ordinal, item)])
+            self._ordinals[row.id] = ordinal
+            self._ids[ordinal] = row.id
         self.rows[row.id] = row
-        self._by_number[row.number] = row.id
         self._by_key.setdefault(row.key, {})[row.id] = row
         if row.valid_until is None:
-            self._live.add(row.number)
+            self._live.add(self._ordinals[row.id])
         else:
-            self._live.discard(row.number)
+            self._live.discard(self._ordinals[row.id])
 
     def delete(self, memory_id: str | None) -> None:
         doomed = [*self.rows] if memory_id is None else [memory_id]
@@ -485,12 +489,13 @@ class IndexedFacts:
         if not superseded and len(self._live) < len(self.rows):
             among = self._live
         ranking = ranking_of(self._index, query, min(limit, len(self.rows)), among=among)
-        return [(self.rows[self._by_number[number]], score) for number, score in ranking.matches]
+        return [(self.rows[self._ids[ordinal]], score) for ordinal, score in ranking.matches]
 
     def _forget(self, row: FactRow) -> None:
-        self._index.remove(row.number)
-        self._live.discard(row.number)
-        del self._by_number[row.number]
+        ordinal = self._ordinals.pop(row.id)
+        self._index.remove(ordinal)
+        self._live.discard(ordinal)
+        del self._ids[ordinal]
         versions = self._by_key[row.key]
         del versions[row.id]
         if not versions:

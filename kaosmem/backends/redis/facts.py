@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from time import time_ns
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -234,7 +235,8 @@ class _WarmShelf(IndexedFacts):
         if number == self._number:
             return
         changed = client.zrangebyscore(self._keys.changes, f"({self._number}", "+inf")
-        for each in facts.stored(_texts(changed)):
+        # In the order in which they were made, so that every process ranks equal matches alike.
+        for each in sorted(facts.stored(_texts(changed)), key=attrgetter("number")):
             self.put(each)
         if client.hlen(self._keys.facts) != len(self.rows):
             for gone in self.rows.keys() - {*_texts(client.hkeys(self._keys.facts))}:
