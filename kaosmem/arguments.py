@@ -17,7 +17,12 @@ Clock: TypeAlias = Callable[[], datetime]
 """Gives the time, as a datetime with a zone."""
 
 
-def check_count(given: object, name: str, *, least: int = 0) -> int:
+def check_count(
+    given: object,
+    name: str,
+    *,
+    least: int = 0,
+) -> int:
     """Return a whole number from `least` up. Raises InvalidArgumentError."""
     if type(given) is int and given >= least:
         return given
@@ -113,7 +118,11 @@ def _missing_members(given: object, kind: type) -> list[str]:
     return [name + calls.get(name, "") for name in names]
 
 
-def check_instance(given: T, kind: type, name: str) -> T:
+def check_instance(
+    given: T,
+    kind: type,
+    name: str,
+) -> T:
     """Return an instance of a class or of a runtime-checkable Protocol.
 
     Raises InvalidArgumentError otherwise, with the members of the Protocol that are missing.
@@ -141,7 +150,11 @@ def check_several(given: Iterable[T], name: str) -> Iterable[T]:
     raise InvalidArgumentError(f"{name} is a {type(given).__name__}; give a list, such as [value]")
 
 
-def check_listed(given: Iterable[T], kind: type[T], name: str) -> list[T]:
+def check_listed(
+    given: Iterable[T],
+    kind: type[T],
+    name: str,
+) -> list[T]:
     """Return several things, all of one class, as a list. Raises InvalidArgumentError."""
     listed = list(check_several(given, name))
     for each in listed:
@@ -204,7 +217,11 @@ def check_metadata(metadata: JSONObject | None, what: str = "metadata") -> JSOND
 
 
 def check_json(
-    value: JSONValue, what: str, depth: int = 0, *, largest: int = MAX_INTEGER
+    value: JSONValue,
+    what: str,
+    depth: int = 0,
+    *,
+    largest: int = MAX_INTEGER,
 ) -> JSONValue:
     """Return a copy of `value` that JSON holds exactly.
 

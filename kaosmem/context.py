@@ -125,7 +125,10 @@ class AgentContext:
         )
 
     async def append(
-        self, messages: Iterable[ChatMessage], session_id: str, run_id: str = ""
+        self,
+        messages: Iterable[ChatMessage],
+        session_id: str,
+        run_id: str = "",
     ) -> list[ChatMessage]:
         """Append messages as one block, and return them with ids.
 
@@ -251,7 +254,11 @@ class AgentContext:
         return window, steps
 
     async def _recorded(
-        self, session_id: str, before: Transcript, window: list[ChatMessage], steps: list[_Step]
+        self,
+        session_id: str,
+        before: Transcript,
+        window: list[ChatMessage],
+        steps: list[_Step],
     ) -> list[ChatMessage] | None:
         """Store new summaries, and return the window with their records.
 

@@ -56,7 +56,12 @@ def _columns(char: str) -> int:
     return _WIDE if is_wide else 1
 
 
-def fitted(text: str, columns: int, *, tail: int = 0) -> str:
+def fitted(
+    text: str,
+    columns: int,
+    *,
+    tail: int = 0,
+) -> str:
     """Return visible text at most `columns` wide, with `…` for the part that is cut out.
 
     Args:
@@ -84,7 +89,12 @@ def _begin(text: str, columns: int) -> str:
     return text[: 2 * columns] if columns > 0 else ""
 
 
-def padded(text: str, columns: int, *, tail: int = 0) -> str:
+def padded(
+    text: str,
+    columns: int,
+    *,
+    tail: int = 0,
+) -> str:
     """Return text as `fitted`, filled with blanks to `columns`."""
     shown = fitted(text, columns, tail=tail)
     return shown + " " * (columns - width(shown))
@@ -109,7 +119,9 @@ def scored(score: float | None) -> str:
 
 
 def aligned(
-    header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[str] = ()
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    numbers: Iterable[str] = (),
 ) -> list[str]:
     """Return a header and rows as lines, their cells below each other.
 

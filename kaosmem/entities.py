@@ -296,7 +296,11 @@ def _keep_properties(part: Part) -> None:
     object.__setattr__(part, "properties", check_metadata(part.properties, "properties"))
 
 
-def _check_text(given: object, what: str, owner: str) -> None:
+def _check_text(
+    given: object,
+    what: str,
+    owner: str,
+) -> None:
     if not isinstance(given, str) or not given.isascii():
         check_text(given, f"{what} {shown(owner)}")  # type: ignore[arg-type]
 

@@ -78,7 +78,12 @@ class SectionFullError(KaosmemError, OverflowError):
     """
 
     def __init__(
-        self, message: str, *, section: str = "", need: int = 0, budget: int | None = None
+        self,
+        message: str,
+        *,
+        section: str = "",
+        need: int = 0,
+        budget: int | None = None,
     ) -> None:
         super().__init__(message)
         self.section = section
@@ -176,7 +181,12 @@ class SourceError(KaosmemError, RuntimeError):
     """
 
     def __init__(
-        self, message: str, *, sources: Iterable[str] = (), late: bool = False, receipt: Any = None
+        self,
+        message: str,
+        *,
+        sources: Iterable[str] = (),
+        late: bool = False,
+        receipt: Any = None,
     ) -> None:
         super().__init__(message)
         self.sources = tuple(sources)

@@ -156,7 +156,11 @@ def parse_filter(given: Filter) -> MetadataFilter:
 _Test: TypeAlias = Callable[[JSONObject], bool]
 
 
-def _all_of(given: object, fields: set[str], depth: int) -> _Test:
+def _all_of(
+    given: object,
+    fields: set[str],
+    depth: int,
+) -> _Test:
     if not isinstance(given, Mapping):
         raise InvalidArgumentError(
             f"a filter is a mapping such as {{'source': 'a.md'}}, not a {type(given).__name__}"
@@ -169,7 +173,12 @@ def _all_of(given: object, fields: set[str], depth: int) -> _Test:
     return lambda metadata: all(test(metadata) for test in tests)
 
 
-def _test(name: object, wanted: object, fields: set[str], depth: int) -> _Test:
+def _test(
+    name: object,
+    wanted: object,
+    fields: set[str],
+    depth: int,
+) -> _Test:
     match name:
         case "$and" | "$or":
             parts = [_all_of(part, fields, depth + 1) for part in _listed(name, wanted)]
@@ -208,7 +217,11 @@ def _conditions(wanted: object) -> Iterable[tuple[str, object]]:
     return (("$eq", wanted),)
 
 
-def _condition(field: str, name: str, wanted: Any) -> Callable[[Any], bool]:
+def _condition(
+    field: str,
+    name: str,
+    wanted: Any,
+) -> Callable[[Any], bool]:
     match name:
         case "$eq":
             return lambda value: _equals(value, wanted)
@@ -310,7 +323,10 @@ class _Leaf(NamedTuple):
 
 
 def _leaves(
-    given: Filter, *, is_negated: bool = False, is_optional: bool = False
+    given: Filter,
+    *,
+    is_negated: bool = False,
+    is_optional: bool = False,
 ) -> Iterator[_Leaf]:
     """Yield the conditions of a checked filter."""
     for name, wanted in given.items():
@@ -364,7 +380,11 @@ def _is_other_kind(value: JSONValue, kinds: Collection[str]) -> bool:
     return bool(kinds) and own.isdisjoint(kinds)
 
 
-def _other_kind(name: str, value: JSONValue, kinds: Collection[str]) -> str:
+def _other_kind(
+    name: str,
+    value: JSONValue,
+    kinds: Collection[str],
+) -> str:
     return f"{shown(name)} is {_json_kind(value)} and the filter gives {' or '.join(sorted(kinds))}"
 
 

@@ -12,7 +12,12 @@ from kaosmem.errors import InvalidArgumentError
 
 
 async def serve_app(
-    app: Any, host: str, port: int, *, path: str, started: Callable[[str], None]
+    app: Any,
+    host: str,
+    port: int,
+    *,
+    path: str,
+    started: Callable[[str], None],
 ) -> None:
     """Serve an ASGI application until the process is told to stop. It needs uvicorn.
 

@@ -84,7 +84,11 @@ def count_evictions(section: str, items: int) -> None:
 
 
 @contextmanager
-def _measured(operation: str, session_id: str, named: Mapping[str, str]) -> Iterator[Figures]:
+def _measured(
+    operation: str,
+    session_id: str,
+    named: Mapping[str, str],
+) -> Iterator[Figures]:
     """Hold the span of an operation. The caller adds the figures of the result."""
     attributes: dict[str, Any] = {"gen_ai.operation.name": operation, **named}
     figures: Figures = {}
@@ -110,7 +114,9 @@ def _measured(operation: str, session_id: str, named: Mapping[str, str]) -> Iter
 
 
 def _span(
-    operation: str, session_id: str, attributes: Mapping[str, Any]
+    operation: str,
+    session_id: str,
+    attributes: Mapping[str, Any],
 ) -> AbstractContextManager[Any]:
     """Return the span of an operation, None inside of the block without a tracer."""
     tracer = _tracer()
@@ -147,7 +153,11 @@ def _figures(context: Any) -> Figures:
     return figures
 
 
-def _record(attributes: Mapping[str, Any], seconds: float, figures: Figures) -> None:
+def _record(
+    attributes: Mapping[str, Any],
+    seconds: float,
+    figures: Figures,
+) -> None:
     instruments = _metrics()
     if instruments is None:
         return

@@ -180,7 +180,11 @@ def match(links: Iterable[tuple[int, Link]]) -> Matches:
     return matches
 
 
-def _answered(ordinal: int, link: Link, waiting: dict[str, list[int]]) -> dict[str, int]:
+def _answered(
+    ordinal: int,
+    link: Link,
+    waiting: dict[str, list[int]],
+) -> dict[str, int]:
     """Match the next entry with the calls that wait, among which its own ones go.
 
     Returns:
@@ -447,7 +451,11 @@ class Units:
         return link
 
 
-def cuts(lasts: Iterable[int], start: int = 0, shown: Container[int] = ()) -> list[int]:
+def cuts(
+    lasts: Iterable[int],
+    start: int = 0,
+    shown: Container[int] = (),
+) -> list[int]:
     """Return the ordinals from a cut on where no unit is on both sides.
 
     Args:
@@ -572,7 +580,11 @@ def _without_unmatched(messages: list[ChatMessage]) -> list[ChatMessage]:
     return [_with_notes(message, unmatched, places) for message in messages]
 
 
-def _with_notes(message: ChatMessage, unmatched: set[int], places: Iterator[int]) -> ChatMessage:
+def _with_notes(
+    message: ChatMessage,
+    unmatched: set[int],
+    places: Iterator[int],
+) -> ChatMessage:
     blocks: list[ContentBlock] = []
     for block in message.blocks:
         if isinstance(block, OpaqueBlock) and next(places) in unmatched:

@@ -142,7 +142,11 @@ class Offers:
             room -= used - window
 
 
-def _with_loss(error: WindowTooSmallError, window: int, lost: int) -> WindowTooSmallError:
+def _with_loss(
+    error: WindowTooSmallError,
+    window: int,
+    lost: int,
+) -> WindowTooSmallError:
     """Return an error with the tokens in its sums that pieces weigh more together."""
     if not lost or FRAME not in error.need:
         return error

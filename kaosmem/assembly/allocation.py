@@ -39,7 +39,9 @@ class TokenNeed:
 
 
 def allocate(
-    specs: Sequence[SectionSpec], needs: Mapping[str, TokenNeed], budget: int
+    specs: Sequence[SectionSpec],
+    needs: Mapping[str, TokenNeed],
+    budget: int,
 ) -> dict[str, int]:
     """Return each section's grant: its share of a window, in tokens.
 
@@ -115,7 +117,10 @@ def cap_of(spec: SectionSpec, window: int) -> int:
 
 
 def window_too_small(
-    needs: Mapping[str, int], window: int, *, section: str | None = None
+    needs: Mapping[str, int],
+    window: int,
+    *,
+    section: str | None = None,
 ) -> WindowTooSmallError:
     """Return the error for required items that exceed a window, or one section's budget."""
     total = sum(needs.values())
@@ -183,7 +188,12 @@ def line_measure(style: LabelStyle, counter: TokenCounter) -> LineOf:
     return lambda item, note: item.memo(*memos[note])
 
 
-def _measure_line(item: Item, style: LabelStyle, counter: TokenCounter, note: str | None) -> Line:
+def _measure_line(
+    item: Item,
+    style: LabelStyle,
+    counter: TokenCounter,
+    note: str | None,
+) -> Line:
     group = style.group(item, note)
     labels = [style.label(item, note=note or "")]
     if group:
@@ -239,7 +249,13 @@ class Costs:
         """Return the tokens of the mark for messages left out of a history; 0 for none."""
         return self.format.entry_tokens(Mark(left_out), self.counter) if left_out else 0
 
-    def frame(self, *, static: bool, first: HistoryEntry | None, block: BlockPlace | None) -> int:
+    def frame(
+        self,
+        *,
+        static: bool,
+        first: HistoryEntry | None,
+        block: BlockPlace | None,
+    ) -> int:
         """Return the tokens of no section; `first` is the entry that the histories begin with."""
         return self.format.frame_tokens(
             static=static, first=first, block=block, counter=self.counter
@@ -276,7 +292,10 @@ def _parts_of(unit: Candidate) -> list[list[ChatMessage]]:
 
 
 def check_required(
-    spec: SectionSpec, required: Sequence[Item], item: Item, counter: TokenCounter
+    spec: SectionSpec,
+    required: Sequence[Item],
+    item: Item,
+    counter: TokenCounter,
 ) -> None:
     """Raise SectionFullError if an item that must be shown exceeds the budget of its section.
 

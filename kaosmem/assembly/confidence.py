@@ -36,7 +36,11 @@ BIAS = "bias"
 _LEAST = 0.1  # by hand: at 0 the logarithm has no end
 
 
-def confidence_of(query: str, items: Iterable[Item], proposals: Iterable[Proposal]) -> float | None:
+def confidence_of(
+    query: str,
+    items: Iterable[Item],
+    proposals: Iterable[Proposal],
+) -> float | None:
     """Return how likely the evidence for a query is among the shown items, 0 to 1.
 
     It is 0 for no items.
@@ -56,7 +60,11 @@ def confidence_of(query: str, items: Iterable[Item], proposals: Iterable[Proposa
     return round(1 / (1 + exp(-logit)), 4)
 
 
-def figures(query: str, items: Iterable[Item], stock: Stock) -> dict[str, float] | None:
+def figures(
+    query: str,
+    items: Iterable[Item],
+    stock: Stock,
+) -> dict[str, float] | None:
     """Return the figures of a query and the shown items by name; None for a query without terms.
 
     An item with the query's own text is left out: it is the question, not its evidence.

@@ -375,7 +375,11 @@ class Context(Seen):
         return request_arguments(self.format, parts)
 
     def credit(
-        self, reply: object = "", *, ids: Iterable[str] = (), confirmed: bool = False
+        self,
+        reply: object = "",
+        *,
+        ids: Iterable[str] = (),
+        confirmed: bool = False,
     ) -> list[Credit]:
         """Count the shown items that the reply used, and return them with the reasons.
 

@@ -73,7 +73,11 @@ class _Words(NamedTuple):
         return evidence in self.marks or f" {evidence} " in self.terms
 
 
-def find_uses(reply: str, question: str, items: Iterable[Item]) -> list[Credit]:
+def find_uses(
+    reply: str,
+    question: str,
+    items: Iterable[Item],
+) -> list[Credit]:
     """Return the items that a reply used.
 
     A reply uses an item if both have a quote, a name or a number that neither the question nor

@@ -115,7 +115,11 @@ def _left_out_reason(share: Share, candidate: Candidate) -> Reason | None:
     return Reason.OUTDATED if share.is_outdated(candidate) else None
 
 
-def _lacking(share: Share, unit: Candidate, left: int) -> int:
+def _lacking(
+    share: Share,
+    unit: Candidate,
+    left: int,
+) -> int:
     """Return how many more tokens would have let a unit in, if tokens decided."""
     tokens, _ = share.cost([unit])
     free = min(left, share.cap - share.used)

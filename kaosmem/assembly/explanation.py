@@ -90,7 +90,12 @@ def html(turn: Seen, *, misses: int = 10) -> str:
     return f'<div style="{_HTML_STYLE}">{"".join(parts)}</div>'
 
 
-def _report(turn: Seen, misses: int, columns: int, most: int | None) -> Iterator[_Line]:
+def _report(
+    turn: Seen,
+    misses: int,
+    columns: int,
+    most: int | None,
+) -> Iterator[_Line]:
     """Yield the summary, the shown items, the nearest misses and the legend."""
     shown = [turn.decision(item.id) for item in turn.items]
     if most is not None:
@@ -152,7 +157,11 @@ def _legend(decisions: Sequence[Decision]) -> Iterator[str]:
         yield "  by: the signal that adds most to the score"
 
 
-def _rows_of_text(turn: Seen, decisions: Sequence[Decision], columns: int) -> list[str]:
+def _rows_of_text(
+    turn: Seen,
+    decisions: Sequence[Decision],
+    columns: int,
+) -> list[str]:
     """Return a header and a line for each decision. Items take the room that the rest leaves.
 
     A reason that names another item or a fault may be long, so it makes way for the items first.
@@ -167,7 +176,11 @@ def _rows_of_text(turn: Seen, decisions: Sequence[Decision], columns: int) -> li
     return aligned(_HEADER, [_cells(turn, each, _MIN_ITEM + room) for each in decisions], _NUMBERS)
 
 
-def _cells(turn: Seen, decision: Decision, columns: int) -> tuple[str, ...]:
+def _cells(
+    turn: Seen,
+    decision: Decision,
+    columns: int,
+) -> tuple[str, ...]:
     """Return the cells of a decision, with an item at most so many columns wide."""
     reason = decision.why
     if decision.same_as is not None:

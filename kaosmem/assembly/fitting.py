@@ -195,7 +195,12 @@ class Share:
             self.run.take(*self.cost([unit]))
             self.taken[unit.position] = unit
 
-    def take(self, unit: Candidate, room: float, shown: Shown) -> None:
+    def take(
+        self,
+        unit: Candidate,
+        room: float,
+        shown: Shown,
+    ) -> None:
         """Take a unit, with the current version if it is replaced, if it fits in room and share.
 
         Args:
@@ -395,7 +400,13 @@ def _standing(unit: Candidate) -> tuple[int, ...]:
     return unit.standing or (unit.position, 1, 0)
 
 
-def fill(shares: Sequence[Share], left: int, shown: Shown, *, opening: int = 0) -> None:
+def fill(
+    shares: Sequence[Share],
+    left: int,
+    shown: Shown,
+    *,
+    opening: int = 0,
+) -> None:
     """Fill shares, best served first, with at most `left` tokens.
 
     First each share is filled within its grant. Then each may take the tokens that the others left,
@@ -426,7 +437,12 @@ def fill(shares: Sequence[Share], left: int, shown: Shown, *, opening: int = 0) 
         left -= share.used - used
 
 
-def _fill(share: Share, units: Sequence[Candidate], most: int, shown: Shown) -> None:
+def _fill(
+    share: Share,
+    units: Sequence[Candidate],
+    most: int,
+    shown: Shown,
+) -> None:
     """Take units until the share has at most `most` tokens.
 
     Unrelated units are taken only if all fit.

@@ -341,7 +341,9 @@ def _live(window: WindowState, sections: Mapping[str, Section]) -> list[Item]:
 
 
 def _less(
-    uses: Mapping[str, SectionUse], lost: int, histories: Iterable[SectionSpec]
+    uses: Mapping[str, SectionUse],
+    lost: int,
+    histories: Iterable[SectionSpec],
 ) -> dict[str, SectionUse]:
     """Return the tokens of sections without those of lost thinking, which histories had."""
     left = dict(uses)
@@ -353,7 +355,12 @@ def _less(
     return left
 
 
-def _decided(decision: Decision, *, window: WindowState, appended: Mapping[str, Item]) -> Decision:
+def _decided(
+    decision: Decision,
+    *,
+    window: WindowState,
+    appended: Mapping[str, Item],
+) -> Decision:
     """Return a decision of a call without a window as it is in a window."""
     was_shown = decision.item_id in window.shown
     if decision.item_id in appended:

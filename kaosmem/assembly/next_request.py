@@ -19,7 +19,10 @@ _CHANGES_IN_PLACE = "graph"
 
 
 def next_request(
-    window: WindowState, request: Request, *, rebase: bool = False
+    window: WindowState,
+    request: Request,
+    *,
+    rebase: bool = False,
 ) -> tuple[Turn, Context]:
     """Return the record of a window's next turn, and its context.
 
@@ -45,7 +48,11 @@ def next_request(
     return turn, growth.context(window.after(turn))
 
 
-def _anew(window: WindowState, request: Request, reason: str) -> tuple[Turn, Context]:
+def _anew(
+    window: WindowState,
+    request: Request,
+    reason: str,
+) -> tuple[Turn, Context]:
     """Return the record of a window that is packed anew, and its context."""
     context = request.context
     turn = record_of(window, request, context.items, context.by_section) | {
@@ -112,7 +119,11 @@ def _has_changed(window: WindowState, old: Iterable[Candidate]) -> bool:
     return False
 
 
-def _reason_to_rebase(window: WindowState, request: Request, corrections: Sequence[Item]) -> str:
+def _reason_to_rebase(
+    window: WindowState,
+    request: Request,
+    corrections: Sequence[Item],
+) -> str:
     """Return why a window has to be packed anew whatever the turn appends, "" if it goes on."""
     if window.ended:
         return window.ended
@@ -132,7 +143,9 @@ def _reason_to_rebase(window: WindowState, request: Request, corrections: Sequen
 
 
 def _has_lost_static(
-    window: WindowState, request: Request, sections: Mapping[str, Section]
+    window: WindowState,
+    request: Request,
+    sections: Mapping[str, Section],
 ) -> bool:
     """Return whether a window shows a static item that is no longer in force, and nothing says so.
 
@@ -172,7 +185,11 @@ def is_changed(window: WindowState, sections: Mapping[str, Section]) -> bool:
     return False
 
 
-def _is_updated(item_id: str, stored: str, section: Section) -> bool:
+def _is_updated(
+    item_id: str,
+    stored: str,
+    section: Section,
+) -> bool:
     return item_id in section and digest(section.peek(item_id)) != stored
 
 

@@ -214,7 +214,12 @@ class Packer:
 
     # Cut tails.
 
-    def _cut_tail(self, share: Share, cutter: TailCutter, cap: int) -> HistoryTail:
+    def _cut_tail(
+        self,
+        share: Share,
+        cutter: TailCutter,
+        cap: int,
+    ) -> HistoryTail:
         """Return the tail of a history. The share of its earlier messages gets its cap."""
         share.cap = cap
         tail = self._longest_tail(share, cutter, cap)
@@ -223,7 +228,12 @@ class Packer:
         share.cap = self._recall(share, tail, cap)
         return tail
 
-    def _longest_tail(self, share: Share, cutter: TailCutter, cap: int) -> HistoryTail:
+    def _longest_tail(
+        self,
+        share: Share,
+        cutter: TailCutter,
+        cap: int,
+    ) -> HistoryTail:
         """Return the longest tail beside the share for recall.
 
         If messages are cut off or were evicted, the share for recall is reserved. The tail takes
@@ -241,7 +251,12 @@ class Packer:
     def _has_earlier(self, spec: SectionSpec, tail: HistoryTail) -> bool:
         return bool(tail.left_out or self.proposals[spec.name].evicted)
 
-    def _recall(self, share: Share, tail: HistoryTail, cap: int) -> int:
+    def _recall(
+        self,
+        share: Share,
+        tail: HistoryTail,
+        cap: int,
+    ) -> int:
         """Return the tokens that are reserved for a history's earlier messages beside its tail."""
         recall = int(share.spec.recall * cap)
         if not recall or not self._has_earlier(share.spec, tail):

@@ -138,7 +138,13 @@ class Shortener:
             sizes.append(0 if text is None else self._counter(text))
         return tuple(sizes)
 
-    def _block(self, block: ContentBlock, size: int, limit: int, item_id: str) -> ContentBlock:
+    def _block(
+        self,
+        block: ContentBlock,
+        size: int,
+        limit: int,
+        item_id: str,
+    ) -> ContentBlock:
         text = _cuttable_text(block)
         if text is None or size <= limit:
             return block
@@ -150,7 +156,13 @@ class Shortener:
                 return replace(block, text=shorter)
         return block
 
-    def _text(self, text: str, tokens: int, limit: int, item_id: str) -> str:
+    def _text(
+        self,
+        text: str,
+        tokens: int,
+        limit: int,
+        item_id: str,
+    ) -> str:
         """Return the beginning and the end of a text around a note, or the note alone."""
         note = f"… shortened from {tokens:,} tokens; item {item_id} is the whole …"
         least = self._counter(note)
@@ -174,7 +186,12 @@ class Shortener:
         return shortest
 
 
-def shortened(item: Item, limit: int, *, counter: TokenCounter) -> Item:
+def shortened(
+    item: Item,
+    limit: int,
+    *,
+    counter: TokenCounter,
+) -> Item:
     """Return a copy of an item in about `limit` tokens, with a note that names the whole.
 
     If its texts cannot be cut to fewer tokens, return the item itself.

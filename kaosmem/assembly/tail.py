@@ -150,7 +150,11 @@ def tail_entries(tail: HistoryTail) -> list[HistoryEntry]:
 # The share for recall.
 
 
-def cut_beside(share: Share, cutter: TailCutter, cap: int) -> HistoryTail:
+def cut_beside(
+    share: Share,
+    cutter: TailCutter,
+    cap: int,
+) -> HistoryTail:
     """Return the longest tail beside the earlier messages, which get up to the share for recall.
 
     The best match may take more than that share. Without any match, the tail takes all the room.

@@ -91,7 +91,11 @@ def _shares_of_words(words: str, items: Iterable[Item]) -> dict[str, float]:
     return shares
 
 
-def never_stored(turn: Seen, words: str, nearest: Sequence[Item]) -> Why:
+def never_stored(
+    turn: Seen,
+    words: str,
+    nearest: Sequence[Item],
+) -> Why:
     """Return the answer for words that no item has.
 
     A source that could not be asked may hold such an item, so the answer names it.
@@ -109,7 +113,11 @@ def never_stored(turn: Seen, words: str, nearest: Sequence[Item]) -> Why:
     return Why(None, said, tuple(nearest))
 
 
-def answer(turn: Seen, decision: Decision, others: int = 0) -> Why:
+def answer(
+    turn: Seen,
+    decision: Decision,
+    others: int = 0,
+) -> Why:
     """Return the answer for a decision of a turn. others: the other items that match."""
     name = repr(decision.item_id)
     note = ""
@@ -184,7 +192,10 @@ def replaced_by(newer: Item) -> str:
 
 
 def gone(
-    item: Item, items: Iterable[Item], at: datetime, removed_at: datetime | None = None
+    item: Item,
+    items: Iterable[Item],
+    at: datetime,
+    removed_at: datetime | None = None,
 ) -> str:
     """Return why a session did not hold an item at a time, "" if it did.
 
@@ -202,7 +213,11 @@ def gone(
     return ""
 
 
-def _successor(item: Item, items: Iterable[Item], at: datetime) -> Item | None:
+def _successor(
+    item: Item,
+    items: Iterable[Item],
+    at: datetime,
+) -> Item | None:
     """Return the newest item with the key of another one that was stored between it and a time."""
     found = None
     for each in items:

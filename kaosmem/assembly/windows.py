@@ -244,7 +244,10 @@ def _checked_text(value: object) -> str:
 
 
 def without_thinking(
-    specs: Iterable[SectionSpec], proposals: Mapping[str, Proposal], *, keeps_open_loop: bool
+    specs: Iterable[SectionSpec],
+    proposals: Mapping[str, Proposal],
+    *,
+    keeps_open_loop: bool,
 ) -> dict[str, Proposal]:
     """Return the proposals without the thinking of their histories.
 
@@ -268,7 +271,9 @@ def without_thinking(
 
 
 def without_unbound(
-    window: WindowState, format: Format, counter: TokenCounter
+    window: WindowState,
+    format: Format,
+    counter: TokenCounter,
 ) -> tuple[Rendered, int, int]:
     """Return a window's request without the thinking that other instructions bound.
 

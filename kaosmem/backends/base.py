@@ -135,7 +135,12 @@ def embedding_bytes(document: VectorDocument) -> bytes:
     return np.asarray(document.embedding, "<f4").tobytes()
 
 
-def document_of(document_id: str, content: str, metadata: str, embedding: bytes) -> VectorDocument:
+def document_of(
+    document_id: str,
+    content: str,
+    metadata: str,
+    embedding: bytes,
+) -> VectorDocument:
     """Return a document of its stored values. Raises CorruptionError."""
     import numpy as np
 

@@ -65,7 +65,13 @@ class FolderFileStore(BlobStore):
         super().__init__(clock=clock)
         self._location = location
 
-    async def _put(self, key: str, data: bytes, content_type: str, expiry: float | None) -> None:
+    async def _put(
+        self,
+        key: str,
+        data: bytes,
+        content_type: str,
+        expiry: float | None,
+    ) -> None:
         media_type = quote(content_type, safe="")
         if len(media_type) > _MAX_TYPE_CHARS:
             raise InvalidArgumentError(

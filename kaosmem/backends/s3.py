@@ -115,7 +115,13 @@ class S3FileStore(BlobStore):
                 "give s3://<bucket>/<prefix> and the settings of its server"
             ) from None
 
-    async def _put(self, key: str, data: bytes, content_type: str, expiry: float | None) -> None:
+    async def _put(
+        self,
+        key: str,
+        data: bytes,
+        content_type: str,
+        expiry: float | None,
+    ) -> None:
         """Store bytes. More than 5 MiB are sent in parts, side by side."""
         attributes = _attributes(key, content_type, expiry) | {_CHECKSUM: checksum(data)}
         async with self._turn():
@@ -233,7 +239,11 @@ class S3FileStore(BlobStore):
         return expires is not None and datetime.fromtimestamp(float(expires), UTC) <= self._clock()
 
 
-def _attributes(key: str, content_type: str, expiry: float | None) -> Attributes:
+def _attributes(
+    key: str,
+    content_type: str,
+    expiry: float | None,
+) -> Attributes:
     if not (content_type.isascii() and content_type.isprintable()):
         raise InvalidArgumentError(
             f"content_type is {shown(content_type)}; give a media type such as text/csv"

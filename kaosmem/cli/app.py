@@ -661,7 +661,9 @@ def bench(
 
 
 async def _stored(
-    url: str, namespace: str, item_id: str | None = None
+    url: str,
+    namespace: str,
+    item_id: str | None = None,
 ) -> tuple[SessionMemory, Item | None]:
     """Return a stored session, read and closed again, and one item of it where that is asked for."""
     from kaosmem.cli.sessions import open_stored
@@ -694,7 +696,12 @@ def _check_plot(plot: Path | None) -> None:
         )
 
 
-def _print_report(report: Report, *, as_json: bool, plot: Path | None) -> None:
+def _print_report(
+    report: Report,
+    *,
+    as_json: bool,
+    plot: Path | None,
+) -> None:
     """Print a report, and draw it to a file."""
     from kaosmem.cli.benchmark import print_report
     from kaosmem.evaluation.report import save_plot

@@ -19,7 +19,10 @@ _SHOWN_VIOLATIONS = 5
 
 
 def named_assemblers(
-    names: Iterable[str], *, counter: str = "o200k_base", format: str = "text"
+    names: Iterable[str],
+    *,
+    counter: str = "o200k_base",
+    format: str = "text",
 ) -> list[Assembler]:
     """Return assemblers by name, one's own from modules in the current folder too.
 

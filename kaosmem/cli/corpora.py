@@ -14,7 +14,13 @@ from kaosmem.ingest.passages import IngestReport
 
 
 async def ingest_path(
-    path: str, url: str, tenant: str, *, choice: Choice, workers: int | None, ray: str | None
+    path: str,
+    url: str,
+    tenant: str,
+    *,
+    choice: Choice,
+    workers: int | None,
+    ray: str | None,
 ) -> IngestReport:
     """Read the new and changed files of a path into the corpus at a URL, and report on them."""
     corpus: Corpus
@@ -29,7 +35,12 @@ async def ingest_path(
         )
 
 
-def print_ingested(report: IngestReport, *, all_skipped: bool, as_json: bool) -> None:
+def print_ingested(
+    report: IngestReport,
+    *,
+    all_skipped: bool,
+    as_json: bool,
+) -> None:
     """Print the counts of files and passages."""
     if not as_json:
         for line in ingest_summary(report, all_skipped=all_skipped):

@@ -43,7 +43,12 @@ def ingest_summary(report: IngestReport, *, all_skipped: bool = False) -> Iterat
         yield from report.reason_lines()
 
 
-def print_notes(memory: SessionMemory, report: IngestReport | None, *, all_skipped: bool) -> None:
+def print_notes(
+    memory: SessionMemory,
+    report: IngestReport | None,
+    *,
+    all_skipped: bool,
+) -> None:
     """Print the notices of a session and the counts of the files that it read, to stderr."""
     lines = [f"note: {notice}" for notice in memory.notices]
     if report is not None:
@@ -77,7 +82,12 @@ def print_context(context: Context, *, full: bool = False) -> None:
         write(f"\n{decision.label or decision.section}\n{_passage(decision, full=full)}\n")
 
 
-def print_report(turn: Seen, *, misses: int, most: int) -> None:
+def print_report(
+    turn: Seen,
+    *,
+    misses: int,
+    most: int,
+) -> None:
     """Print the explanation of a turn, in the width of the terminal and with its colours.
 
     Args:
@@ -148,7 +158,12 @@ def why_json(why: Why) -> JSONDict:
     }
 
 
-def session_json(memory: SessionMemory, sections: Sequence[Section], *, limit: int) -> JSONDict:
+def session_json(
+    memory: SessionMemory,
+    sections: Sequence[Section],
+    *,
+    limit: int,
+) -> JSONDict:
     """Return the figures of sections, and the newest items of each, as JSON values."""
     figures = []
     newest = []

@@ -25,7 +25,12 @@ from kaosmem.session.saving.repair import repair_session
 from kaosmem.types import JSONDict, JSONObject
 
 
-async def list_stored(root: str, namespace: str | None, *, limit: int) -> JSONDict:
+async def list_stored(
+    root: str,
+    namespace: str | None,
+    *,
+    limit: int,
+) -> JSONDict:
     """Return the sessions that were saved last, and the number of all. None is opened.
 
     Args:
@@ -62,7 +67,10 @@ async def list_stored(root: str, namespace: str | None, *, limit: int) -> JSONDi
 
 @asynccontextmanager
 async def open_corpus(
-    url: str | None, namespace: str, counter: str, ranker: Ranker | None = None
+    url: str | None,
+    namespace: str,
+    counter: str,
+    ranker: Ranker | None = None,
 ) -> AsyncIterator[SessionMemory]:
     """Open the session at `url` for writing, new or stored.
 
@@ -127,7 +135,10 @@ async def ask_session(
 
 @asynccontextmanager
 async def open_stored(
-    url: str | None, namespace: str, counter: str | None = None, ranker: Ranker | None = None
+    url: str | None,
+    namespace: str,
+    counter: str | None = None,
+    ranker: Ranker | None = None,
 ) -> AsyncIterator[SessionMemory]:
     """Open a stored session for reading, with its own sections.
 
@@ -146,7 +157,11 @@ async def open_stored(
         yield memory
 
 
-async def check_stored(root: str, session_id: str, namespace: str) -> None:
+async def check_stored(
+    root: str,
+    session_id: str,
+    namespace: str,
+) -> None:
     """Raise NotFoundError where there is no session."""
     if check_name(session_id, "session id") not in await list_sessions(root, namespace):
         raise await asyncio.to_thread(unknown_session, root, session_id, namespace)
@@ -164,7 +179,11 @@ def split_url(url: str) -> tuple[str, str]:
     return scheme + colon + (root or "/"), session_id
 
 
-async def erase_items(url: str, namespace: str, item_ids: list[str]) -> ErasureReceipt:
+async def erase_items(
+    url: str,
+    namespace: str,
+    item_ids: list[str],
+) -> ErasureReceipt:
     """Erase items of a stored session. Raises as `SessionMemory.forget`, and NotFoundError."""
     root, session_id = split_url(url)
     await check_stored(root, session_id, namespace)
@@ -172,7 +191,11 @@ async def erase_items(url: str, namespace: str, item_ids: list[str]) -> ErasureR
         return await memory.forget(*item_ids)
 
 
-async def repair_copy(url: str, into: str | None, namespace: str) -> RepairReport:
+async def repair_copy(
+    url: str,
+    into: str | None,
+    namespace: str,
+) -> RepairReport:
     """Copy the intact items of a session into a new one. Raises as `repair_session`."""
     root, session_id = split_url(url)
     with Phases() as phases:
@@ -180,7 +203,11 @@ async def repair_copy(url: str, into: str | None, namespace: str) -> RepairRepor
         return await repair_session(root, session_id, into, namespace)
 
 
-async def erasure_faults(url: str, namespace: str, receipt: Path) -> tuple[str, ...]:
+async def erasure_faults(
+    url: str,
+    namespace: str,
+    receipt: Path,
+) -> tuple[str, ...]:
     """Return why the erasure of a receipt's file does not hold, () if it holds.
 
     Raises InvalidArgumentError.

@@ -39,7 +39,10 @@ def write_json(value: JSONValue) -> None:
 
 
 def write_result(
-    result: JSONDict, *, as_json: bool, columns: Mapping[str, Sequence[str]] | None = None
+    result: JSONDict,
+    *,
+    as_json: bool,
+    columns: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Write the result of a command: as JSON for a program, or laid out for a person.
 
@@ -97,7 +100,11 @@ def _in_words(value: JSONValue) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def write_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def write_table(
+    title: str,
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+) -> None:
     """Write a blank line, a title and, if it has rows, a table to stdout.
 
     Columns of figures stand right. A terminal gets lines of its width, and shows every character.
@@ -184,7 +191,12 @@ class Phases:
         """Show a phase of which it is not known how long it takes."""
         self._progress.reset(self._task, description=phase, total=None, detail="")
 
-    def show(self, name: str, done: int, total: int) -> None:
+    def show(
+        self,
+        name: str,
+        done: int,
+        total: int,
+    ) -> None:
         """Show how far a phase is, and the name of the file or session that it has come to."""
         detail = f"{done:,} of {total:,}  {name[-50:]}"
         self._progress.update(self._task, completed=done, total=total, detail=detail)

@@ -19,7 +19,11 @@ _LISTED = 8
 _PAUSE_S = 1.0
 
 
-async def print_difference(url: str, namespace: str, numbers: tuple[int, int] | None) -> None:
+async def print_difference(
+    url: str,
+    namespace: str,
+    numbers: tuple[int, int] | None,
+) -> None:
     """Print the difference of two stored turns: its sums, and a line for each item.
 
     Args:

@@ -13,7 +13,11 @@ from kaosmem.view.page import html_page
 from kaosmem.view.serve import LivePage, serve_page
 
 
-async def write_page(url: str, namespace: str, output: Path) -> None:
+async def write_page(
+    url: str,
+    namespace: str,
+    output: Path,
+) -> None:
     """Write the page of a session to a file.
 
     Raises:
@@ -32,7 +36,13 @@ async def write_page(url: str, namespace: str, output: Path) -> None:
         write("note: no turn is stored; open the session with trace=True\n")
 
 
-async def serve(url: str, namespace: str, *, host: str, port: int) -> None:
+async def serve(
+    url: str,
+    namespace: str,
+    *,
+    host: str,
+    port: int,
+) -> None:
     """Serve the page of a session until the process is told to stop.
 
     Raises:

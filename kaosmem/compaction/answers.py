@@ -63,7 +63,13 @@ _HEADING = re.compile(r"#.*|.{1,80}[:：]\s*")
 """A line before one that may be whole without a sign at its end."""
 
 
-def check_answer(text: str, source: str, *, stop_reason: str = "", free: bool = False) -> None:
+def check_answer(
+    text: str,
+    source: str,
+    *,
+    stop_reason: str = "",
+    free: bool = False,
+) -> None:
     """Raise InvalidArgumentError, with the fault, for a text that is no summary of a source.
 
     Args:

@@ -197,7 +197,11 @@ def _facts_of_prose(text: str) -> Iterator[Fact]:
     yield from facts_in(text[begin:])
 
 
-def _facts_about_dates(text: str, begin: int, end: int) -> Iterator[Fact]:
+def _facts_about_dates(
+    text: str,
+    begin: int,
+    end: int,
+) -> Iterator[Fact]:
     """Yield the facts of a part of a text without URLs."""
     for date in _DATE.finditer(text, begin, end):
         yield from _facts_between(text, begin, date.start())
@@ -207,7 +211,11 @@ def _facts_about_dates(text: str, begin: int, end: int) -> Iterator[Fact]:
     yield from _facts_between(text, begin, end)
 
 
-def _facts_between(text: str, begin: int, end: int) -> Iterator[Fact]:
+def _facts_between(
+    text: str,
+    begin: int,
+    end: int,
+) -> Iterator[Fact]:
     """Yield the facts of a part of a text without URLs and dates."""
     for run in _runs_with_signs(text, begin, end):
         fact = run[0].lstrip(f",:{_GROUPING}").rstrip(".,:-+~#@")
@@ -242,7 +250,11 @@ def _rank_of_number(number: str, place: tuple[str, int]) -> int:
     return 2 if sum(map(str.isdigit, number)) > 1 else 3
 
 
-def _runs_with_signs(text: str, begin: int, end: int) -> Iterator[re.Match[str]]:
+def _runs_with_signs(
+    text: str,
+    begin: int,
+    end: int,
+) -> Iterator[re.Match[str]]:
     """Yield the runs that have a sign of a fact."""
     signs = _sign_of(text)
     while sign := signs.search(text, begin, end):
@@ -272,7 +284,11 @@ def _is_path(run: str) -> bool:
     )
 
 
-def _with_words(text: str, start: int, number: str) -> str:
+def _with_words(
+    text: str,
+    start: int,
+    number: str,
+) -> str:
     """Return a number with up to two words before it and one after, of the same line and clause.
 
     If no word is before it, up to three after it are shown, as in "7:30: Call the bank".

@@ -76,7 +76,11 @@ def without_fallback_heading(text: str) -> str:
 
 
 def fallback_text(
-    messages: Iterable[ChatMessage], most: int, *, reason: str, count: Callable[[str], int]
+    messages: Iterable[ChatMessage],
+    most: int,
+    *,
+    reason: str,
+    count: Callable[[str], int],
 ) -> str:
     """Return an outline of messages that takes at most `most` tokens, or "" if not even its heading fits.
 
@@ -100,7 +104,11 @@ def fallback_text(
     return heading
 
 
-def _chosen(lines: Sequence[_Line], room: int, count: Callable[[str], int]) -> dict[int, str]:
+def _chosen(
+    lines: Sequence[_Line],
+    room: int,
+    count: Callable[[str], int],
+) -> dict[int, str]:
     """Return lines by their places, as far as there is room for them, the most wanted first."""
     chosen: dict[int, str] = {}
     kind_of_role = {role: kind for kind in _KINDS for role in kind.roles}

@@ -102,7 +102,12 @@ class ModelRequests:
                 reason=self._error_name,
             )
 
-    def _failure(self, made: int, error: Exception | None, fault: str) -> SummaryError:
+    def _failure(
+        self,
+        made: int,
+        error: Exception | None,
+        fault: str,
+    ) -> SummaryError:
         """Begin a pause, and return the error of a request that was made so often."""
         if isinstance(error, InvalidArgumentError):
             why = fault

@@ -188,7 +188,13 @@ class Outline(Protection):
         return self.shown_from(len(self.messages), kept)
 
     def _too_small(
-        self, weights: Sequence[int], most: int, kept: Mapping[int, str], *, limit: str, frame: int
+        self,
+        weights: Sequence[int],
+        most: int,
+        kept: Mapping[int, str],
+        *,
+        limit: str,
+        frame: int,
     ) -> WindowTooSmallError:
         need: Counter[str] = Counter()
         for place, reason in kept.items():

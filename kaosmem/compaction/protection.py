@@ -59,7 +59,10 @@ class Protection:
     """
 
     def __init__(
-        self, units: Iterable[tuple[int, ...]], reasons: Mapping[int, str], newest: Iterable[int]
+        self,
+        units: Iterable[tuple[int, ...]],
+        reasons: Mapping[int, str],
+        newest: Iterable[int],
     ) -> None:
         self.units = tuple(units)
         self.unit_of: dict[int, tuple[int, ...]] = {}
@@ -113,7 +116,11 @@ class Protection:
         return groups
 
     def kept_within(
-        self, weights: Sequence[int], room: int, *, gives_way: Sequence[str] = GIVING_WAY
+        self,
+        weights: Sequence[int],
+        room: int,
+        *,
+        gives_way: Sequence[str] = GIVING_WAY,
     ) -> dict[int, str]:
         """Return the protected positions. Those that give way are in only if they have room.
 

@@ -125,7 +125,11 @@ def with_cut_results(message: ChatMessage, most: int) -> ChatMessage:
     return message if content == message.content else replace(message, content=content)
 
 
-def _cut_result(result: ToolResultBlock, most: int, message_id: str) -> ToolResultBlock:
+def _cut_result(
+    result: ToolResultBlock,
+    most: int,
+    message_id: str,
+) -> ToolResultBlock:
     content = result.content
     if not isinstance(content, str):
         if not all(isinstance(block, TextBlock) for block in content):
@@ -135,7 +139,11 @@ def _cut_result(result: ToolResultBlock, most: int, message_id: str) -> ToolResu
     return result if cut is content else replace(result, content=cut)
 
 
-def _cut(text: str, most: int, message_id: str) -> str:
+def _cut(
+    text: str,
+    most: int,
+    message_id: str,
+) -> str:
     """Return the beginning and the end of a text with a note between them, or the note alone."""
     whole = f"; message {message_id} is the whole" if message_id else ""
     note = f"… {len(text) - most:,} characters left out{whole} …"

@@ -178,7 +178,12 @@ class Summarizer:
         digest = hashlib.sha256(json_text([*sources, text]).encode()).hexdigest()[:32]
         return ChatMessage(SUMMARY_ROLE, text, id=f"summary-{digest}", sources=sources, trust=trust)
 
-    def _with_lists(self, prose: str, kept: KeptFacts, bound: int) -> str:
+    def _with_lists(
+        self,
+        prose: str,
+        kept: KeptFacts,
+        bound: int,
+    ) -> str:
         """Return a text with the lists that it lacks, in at most `bound` tokens."""
         # A list takes a token or two less than its parts: tried with that, it does not get shorter
         # each round.
@@ -225,7 +230,12 @@ class Summarizer:
             so_far = await self._answer(model, source, limit)
         return so_far
 
-    async def _answer(self, model: ModelRequests, material: str, limit: int) -> str:
+    async def _answer(
+        self,
+        model: ModelRequests,
+        material: str,
+        limit: int,
+    ) -> str:
         """Return a model's answer in at most `limit` tokens.
 
         One that is too long to the last is cut at a sentence.
@@ -294,7 +304,10 @@ def _said(reply: ChatMessage) -> str:
 
 
 def transcript_parts(
-    messages: Iterable[ChatMessage], room: int, *, counter: TokenCounter
+    messages: Iterable[ChatMessage],
+    room: int,
+    *,
+    counter: TokenCounter,
 ) -> Iterator[str]:
     """Yield all that messages say, in order, in texts of at most `room` tokens.
 
@@ -315,7 +328,9 @@ def transcript_parts(
 
 
 def _pieces(
-    messages: Iterable[ChatMessage], room: int, counter: TokenCounter
+    messages: Iterable[ChatMessage],
+    room: int,
+    counter: TokenCounter,
 ) -> Iterator[tuple[str, int]]:
     for message in messages:
         is_plain = isinstance(message.content, str)

@@ -145,7 +145,11 @@ def _left_of(outline: ViewOutline, left: Mapping[int, ChatMessage]) -> list[Conv
     ]
 
 
-def _record(summary: ChatMessage, told: Collection[int], outline: ViewOutline) -> Condensation:
+def _record(
+    summary: ChatMessage,
+    told: Collection[int],
+    outline: ViewOutline,
+) -> Condensation:
     """Return the record of a summary of entries, of which only whole units go."""
     known = {*told}
     forgotten = [place for place in sorted(known) if known.issuperset(outline.unit_of[place])]

@@ -184,7 +184,11 @@ def said_blocks(content: str | tuple[B, ...]) -> tuple[B | TextBlock, ...]:
     return content
 
 
-def check_kind(kind: str, others: Iterable[str], what: str) -> None:
+def check_kind(
+    kind: str,
+    others: Iterable[str],
+    what: str,
+) -> None:
     """Check the kind of an event.
 
     Raises:

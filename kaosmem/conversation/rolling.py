@@ -125,7 +125,13 @@ class RollingCondenser(Condenser):
         """Return the record that condenses a view. Raises NoCondensationError if there is none."""
         return self.record(outline, self.choice(outline, limit))
 
-    def choice(self, outline: ViewOutline, limit: int | None, *, replaced: int = 0) -> list[Unit]:
+    def choice(
+        self,
+        outline: ViewOutline,
+        limit: int | None,
+        *,
+        replaced: int = 0,
+    ) -> list[Unit]:
         """Return the units to forget so that about half of the view's limit is left, oldest first.
 
         What the agent did goes first. If that frees too little, users' requests go with their
@@ -217,7 +223,12 @@ class RollingCondenser(Condenser):
         return Size(*halves)
 
     @staticmethod
-    def _is_enough(whole: Size, left: Size, limits: Size, replaced: int) -> bool:
+    def _is_enough(
+        whole: Size,
+        left: Size,
+        limits: Size,
+        replaced: int,
+    ) -> bool:
         """Return whether a view that is brought to a size is worth a record.
 
         A summary is at most half as long as what it stands for.

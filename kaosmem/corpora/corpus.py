@@ -132,7 +132,12 @@ class Snapshot(Protocol):
     def counts(self, words: Sequence[str]) -> Mapping[str, int]:
         """Return how many passages had some words at the last count. Unknown words may be missing."""
 
-    def search(self, words: Sequence[str], limit: int, wanted: Filter) -> list[str]:
+    def search(
+        self,
+        words: Sequence[str],
+        limit: int,
+        wanted: Filter,
+    ) -> list[str]:
         """Return the column `passage` of the best matches, and perhaps of some that the filter refuses.
 
         Args:
@@ -211,7 +216,11 @@ class Corpus(Protocol):
         return await self.replace([source], ())
 
     async def erase(
-        self, source: str | Iterable[str] = (), *, ids: Iterable[str] = (), alone: bool = False
+        self,
+        source: str | Iterable[str] = (),
+        *,
+        ids: Iterable[str] = (),
+        alone: bool = False,
     ) -> CorpusChange:
         """Erase passages from every version and file.
 

@@ -53,7 +53,12 @@ class _Version:
         count_words(counts, (row.words for row in self.rows))
         return counts
 
-    def search(self, words: Sequence[str], limit: int, wanted: Filter) -> list[str]:
+    def search(
+        self,
+        words: Sequence[str],
+        limit: int,
+        wanted: Filter,
+    ) -> list[str]:
         found = self.rows
         if words:
             ranked = self.index.rank(" ".join(words), len(found))

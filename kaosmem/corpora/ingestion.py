@@ -210,7 +210,11 @@ def _ray() -> Any:
     return ray
 
 
-def read_batch(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batch:
+def read_batch(
+    corpus: Corpus,
+    files: Sequence[SourceFile],
+    label: str,
+) -> _Batch:
     """Read a batch in a worker, whose corpus is a copy for this batch alone, and close that."""
 
     async def take() -> _Batch:
@@ -222,11 +226,19 @@ def read_batch(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batc
     return asyncio.run(take())
 
 
-def _read_here(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batch:
+def _read_here(
+    corpus: Corpus,
+    files: Sequence[SourceFile],
+    label: str,
+) -> _Batch:
     return asyncio.run(_take(corpus, files, label))
 
 
-async def _take(corpus: Corpus, files: Sequence[SourceFile], label: str) -> _Batch:
+async def _take(
+    corpus: Corpus,
+    files: Sequence[SourceFile],
+    label: str,
+) -> _Batch:
     """Read files and put their passages in place of those that their sources have."""
     skipped: list[Skipped] = []
     passages: list[dict[str, Any]] = []

@@ -160,7 +160,11 @@ class LanceCorpus(Corpus):
         return await self._work(partial(_Tenant.rebuild, alone=alone), is_long=True) or 0
 
     async def _work(
-        self, work: Callable[[_Tenant], T], *, makes: bool = False, is_long: bool = False
+        self,
+        work: Callable[[_Tenant], T],
+        *,
+        makes: bool = False,
+        is_long: bool = False,
     ) -> T | None:
         """Return the result of work on the tenant, None if it has no table and none is made."""
 
@@ -293,7 +297,13 @@ class _Tenant:
                 table.delete(f"({replaced}) AND {_is_in('spot', others)}")
         return CorpusChange(result.version, result.num_deleted_rows + result.num_updated_rows)
 
-    def merge(self, *, keep: timedelta, counts: bool, alone: bool = False) -> None:
+    def merge(
+        self,
+        *,
+        keep: timedelta,
+        counts: bool,
+        alone: bool = False,
+    ) -> None:
         """Merge small files, give up versions that are older, and count the terms of all passages.
 
         Args:
@@ -355,7 +365,12 @@ class _Snapshot(NamedTuple):
     def counts(self, words: Sequence[str]) -> Mapping[str, int]:
         return _unpacked(self.packed, words)
 
-    def search(self, words: Sequence[str], limit: int, wanted: Filter) -> list[str]:
+    def search(
+        self,
+        words: Sequence[str],
+        limit: int,
+        wanted: Filter,
+    ) -> list[str]:
         columns = ["id", "passage"]
         query: LanceQueryBuilder = self.table.search()
         if words:
@@ -423,7 +438,11 @@ def _make(connection: LanceDBConnection, name: str) -> None:
         table.merge_insert("id").when_not_matched_insert_all().execute(rows)
 
 
-def _rows(table: LanceTable, where: str, *columns: str) -> list[dict[str, Any]]:
+def _rows(
+    table: LanceTable,
+    where: str,
+    *columns: str,
+) -> list[dict[str, Any]]:
     """Return some columns of the rows that satisfy a condition."""
     rows: list[dict[str, Any]] = table.search().where(where).select(list(columns)).to_list()
     return rows

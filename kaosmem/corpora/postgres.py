@@ -311,7 +311,12 @@ class _Snapshot(NamedTuple):
             WHERE counted = {_LAST_COUNT} AND word = ANY(%(words)s)"""
         return dict(self.rows(query, words=list(words)))
 
-    def search(self, words: Sequence[str], limit: int, wanted: Filter) -> list[str]:
+    def search(
+        self,
+        words: Sequence[str],
+        limit: int,
+        wanted: Filter,
+    ) -> list[str]:
         query = _ANY
         if words:
             query = _BM25 if self.has_bm25 else _PLAIN
@@ -343,7 +348,11 @@ class _Snapshot(NamedTuple):
         self.rows(_BM25_INDEX if self.has_bm25 else _PLAIN_INDEX)
 
 
-def _rows(cursor: Cursor, query: str, **named: object) -> list[tuple[Any, ...]]:
+def _rows(
+    cursor: Cursor,
+    query: str,
+    **named: object,
+) -> list[tuple[Any, ...]]:
     """Execute a statement, or several without values, and return the rows."""
     cursor.execute(query.encode(), named or None)
     return cursor.fetchall() if cursor.description is not None else []

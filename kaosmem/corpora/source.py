@@ -65,7 +65,11 @@ class CorpusSource(StoreSource):
         self._limit = check_count(candidates, "candidates", least=1)
 
     async def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+        self,
+        query: Query,
+        *,
+        cap: int,
+        wanted: MetadataFilter | None = None,
     ) -> Proposal:
         """Return the passages that match the query; none without a query."""
         terms = analyze(query.text)

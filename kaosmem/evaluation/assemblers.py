@@ -165,7 +165,13 @@ class ItemLines:
         self._charges = get_counter(counter).count_many(self._lines)
         self._lightest = min(self._charges, default=0)
 
-    def take_fitting(self, places: Iterable[int], budget: int, *, skips: bool = True) -> Selection:
+    def take_fitting(
+        self,
+        places: Iterable[int],
+        budget: int,
+        *,
+        skips: bool = True,
+    ) -> Selection:
         """Return the items at these places, best first, each that fits the rest of the budget.
 
         Args:

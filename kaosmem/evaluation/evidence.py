@@ -193,7 +193,10 @@ def _check_question(known: Collection[str], line: _QuestionLine) -> None:
 
 
 def read_corpora(
-    items: PathLike, questions: PathLike | None = None, *, datasets: Collection[str] = ()
+    items: PathLike,
+    questions: PathLike | None = None,
+    *,
+    datasets: Collection[str] = (),
 ) -> tuple[Corpus, ...]:
     """Return the corpus of a file of items and one of questions, or all corpora of a folder.
 
@@ -238,7 +241,11 @@ def _files_in(folder: Path) -> dict[Path, str]:
     )
 
 
-def _read_corpus(items: Path, questions: Path, dataset: str = "") -> Corpus:
+def _read_corpus(
+    items: Path,
+    questions: Path,
+    dataset: str = "",
+) -> Corpus:
     read = read_items(items)
     name = items.name.removesuffix(ITEMS_SUFFIX).removesuffix(".jsonl")
     asked = read_questions(questions, items=read)
@@ -257,7 +264,10 @@ def _questions_beside(items: Path) -> Path:
 
 
 def _entries(
-    path: Path, kind: str, form: TypeAdapter[Entry], check: Callable[[Entry], object]
+    path: Path,
+    kind: str,
+    form: TypeAdapter[Entry],
+    check: Callable[[Entry], object],
 ) -> Iterator[Entry]:
     """Yield the entry of each line that is not blank.
 

@@ -104,7 +104,11 @@ def _distinct(names: Iterable[str], kind: str) -> tuple[str, ...]:
     return given
 
 
-def recall(question: Question, selection: Selection, violations: Collection[str]) -> float | None:
+def recall(
+    question: Question,
+    selection: Selection,
+    violations: Collection[str],
+) -> float | None:
     """Return the share of a question's evidence that is shown, 0 to 1; None if it has no answer.
 
     It is 0 if the selection breaks a rule.
@@ -117,7 +121,11 @@ def recall(question: Question, selection: Selection, violations: Collection[str]
     return sum(item_id in chosen for item_id in question.evidence_ids) / len(question.evidence_ids)
 
 
-def staleness(question: Question, selection: Selection, order: Mapping[str, int]) -> Staleness:
+def staleness(
+    question: Question,
+    selection: Selection,
+    order: Mapping[str, int],
+) -> Staleness:
     """Return how a selection treats the items that the evidence has superseded.
 
     Args:
@@ -137,7 +145,11 @@ def staleness(question: Question, selection: Selection, order: Mapping[str, int]
     )
 
 
-def violations(selection: Selection, budget: int, known: Container[str]) -> Iterator[str]:
+def violations(
+    selection: Selection,
+    budget: int,
+    known: Container[str],
+) -> Iterator[str]:
     """Yield why a context can't be counted: too many tokens, an unknown item, or an item twice."""
     if selection.used > budget:
         yield f"{selection.used} tokens are over the budget of {budget}"
@@ -147,7 +159,11 @@ def violations(selection: Selection, budget: int, known: Container[str]) -> Iter
         yield "an item is in it twice"
 
 
-def prefix_share(selection: Selection, previous: Selection, counter: TokenCounter) -> float | None:
+def prefix_share(
+    selection: Selection,
+    previous: Selection,
+    counter: TokenCounter,
+) -> float | None:
     """Return the share of the previous context's tokens that this context repeats at its front.
 
     Returns:

@@ -116,7 +116,10 @@ async def evaluate_session(
 
 
 async def _rehearsed(
-    memory: SessionMemory, rosters: Mapping[str, Roster], budgets: Iterable[int], query: str
+    memory: SessionMemory,
+    rosters: Mapping[str, Roster],
+    budgets: Iterable[int],
+    query: str,
 ) -> list[tuple[str, int, Context, float]]:
     """Return the ranker, the budget, the context and its seconds of each call for a query."""
     runs = []

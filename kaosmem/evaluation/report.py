@@ -305,7 +305,11 @@ def draw(report: Report) -> Figure:
     return figure
 
 
-def _draw_panel(axes: Axes, report: Report, name: str) -> None:
+def _draw_panel(
+    axes: Axes,
+    report: Report,
+    name: str,
+) -> None:
     is_time = name == "median_ms"
     for assembler, colour, marker in zip(
         report.assemblers, cycle(_COLOURS), cycle(_MARKERS), strict=False

@@ -40,7 +40,11 @@ def days_until_old(item: Item) -> int:
     return item.memo("days until old", _days)
 
 
-def with_verification(item: Item, verified_at: datetime | None, now: datetime) -> Item:
+def with_verification(
+    item: Item,
+    verified_at: datetime | None,
+    now: datetime,
+) -> Item:
     """Return an item that says when it was last verified, if it is an old fact.
 
     Args:

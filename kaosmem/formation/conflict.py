@@ -18,7 +18,13 @@ _VALUES = re.compile(r"(?<=[a-z,] )[A-Z][\w-]*|\S*\d\S*")
 _PERSONS = frozenset(analyze("I me my we our user assistant"))
 
 
-def doubt_about(new: Item, live: Item, change: ProposedChange, *, has_exact_key: bool) -> str:
+def doubt_about(
+    new: Item,
+    live: Item,
+    change: ProposedChange,
+    *,
+    has_exact_key: bool,
+) -> str:
     """Return why it is not clear that a change of a key is about its live item, "" if it is clear.
 
     It is clear if the same speaker says it, with no less trust, and both or none of them state a

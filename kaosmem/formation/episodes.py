@@ -55,7 +55,13 @@ class EpisodeFormer:
     user: We painted the boat blue.
     """
 
-    def __init__(self, span: Span = "topic", *, gap_s: float = 4 * 3_600, most: int = 40) -> None:
+    def __init__(
+        self,
+        span: Span = "topic",
+        *,
+        gap_s: float = 4 * 3_600,
+        most: int = 40,
+    ) -> None:
         if span not in ("topic", *_SPAN_FORMS):
             raise InvalidArgumentError("no such span; use 'topic', 'day', 'week' or 'month'")
         self._span = span

@@ -98,7 +98,12 @@ def find_grounds(change: ProposedChange, said: Iterable[Item]) -> Grounds | str:
     return "quote not in its sources"
 
 
-def fault_of(change: ProposedChange, grounds: Grounds, *, explicit_only: bool) -> str:
+def fault_of(
+    change: ProposedChange,
+    grounds: Grounds,
+    *,
+    explicit_only: bool,
+) -> str:
     """Return the reason to refuse a change that has sources, "" if its sources say it.
 
     Args:
@@ -121,7 +126,11 @@ def fault_of(change: ProposedChange, grounds: Grounds, *, explicit_only: bool) -
     return _unsaid(text, change, grounds)
 
 
-def _unsaid(text: str, change: ProposedChange, grounds: Grounds) -> str:
+def _unsaid(
+    text: str,
+    change: ProposedChange,
+    grounds: Grounds,
+) -> str:
     """Return the reason if a statement says more, or the opposite of what its sources say."""
     said = grounds.text
     known = words_of(said)
@@ -161,7 +170,11 @@ def _unknown_mark(text: str, known: Set[str]) -> str:
     return ""
 
 
-def _misread(text: str, quote: str, grounds: Grounds) -> str:
+def _misread(
+    text: str,
+    quote: str,
+    grounds: Grounds,
+) -> str:
     """Return the reason if a fact is not what the quote states where it stands.
 
     Args:
@@ -236,7 +249,11 @@ def _days(item: Item) -> str:
     return "" if time is None else f"{day_text(time)} {time.date().isoformat()}"
 
 
-def _is_said_day(stated: str, grounds: Grounds, known: Set[str]) -> bool:
+def _is_said_day(
+    stated: str,
+    grounds: Grounds,
+    known: Set[str],
+) -> bool:
     """Return whether a stated day is that of the quote, or one that the sources name."""
     try:
         day = datetime.fromisoformat(stated)

@@ -133,7 +133,12 @@ class _Table(BaseModel):
                 return ProposedChange(sentence, sentence, (item.id,), row.action, row.kind, key)
         return None
 
-    def _key(self, form: str, found: re.Match[str], speaker: str) -> str | None:
+    def _key(
+        self,
+        form: str,
+        found: re.Match[str],
+        speaker: str,
+    ) -> str | None:
         """Return the key of a statement, None if its row gives none."""
         named = {}
         for name, value in found.groupdict(default="").items():

@@ -154,7 +154,11 @@ def tool_dicts(tools: Iterable[object]) -> list[JSONDict]:
     return found
 
 
-def tool_tokens(tools: Iterable[JSONObject], format: Format, counter: TokenCounter) -> int:
+def tool_tokens(
+    tools: Iterable[JSONObject],
+    format: Format,
+    counter: TokenCounter,
+) -> int:
     """Return the estimated tokens of tools: the JSON text of each schema, and the framing."""
     tokens = 0
     for tool in tools:

@@ -159,7 +159,11 @@ class BlockFormat(ShapedBlocks):
     # The format.
 
     def entry_tokens(
-        self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None
+        self,
+        entry: HistoryEntry,
+        counter: TokenCounter,
+        *,
+        known: int | None = None,
     ) -> int:
         """Return the estimated tokens of one entry of a history."""
         blocks: list[Block] = []

@@ -97,7 +97,11 @@ def may_hold(text: str, signs: str) -> bool:
     return _signs(signs, only_ascii=text.isascii()).search(text) is not None
 
 
-def _places(text: str, plain: str, found: set[int]) -> list[int]:
+def _places(
+    text: str,
+    plain: str,
+    found: set[int],
+) -> list[int]:
     """Return the places in a text, in order, of places in its plain spelling."""
     if len(plain) == len(text):
         return sorted(found)

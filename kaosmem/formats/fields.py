@@ -196,7 +196,11 @@ def only_one(parts: object, what: str) -> JSONObject:
 
 
 def opaque_block(
-    part: JSONObject, provider: str, what: str, *, kind: JSONValue = None
+    part: JSONObject,
+    provider: str,
+    what: str,
+    *,
+    kind: JSONValue = None,
 ) -> OpaqueBlock:
     """Return a part that only its provider can read as a block. Its cache breakpoint is left out.
 
@@ -300,7 +304,11 @@ def check_has_content(given: JSONObject, what: str) -> None:
     )
 
 
-def text_field(given: JSONObject, key: str, what: str) -> str:
+def text_field(
+    given: JSONObject,
+    key: str,
+    what: str,
+) -> str:
     """Return a field that must be a str. Raises InvalidArgumentError."""
     value = given.get(key)
     if not isinstance(value, str):

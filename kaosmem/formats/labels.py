@@ -109,7 +109,13 @@ class LabelStyle:
         )
         return item.text.strip() if self.verbatim and is_own else ""
 
-    def label(self, item: Item, *, continued: bool = False, note: str = "") -> str:
+    def label(
+        self,
+        item: Item,
+        *,
+        continued: bool = False,
+        note: str = "",
+    ) -> str:
         """Return the text before an item's own.
 
         Args:
@@ -194,7 +200,12 @@ def role_label(role: str) -> str:
 
 
 @lru_cache(maxsize=4_096)
-def _bracketed(name: str, day: str, notes: str, place: str = "") -> str:
+def _bracketed(
+    name: str,
+    day: str,
+    notes: str,
+    place: str = "",
+) -> str:
     """Return a label of up to three parts.
 
     Only the label of a continued passage begins with a colon.

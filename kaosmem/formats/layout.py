@@ -80,7 +80,11 @@ class Format(Protocol):
         """Return the name, by which windows and contexts know the format."""
 
     def entry_tokens(
-        self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None
+        self,
+        entry: HistoryEntry,
+        counter: TokenCounter,
+        *,
+        known: int | None = None,
     ) -> int:
         """Return the tokens of one entry of a history.
 

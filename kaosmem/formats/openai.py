@@ -188,7 +188,11 @@ class OpenAIFormat(ShapedBlocks):
     # The format.
 
     def entry_tokens(
-        self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None
+        self,
+        entry: HistoryEntry,
+        counter: TokenCounter,
+        *,
+        known: int | None = None,
     ) -> int:
         messages = self.entry_messages(entry)
         if (

@@ -198,7 +198,9 @@ def _gemini_pieces(event: _Event) -> Iterator[_Piece]:
 
 
 def _block_message(
-    finish: Callable[[_Dict, _Dict], _Dict], parts: Sequence[_Dict], is_complete: bool
+    finish: Callable[[_Dict, _Dict], _Dict],
+    parts: Sequence[_Dict],
+    is_complete: bool,
 ) -> object:
     """Return a message with blocks.
 

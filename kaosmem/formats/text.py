@@ -63,7 +63,9 @@ class GroupedItem(NamedTuple):
 
 
 def grouped(
-    items: Iterable[Item], style: LabelStyle, notes: Mapping[str, str] = _NO_NOTES
+    items: Iterable[Item],
+    style: LabelStyle,
+    notes: Mapping[str, str] = _NO_NOTES,
 ) -> list[GroupedItem]:
     """Return items of one section as they are shown: each group in its first item's place.
 
@@ -85,7 +87,11 @@ def item_pieces(items: Iterable[GroupedItem], style: LabelStyle) -> Iterator[str
 
 
 def item_piece(
-    item: Item, style: LabelStyle = PLAIN, *, continued: bool = False, note: str = ""
+    item: Item,
+    style: LabelStyle = PLAIN,
+    *,
+    continued: bool = False,
+    note: str = "",
 ) -> str:
     """Return an item as it is shown in text, in the system message and in the block.
 
@@ -101,7 +107,10 @@ def item_piece(
 
 
 def piece_tokens(
-    item: Item, labels: Sequence[str], counter: TokenCounter, style: LabelStyle = PLAIN
+    item: Item,
+    labels: Sequence[str],
+    counter: TokenCounter,
+    style: LabelStyle = PLAIN,
 ) -> list[int]:
     """Return the tokens of an item's piece behind each of some labels of a style.
 
@@ -128,7 +137,12 @@ def recalled_header(title: str) -> str:
     return header_piece(f"{title}: earlier ones")
 
 
-def _piece(label: str, item: Item, *, spoken: bool) -> str:
+def _piece(
+    label: str,
+    item: Item,
+    *,
+    spoken: bool,
+) -> str:
     text = item.text
     if _is_changed(item, spoken=spoken):
         text = escaped_in_piece(text, spoken=spoken)
@@ -136,7 +150,10 @@ def _piece(label: str, item: Item, *, spoken: bool) -> str:
 
 
 def _known_piece_tokens(
-    labels: Sequence[str], text: str, counter: TokenCounter, known: int
+    labels: Sequence[str],
+    text: str,
+    counter: TokenCounter,
+    known: int,
 ) -> list[int]:
     """Return the tokens of a text that is shown as it is, behind each of some labels.
 
@@ -180,7 +197,11 @@ class TextFormat:
     name = "text"
 
     def entry_tokens(
-        self, entry: HistoryEntry, counter: TokenCounter, *, known: int | None = None
+        self,
+        entry: HistoryEntry,
+        counter: TokenCounter,
+        *,
+        known: int | None = None,
     ) -> int:
         if isinstance(entry, Mark):
             return counter(entry_piece(entry))

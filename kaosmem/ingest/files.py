@@ -87,7 +87,11 @@ def read_bytes(files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, bytes 
         yield from zip(batch, contents, strict=True)
 
 
-def batches(files: Iterable[SourceFile], number: int, size: int) -> Iterator[list[SourceFile]]:
+def batches(
+    files: Iterable[SourceFile],
+    number: int,
+    size: int,
+) -> Iterator[list[SourceFile]]:
     """Yield files in batches of at most `number` files, and of `size` bytes or a single file."""
     batch: list[SourceFile] = []
     left = size

@@ -171,7 +171,12 @@ def _filesystem_of_url(path: str) -> tuple[AbstractFileSystem, str]:
 class _Listing:
     """One walk over a folder."""
 
-    def __init__(self, fs: AbstractFileSystem, root: str, choice: Choice) -> None:
+    def __init__(
+        self,
+        fs: AbstractFileSystem,
+        root: str,
+        choice: Choice,
+    ) -> None:
         self.fs = fs
         self.root = root
         self.choice = choice
@@ -294,7 +299,12 @@ class _Listing:
                 "its folder"
             )
 
-    def _skip(self, relative: str, reason: str, detail: str = "") -> None:
+    def _skip(
+        self,
+        relative: str,
+        reason: str,
+        detail: str = "",
+    ) -> None:
         self.skipped.append(Skipped(_storable(relative), reason, detail))
 
 

@@ -105,7 +105,9 @@ def _spans(segments: list[Segment]) -> list[tuple[int, int]]:
 
 
 def _joined(
-    segments: list[Segment], strengths: list[int], edges: list[int]
+    segments: list[Segment],
+    strengths: list[int],
+    edges: list[int],
 ) -> list[tuple[int, int]]:
     """Return the spans between edges, which are of one strength, with small neighbours joined.
 
@@ -132,12 +134,19 @@ def _joined(
     return spans
 
 
-def _chars(segments: list[Segment], begin: int, end: int) -> int:
+def _chars(
+    segments: list[Segment],
+    begin: int,
+    end: int,
+) -> int:
     return segments[end - 1].end - segments[begin].start
 
 
 def _join_back(
-    spans: list[tuple[int, int]], segments: list[Segment], strengths: list[int], is_inside: bool
+    spans: list[tuple[int, int]],
+    segments: list[Segment],
+    strengths: list[int],
+    is_inside: bool,
 ) -> bool:
     """Join the last span to the one before, if it is small and that can be."""
     if len(spans) < 2 or _chars(segments, *spans[-1]) >= SMALL_CHARS:

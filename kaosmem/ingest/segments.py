@@ -169,7 +169,11 @@ def _lines(text: str) -> list[_Line]:
     return lines
 
 
-def _segment(line: _Line, strength: int, path: Path) -> Segment:
+def _segment(
+    line: _Line,
+    strength: int,
+    path: Path,
+) -> Segment:
     return Segment(line.number, line.start, line.end, strength, path)
 
 
@@ -219,7 +223,9 @@ def _led(lines: list[_Line], segments: list[Segment]) -> list[Segment]:
 
 
 def _prose_segments(
-    lines: list[_Line], heading_at: _HeadingAt, fenced: dict[int, int]
+    lines: list[_Line],
+    heading_at: _HeadingAt,
+    fenced: dict[int, int],
 ) -> list[Segment]:
     segments: list[Segment] = []
     scopes = _Scopes()

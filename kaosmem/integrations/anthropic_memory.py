@@ -111,7 +111,11 @@ def _view(files: _Files, command: Any) -> str:
     return "\n".join([f"Here's the content of {command.path} with line numbers:", *shown])
 
 
-def _listing(files: _Files, directory: str, asked: str) -> str:
+def _listing(
+    files: _Files,
+    directory: str,
+    asked: str,
+) -> str:
     """Return the sizes and paths of a directory, two levels deep, without hidden names."""
     below = _within(files, directory)
     if not below and directory != _ROOT:
@@ -243,7 +247,11 @@ def _file(files: _Files, asked: str) -> str:
     raise ToolError(f"The path {asked} does not exist. Please provide a valid path.")
 
 
-def _moved(files: _Files, asked: str, verb: str) -> list[str]:
+def _moved(
+    files: _Files,
+    asked: str,
+    verb: str,
+) -> list[str]:
     """Return the paths of a file or of a directory to move. Raises ToolError if there are none."""
     path = _checked(asked)
     if path == _ROOT:
@@ -260,7 +268,11 @@ def _check_parents(files: _Files, path: str) -> None:
             raise ToolError(f"The path {each} is not a directory.")
 
 
-def _numbered(lines: list[str], first: int, last: int) -> list[str]:
+def _numbered(
+    lines: list[str],
+    first: int,
+    last: int,
+) -> list[str]:
     """Return the lines from a first to a last one, each with its number from 1."""
     start = max(1, first)
     shown = lines[start - 1 : last]

@@ -132,7 +132,12 @@ class Conversations(Generic[M]):
         return messages
 
     def _store(
-        self, memory: SessionMemory, said: Sequence[object], metadata: JSONDict, *, as_given: bool
+        self,
+        memory: SessionMemory,
+        said: Sequence[object],
+        metadata: JSONDict,
+        *,
+        as_given: bool,
     ) -> None:
         for message in messages_apart(said, self.format):
             given = message if isinstance(message, list) else [message]

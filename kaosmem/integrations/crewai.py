@@ -27,7 +27,12 @@ class KaosmemLLM(BaseLLM):
     _calls: ModelCalls[Any] = PrivateAttr()
 
     def __init__(
-        self, llm: BaseLLM, location: Location, *, conversation: str, **options: Any
+        self,
+        llm: BaseLLM,
+        location: Location,
+        *,
+        conversation: str,
+        **options: Any,
     ) -> None:
         super().__init__(model=llm.model)
         self._llm = llm
@@ -40,7 +45,13 @@ class KaosmemLLM(BaseLLM):
             **options,
         )
 
-    def call(self, messages: Any, tools: Any = None, *args: Any, **options: Any) -> Any:
+    def call(
+        self,
+        messages: Any,
+        tools: Any = None,
+        *args: Any,
+        **options: Any,
+    ) -> Any:
         """Pack a request, and keep an answer. The agent tells its calls again with their results."""
         given = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
         packed = now(self._calls.request(self._conversation, given, tools=tools or ()))

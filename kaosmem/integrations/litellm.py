@@ -47,7 +47,10 @@ class KaosmemLogger(CustomLogger):
 
     @in_loop
     async def async_post_call_success_deployment_hook(
-        self, request_data: dict[str, Any], response: Any, call_type: CallTypes | None
+        self,
+        request_data: dict[str, Any],
+        response: Any,
+        call_type: CallTypes | None,
     ) -> Any:
         """Keep a reply. A streamed one is stored with the next request."""
         conversation = _conversation(request_data)

@@ -131,7 +131,12 @@ class ModelCalls(Conversations[M]):
                 before.append(said)
         await memory.sync_messages([*reversed(before), *reversed(task)])
 
-    def _packed(self, context: Context, system: str, given: Sequence[M]) -> Request[M]:
+    def _packed(
+        self,
+        context: Context,
+        system: str,
+        given: Sequence[M],
+    ) -> Request[M]:
         """Return a context in the framework's types."""
         sent: list[Any] = list(context.messages)
         instructions = context.rendered.system or ""
@@ -192,7 +197,11 @@ class ModelCalls(Conversations[M]):
         return found
 
 
-def tool_schema(name: str, description: str | None, parameters: JSONValue) -> JSONDict:
+def tool_schema(
+    name: str,
+    description: str | None,
+    parameters: JSONValue,
+) -> JSONDict:
     """Return the schema of a tool, to count it.
 
     Args:

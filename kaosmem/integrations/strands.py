@@ -26,7 +26,13 @@ class KaosmemPlugin(Plugin):
 
     name = "kaosmem"
 
-    def __init__(self, location: Location, *, conversation: str = "", **options: Any) -> None:
+    def __init__(
+        self,
+        location: Location,
+        *,
+        conversation: str = "",
+        **options: Any,
+    ) -> None:
         super().__init__()
         self.conversation = conversation
         self.calls: ModelCalls[Any] = ModelCalls(location, **{"format": "bedrock", **options})

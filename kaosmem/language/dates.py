@@ -136,7 +136,11 @@ def day_of(item: Item) -> date:
     return (item.timestamp or item.created_at).date()
 
 
-def _calendar_period(unit: str, today: date, ago: int) -> Period:
+def _calendar_period(
+    unit: str,
+    today: date,
+    ago: int,
+) -> Period:
     """Return the day, week from Monday, month or year that was `ago` of them ago.
 
     Raises OverflowError for days before the year 1.
@@ -357,7 +361,11 @@ def _whole(pattern: str) -> str:
     return rf"(?<![\w{MARKS}])(?:{pattern})(?![\w{MARKS}])"
 
 
-def _period(year: int, month: int, day: int) -> Period | None:
+def _period(
+    year: int,
+    month: int,
+    day: int,
+) -> Period | None:
     """Return the first and last day of a date, a month or a year; None if there is no such date."""
     try:
         first = date(year, month or 1, day or 1)

@@ -29,7 +29,11 @@ def sentences_in(text: str) -> Iterator[str]:
         begin = end
 
 
-def cut_at_sentence(text: str, most: int, count: Callable[[str], int]) -> str:
+def cut_at_sentence(
+    text: str,
+    most: int,
+    count: Callable[[str], int],
+) -> str:
     """Return the longest beginning of a text that ends with a sentence and fits.
 
     It fits if `count` counts at most `most`.
@@ -51,7 +55,12 @@ def cut_at_sentence(text: str, most: int, count: Callable[[str], int]) -> str:
 
 
 def _longest(
-    text: str, ends: Sequence[int], most: int, count: Callable[[str], int], *, end: str = ""
+    text: str,
+    ends: Sequence[int],
+    most: int,
+    count: Callable[[str], int],
+    *,
+    end: str = "",
 ) -> str:
     """Return the text up to the last of the ends at which it fits, "" if it fits at none."""
     longest = ""

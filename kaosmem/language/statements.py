@@ -408,7 +408,11 @@ def _before(tokens: Sequence[_Token]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _beside(tokens: Sequence[_Token], place: int, marks: set[str]) -> frozenset[str]:
+def _beside(
+    tokens: Sequence[_Token],
+    place: int,
+    marks: set[str],
+) -> frozenset[str]:
     """Return the marks before a value, and the names and numbered things after it.
 
     Names next to a value that is said of the subject are of the value, as in `is 9 Oak Avenue`.

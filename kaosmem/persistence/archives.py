@@ -44,7 +44,13 @@ class Archives:
         salvages: Skip damaged parts and enter them in the damage, in place of an error.
     """
 
-    def __init__(self, storage: Storage, recovered: Recovered, *, salvages: bool) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        recovered: Recovered,
+        *,
+        salvages: bool,
+    ) -> None:
         self.listed: Sequence[ListedArchive] | None = ()
         self.purged = 0
         self.is_outdated = False
@@ -70,7 +76,13 @@ class Archives:
         """Find out whether another writer has deleted files that are listed here."""
         self.is_outdated = self._replaced() is not None
 
-    def find(self, name: str, values: Collection[str], *, newest: bool = False) -> list[Entry]:
+    def find(
+        self,
+        name: str,
+        values: Collection[str],
+        *,
+        newest: bool = False,
+    ) -> list[Entry]:
         """Return the section and data of the archived versions that have one of these values.
 
         The oldest comes first. Raises CorruptionError. A read-only session skips the damaged parts

@@ -208,7 +208,11 @@ def segments_to_roll_up(commits: Sequence[tuple[int, int]]) -> int:
 
 
 def plan_pruning(
-    segments: Sequence[int], snapshots: Sequence[int], *, newest: int, sound: Iterable[int]
+    segments: Sequence[int],
+    snapshots: Sequence[int],
+    *,
+    newest: int,
+    sound: Iterable[int],
 ) -> list[Step]:
     """Return the steps that delete the files that the two newest sound snapshots replace.
 
@@ -278,7 +282,12 @@ def encode_index(
 
 
 def decode_index(
-    data: bytes, section: str, *, seq: int, txn: str, ranker: str = ""
+    data: bytes,
+    section: str,
+    *,
+    seq: int,
+    txn: str,
+    ranker: str = "",
 ) -> tuple[dict[str, JSONValue], memoryview]:
     """Return the header of an index file and the index.
 
@@ -300,7 +309,9 @@ def decode_index(
 
 
 def read_index(
-    section: str, commits: Mapping[int, str], ranker: str
+    section: str,
+    commits: Mapping[int, str],
+    ranker: str,
 ) -> Steps[tuple[dict[str, JSONValue], memoryview] | None]:
     """Return the header and bytes of a section's newest index by a ranker, after known commits."""
     for seq in reversed(index_numbers((yield List(INDEX)), section)):
@@ -350,7 +361,12 @@ def store_index(
     return is_welcome
 
 
-def _is_welcome(head: Head, path: str, seq: int, sound: Collection[int]) -> Steps[bool]:
+def _is_welcome(
+    head: Head,
+    path: str,
+    seq: int,
+    sound: Collection[int],
+) -> Steps[bool]:
     """Return whether an index may be stored. If not, delete the file at its path.
 
     Raises ConflictError.
@@ -365,7 +381,11 @@ def _is_welcome(head: Head, path: str, seq: int, sound: Collection[int]) -> Step
     return is_clean
 
 
-def _is_clean(head: Head, seq: int, sound: Collection[int]) -> Steps[bool]:
+def _is_clean(
+    head: Head,
+    seq: int,
+    sound: Collection[int],
+) -> Steps[bool]:
     """Return whether nothing was forgotten since record `seq`. Raises ConflictError."""
     view = yield from look(head)
     check_same_log(head, view)

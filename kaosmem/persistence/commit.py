@@ -66,7 +66,11 @@ class LogChanges:
 
 
 def append(
-    head: Head, commit: Commit, identity: Identity | None = None, *, snapshot: int
+    head: Head,
+    commit: Commit,
+    identity: Identity | None = None,
+    *,
+    snapshot: int,
 ) -> Steps[Head]:
     """Add a commit to the end of the log, and return where that is then.
 
@@ -94,7 +98,12 @@ def append(
 
 
 def create(
-    head: Head, torn: bytes, commit: Commit, identity: Identity | None = None, *, look_first: bool
+    head: Head,
+    torn: bytes,
+    commit: Commit,
+    identity: Identity | None = None,
+    *,
+    look_first: bool,
 ) -> Steps[Head]:
     """Store a commit as a segment of its own, and return where the log ends then.
 
@@ -142,7 +151,12 @@ def _is_still_there(head: Head) -> Steps[bool]:
     return is_in_log or head.seq in numbers((yield List(SNAP)))
 
 
-def catch_up(head: Head, unsettled: Commit | None, *, whole: bool = False) -> Steps[LogChanges]:
+def catch_up(
+    head: Head,
+    unsettled: Commit | None,
+    *,
+    whole: bool = False,
+) -> Steps[LogChanges]:
     """Return the commits after `head`.
 
     Raises ConflictError if the log is no longer the one that `head` is of, or has so much in it
@@ -290,7 +304,11 @@ def _cut(head: Head) -> Step:
     return Truncate(log_file(head.segment), head.size)
 
 
-def _after(head: Head, commit: Commit, size: int) -> Head:
+def _after(
+    head: Head,
+    commit: Commit,
+    size: int,
+) -> Head:
     return Head(
         seq=head.seq + len(commit.lines),
         crc=commit.crc,
@@ -342,7 +360,13 @@ class LogSinceSnapshot:
         known = {first for first, _ in self.segments}
         self.segments += (segment for segment in recovered.segments if segment[0] not in known)
 
-    def cut(self, at: LogEnd, *, snapshot_bytes: int, indexed: Container[int]) -> None:
+    def cut(
+        self,
+        at: LogEnd,
+        *,
+        snapshot_bytes: int,
+        indexed: Container[int],
+    ) -> None:
         """Note that the state at an earlier end of the log is stored.
 
         Args:

@@ -84,7 +84,9 @@ def unerased(erasure: Erasure, storage: Storage) -> list[str]:
 
 
 def _unerased(
-    erasure: Erasure, files: Collection[str], old_versions: Collection[str]
+    erasure: Erasure,
+    files: Collection[str],
+    old_versions: Collection[str],
 ) -> Steps[list[str]]:
     """Return the reasons that the files give.
 

@@ -245,7 +245,11 @@ class SessionLog(CommitLog):
             return None
 
     def purge(
-        self, header: Mapping[str, JSONValue], items: Iterable[Entry], *, archived: Iterable[Entry]
+        self,
+        header: Mapping[str, JSONValue],
+        items: Iterable[Entry],
+        *,
+        archived: Iterable[Entry],
     ) -> None:
         """Store the state after the last record alone, and delete everything older at once.
 
@@ -292,19 +296,30 @@ class SessionLog(CommitLog):
             run(erase(self._late), self.storage)
         self._late = []
 
-    def _snapshot_file(self, head: Head, header: Mapping[str, JSONValue], purged: int) -> ItemFile:
+    def _snapshot_file(
+        self,
+        head: Head,
+        header: Mapping[str, JSONValue],
+        purged: int,
+    ) -> ItemFile:
         """Return a snapshot at an end of the log, without items and archives."""
         return ItemFile(head.seq, head.crc, head.txns, self._head.log_id, purged, header)
 
     def _new_archive(
-        self, archived: Iterable[Entry], seq: int, counter: JSONValue
+        self,
+        archived: Iterable[Entry],
+        seq: int,
+        counter: JSONValue,
     ) -> NewArchive | None:
         named = counter if isinstance(counter, str) else None
         return new_archive(archived, seq=seq, log_id=self._head.log_id, counter=named)
 
 
 def _lines(
-    file: ItemFile, items: Iterable[Entry], archive: NewArchive | None, sizes: list[int]
+    file: ItemFile,
+    items: Iterable[Entry],
+    archive: NewArchive | None,
+    sizes: list[int],
 ) -> Iterator[bytes]:
     """Yield the lines of a snapshot, and enter their sizes.
 

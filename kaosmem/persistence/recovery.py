@@ -148,7 +148,9 @@ def recover_since(head: Head) -> Steps[Recovered]:
 
 
 def _recovered(
-    log: Collection[str], snapshots: Sequence[int], identity: Identity | CorruptionError | None
+    log: Collection[str],
+    snapshots: Sequence[int],
+    identity: Identity | CorruptionError | None,
 ) -> Steps[Recovered]:
     damage: list[CorruptionError] = []
     log_id = identity.log_id if isinstance(identity, Identity) else ""
@@ -344,7 +346,9 @@ def _with(error: CorruptionError, damage: Sequence[CorruptionError]) -> Corrupti
 
 
 def _newest_snapshot(
-    snapshots: Sequence[int], log_id: str, damage: list[CorruptionError]
+    snapshots: Sequence[int],
+    log_id: str,
+    damage: list[CorruptionError],
 ) -> Steps[tuple[ItemFile, int]]:
     """Return the newest sound snapshot and its size, an empty one and 0 without one."""
     for seq in reversed(snapshots):
@@ -364,7 +368,10 @@ def _newest_snapshot(
 
 
 def _check_own(
-    recovered: Recovered, session: str, identity: Identity | CorruptionError | None, newest: int
+    recovered: Recovered,
+    session: str,
+    identity: Identity | CorruptionError | None,
+    newest: int,
 ) -> Steps[None]:
     """Raise CorruptionError for another session's files, a lost end, or a lost session's remains.
 

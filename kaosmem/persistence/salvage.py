@@ -57,7 +57,10 @@ _OLDER_ITEMS = "an item that they changed is as it was before"
 
 
 def salvage(
-    cause: CorruptionError, session: str = "", *, is_noted: bool = False
+    cause: CorruptionError,
+    session: str = "",
+    *,
+    is_noted: bool = False,
 ) -> Steps[Recovered]:
     """Return the intact part of a session, and the damage.
 
@@ -189,7 +192,10 @@ def _read(path: str, damage: list[CorruptionError]) -> Steps[bytes]:
 
 
 def _items(
-    path: str, seq: int, log_id: str, damage: list[CorruptionError]
+    path: str,
+    seq: int,
+    log_id: str,
+    damage: list[CorruptionError],
 ) -> Steps[tuple[ItemFile, bool] | None]:
     """Return the intact items of a snapshot or archive file, and whether it is whole.
 
@@ -240,14 +246,22 @@ def _lost_items(file: ItemFile, count: int | None) -> str:
     return f"{lost}{header}; {OLDER_TEXTS}"
 
 
-def _damaged(path: str, byte: int, what: str, seq: int | None = None) -> CorruptionError:
+def _damaged(
+    path: str,
+    byte: int,
+    what: str,
+    seq: int | None = None,
+) -> CorruptionError:
     return CorruptionError(
         f"{path!r} is damaged or missing at byte {byte}: {what}", file=path, byte=byte, seq=seq
     )
 
 
 def _base(
-    snapshots: Sequence[int], log: Sequence[int], log_id: str, damage: list[CorruptionError]
+    snapshots: Sequence[int],
+    log: Sequence[int],
+    log_id: str,
+    damage: list[CorruptionError],
 ) -> Steps[ItemFile]:
     """Return the newest whole snapshot, an empty one without it.
 
@@ -277,7 +291,10 @@ _Place = tuple[str, int]
 
 
 def _read_log(
-    firsts: Sequence[int], base: ItemFile, log_id: str, damage: list[CorruptionError]
+    firsts: Sequence[int],
+    base: ItemFile,
+    log_id: str,
+    damage: list[CorruptionError],
 ) -> Steps[tuple[dict[int, Record], dict[int, _Place]]]:
     """Return the records after a snapshot, and the places of the lines that do not fit.
 
@@ -363,7 +380,10 @@ def _gaps(
 
 
 def salvage_archive(
-    archives: Sequence[ListedArchive] | None, *, since: int, log_id: str
+    archives: Sequence[ListedArchive] | None,
+    *,
+    since: int,
+    log_id: str,
 ) -> Steps[tuple[list[Entry], list[CorruptionError]]]:
     """Return the intact versions of the archives, oldest first, and the damage.
 

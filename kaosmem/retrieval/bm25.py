@@ -54,7 +54,11 @@ def idf_q16(size: int, frequency: int) -> int:
     return max(1, log2_q16(2 * size + 2, 2 * frequency + 1))
 
 
-def _rising(exact: int, steps: int, count: int) -> Int64s:
+def _rising(
+    exact: int,
+    steps: int,
+    count: int,
+) -> Int64s:
     """Return `count` numbers: all below `exact`, then `steps` to each power of two."""
     later = [(exact * (steps + n % steps) // steps) << n // steps for n in range(count - exact)]
     return np.array([*range(exact), *later], np.int64)
@@ -126,7 +130,12 @@ class BM25(NamedTuple):
         products = [self.k1 * (fixed + grows * length) for length in lengths]
         return [max(1, (product << SHARE_BITS) // divisor) for product in products]
 
-    def saturation(self, average_x256: int, times: int, lengths: int) -> Saturation:
+    def saturation(
+        self,
+        average_x256: int,
+        times: int,
+        lengths: int,
+    ) -> Saturation:
         """Return the shares for the first codes of occurrences and of lengths.
 
         The length 0 has the share 0: it is that of a removed entry.

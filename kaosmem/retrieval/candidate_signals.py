@@ -67,7 +67,12 @@ class CandidateSignals:
         terms: Their first terms.
     """
 
-    def __init__(self, index: LinearIndex, matches: Matches, slots: Int64s) -> None:
+    def __init__(
+        self,
+        index: LinearIndex,
+        matches: Matches,
+        slots: Int64s,
+    ) -> None:
         self._index = index
         self._asked = matches.asked
         self.matches = matches
@@ -242,7 +247,11 @@ def place_in_source(numbers: NDArray[np.int32], scores: Int64s) -> Int64s:
     return found
 
 
-def values_at(values: Int64s, slots: Int64s, near: Int64s) -> Int64s:
+def values_at(
+    values: Int64s,
+    slots: Int64s,
+    near: Int64s,
+) -> Int64s:
     """Return the values of the candidates in the slots `near`, 0 for a slot of no candidate."""
     order = np.argsort(slots)
     places = order[np.minimum(np.searchsorted(slots, near, sorter=order), len(slots) - 1)]

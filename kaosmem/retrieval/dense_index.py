@@ -136,7 +136,12 @@ class DenseIndex(LinearIndex):
         (slots,) = np.nonzero(np.isin(held, np.array([*digests], np.int64)))
         return dict(zip(held[slots].tolist(), self._rows.values[slots], strict=True))
 
-    def _append(self, ordinals: list[int], items: list[Item], embedded: Embedded | None) -> None:
+    def _append(
+        self,
+        ordinals: list[int],
+        items: list[Item],
+        embedded: Embedded | None,
+    ) -> None:
         super()._append(ordinals, items, embedded)
         assert embedded is not None
         self._digests.extend(embedded.digests)
@@ -237,7 +242,11 @@ def _query_rows(embedder: Embedder, texts: tuple[str, ...]) -> NDArray[np.int8]:
 register_memo(_query_rows.cache_clear)
 
 
-def _rows(vectors: NDArray[np.float32], embedder: Embedder, size: int) -> NDArray[np.int8]:
+def _rows(
+    vectors: NDArray[np.float32],
+    embedder: Embedder,
+    size: int,
+) -> NDArray[np.int8]:
     wanted = (size, embedder.dimensions)
     if vectors.shape != wanted or not np.isfinite(vectors).all():
         raise InvalidArgumentError(

@@ -171,7 +171,14 @@ class GraphIndex:
     See `GraphRanker`.
     """
 
-    def __init__(self, *, depth: int, hub: int, max_relationships: int, words: Index) -> None:
+    def __init__(
+        self,
+        *,
+        depth: int,
+        hub: int,
+        max_relationships: int,
+        words: Index,
+    ) -> None:
         self._depth = depth
         self._hub = hub
         self._max_relationships = max_relationships
@@ -210,7 +217,11 @@ class GraphIndex:
         self._words.remove(ordinal)
 
     def rank(
-        self, query: str, limit: int, *, among: Collection[int] | None = None
+        self,
+        query: str,
+        limit: int,
+        *,
+        among: Collection[int] | None = None,
     ) -> list[tuple[int, float]]:
         wanted = max(limit, self._max_relationships)
         found = self._words.rank(query, wanted)
@@ -287,7 +298,11 @@ class GraphIndex:
         return near
 
     def _edges_of(
-        self, entities: Iterable[str], *, besides: Collection[int] = (), enough: int | None = None
+        self,
+        entities: Iterable[str],
+        *,
+        besides: Collection[int] = (),
+        enough: int | None = None,
     ) -> _Edges:
         """Return the relationships of entities, of one after another until there are enough."""
         edges: _Edges = {}
@@ -350,7 +365,10 @@ class GraphIndex:
 
 
 def _chosen(
-    edges: _Edges, room: int, hops: Mapping[str, int], worded: Mapping[int, float]
+    edges: _Edges,
+    room: int,
+    hops: Mapping[str, int],
+    worded: Mapping[int, float],
 ) -> list[int]:
     """Return at most `room` of the relationships in the order in which they are walked."""
     ordinals = np.fromiter(edges, np.int64, len(edges))

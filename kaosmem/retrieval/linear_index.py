@@ -60,11 +60,21 @@ class LinearIndex(TextIndex):
         self._model = weights
 
     def rank(
-        self, query: str, limit: int, *, among: Collection[int] | None = None
+        self,
+        query: str,
+        limit: int,
+        *,
+        among: Collection[int] | None = None,
     ) -> list[tuple[int, float]]:
         return [*self.ranking(query, limit, among=among).matches]
 
-    def ranking(self, query: str, limit: int, *, among: Collection[int] | None = None) -> Ranking:
+    def ranking(
+        self,
+        query: str,
+        limit: int,
+        *,
+        among: Collection[int] | None = None,
+    ) -> Ranking:
         """Return at most `limit` (ordinal, score), with their signals.
 
         The best entry has 100. An entry with 50 is half as likely to be an answer, by the model's
@@ -113,7 +123,10 @@ class LinearIndex(TextIndex):
         return min(ONE, len(self) * ONE // ENOUGH_TEXTS)
 
     def _proposed(
-        self, query: str, limit: int, among: Collection[int] | None
+        self,
+        query: str,
+        limit: int,
+        among: Collection[int] | None,
     ) -> tuple[Candidates | None, Int64s, Int64s]:
         """Return the candidates, and the ordinals and scores of the entries after them."""
         asked = QueryTerms(query, self.analyze)
@@ -193,7 +206,12 @@ class LinearIndex(TextIndex):
             scores += 5 * (source + product(clause, source))
         return scores
 
-    def _untied(self, scores: Int64s, score: int, matches: Matches) -> Int64s:
+    def _untied(
+        self,
+        scores: Int64s,
+        score: int,
+        matches: Matches,
+    ) -> Int64s:
         """Return the proposing scores, a little higher for tied entries with the query's phrases.
 
         Short texts of one pattern tie by the thousand, and only some can be candidates.

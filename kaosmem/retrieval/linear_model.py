@@ -108,7 +108,11 @@ def matches_of(ordinals: Int64s, scores: Int64s) -> list[tuple[int, float]]:
     return list(zip(ordinals.tolist(), values.tolist(), strict=True))
 
 
-def scaled_below(least: int, ordinals: Int64s, scores: Int64s) -> list[tuple[int, float]]:
+def scaled_below(
+    least: int,
+    ordinals: Int64s,
+    scores: Int64s,
+) -> list[tuple[int, float]]:
     """Return entries with scores up to `least`, in proportion to their own."""
     scaled = np.rint(scores * (least / int(scores[0]))).astype(np.int64)
     order = np.lexsort((ordinals, scaled))[::-1]
@@ -155,7 +159,11 @@ def _surplus_of_tests(signals: Mapping[str, Int64s], sums: Int64s) -> Int64s:
     return surplus
 
 
-def passage_scores(ordinals: Int64s, numbers: NDArray[np.int32], chance: Int64s) -> Int64s:
+def passage_scores(
+    ordinals: Int64s,
+    numbers: NDArray[np.int32],
+    chance: Int64s,
+) -> Int64s:
     """Return the chances of the candidates near each candidate, on a logarithmic scale.
 
     A candidate is near if it stands within REACH places in the same named source.

@@ -65,7 +65,11 @@ class Segment(NamedTuple):
         return [self.packed[start:stop] for start, stop in bounds]
 
 
-def segment_of(values: UInt32s, sizes: Int64s, first: int) -> Segment:
+def segment_of(
+    values: UInt32s,
+    sizes: Int64s,
+    first: int,
+) -> Segment:
     """Return the postings of entries in slots from `first` on.
 
     Args:

@@ -30,7 +30,12 @@ class RankBM25Index:
     """Items by ordinal, ranked by `rank_bm25.BM25Okapi`, which is built anew after changes."""
 
     def __init__(
-        self, *, k1: float, b: float, epsilon: float, analyze: Callable[[str], list[str]]
+        self,
+        *,
+        k1: float,
+        b: float,
+        epsilon: float,
+        analyze: Callable[[str], list[str]],
     ) -> None:
         self._parameters = {"k1": k1, "b": b, "epsilon": epsilon}
         self._analyze = analyze
@@ -56,7 +61,11 @@ class RankBM25Index:
         self._model = None
 
     def rank(
-        self, query: str, limit: int, *, among: Collection[int] | None = None
+        self,
+        query: str,
+        limit: int,
+        *,
+        among: Collection[int] | None = None,
     ) -> list[tuple[int, float]]:
         scores = self.scores(query)
         if among is not None:

@@ -71,7 +71,11 @@ class Index(Protocol):
         """
 
     def rank(
-        self, query: str, limit: int, *, among: Collection[int] | None = None
+        self,
+        query: str,
+        limit: int,
+        *,
+        among: Collection[int] | None = None,
     ) -> list[tuple[int, float]]:
         """Return at most `limit` (ordinal, score), best first.
 
@@ -171,7 +175,11 @@ _DIGITS = ".14g"
 
 
 def ranking_of(
-    index: Index, query: str, limit: int, *, among: Collection[int] | None = None
+    index: Index,
+    query: str,
+    limit: int,
+    *,
+    among: Collection[int] | None = None,
 ) -> Ranking:
     """Return the ranking of an index for a query, in order of rounded scores.
 

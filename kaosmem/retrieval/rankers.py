@@ -172,7 +172,11 @@ class RankBM25Ranker:
         return RankBM25Index(k1=self.k1, b=self.b, epsilon=self.epsilon, analyze=self.analyze)
 
 
-def _check_parameters(k1: float, b: float, epsilon: float) -> None:
+def _check_parameters(
+    k1: float,
+    b: float,
+    epsilon: float,
+) -> None:
     if not 0 < k1 < math.inf:
         raise InvalidArgumentError(f"k1 is {shown_number(k1)}; give a number above 0, such as 1.5")
     if not 0 <= b <= 1:

@@ -41,7 +41,11 @@ def floor(scores: NDArray[np.integer], limit: int) -> int:
     return int(np.partition(maxima, -limit)[-limit])
 
 
-def top(scores: NDArray[np.integer], ordinals: Int64s, limit: int) -> Int64s:
+def top(
+    scores: NDArray[np.integer],
+    ordinals: Int64s,
+    limit: int,
+) -> Int64s:
     """Return the places of the `limit` best scores, best first.
 
     Of equal scores, the larger ordinal comes first. Scores of 0 or less are left out.
@@ -58,7 +62,11 @@ def top(scores: NDArray[np.integer], ordinals: Int64s, limit: int) -> Int64s:
     return found
 
 
-def best(ordinals: Int64s, scores: NDArray[np.float64], limit: int) -> list[tuple[int, float]]:
+def best(
+    ordinals: Int64s,
+    scores: NDArray[np.float64],
+    limit: int,
+) -> list[tuple[int, float]]:
     """Return the `limit` best (ordinal, score), scores being rounded to nine decimals."""
     rounded = np.rint(scores * DECIMALS).astype(np.int64)
     places = top(rounded, ordinals, limit)

@@ -48,7 +48,12 @@ class SourceMatches:
         counts: How often the query has each term that some entry has, by number.
     """
 
-    def __init__(self, index: TextIndex, asked: QueryTerms, counts: Mapping[int, int]) -> None:
+    def __init__(
+        self,
+        index: TextIndex,
+        asked: QueryTerms,
+        counts: Mapping[int, int],
+    ) -> None:
         self._index = index
         self._count = len(index.sources)
         self._asked = self._title_terms(asked) if self._count else {}

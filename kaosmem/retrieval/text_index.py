@@ -184,7 +184,12 @@ class TextIndex:
         """Return the vectors of new entries, made before anything is changed."""
         return None
 
-    def _append(self, ordinals: list[int], items: list[Item], embedded: Embedded | None) -> None:
+    def _append(
+        self,
+        ordinals: list[int],
+        items: list[Item],
+        embedded: Embedded | None,
+    ) -> None:
         """Put new entries into the next slots."""
         first = self.size
         values, sizes = self._reader.read(items)
@@ -326,7 +331,11 @@ class TextIndex:
         self.facts.take_over(columns.numbers("facts", FACTS))
 
     def rank(
-        self, query: str, limit: int, *, among: Collection[int] | None = None
+        self,
+        query: str,
+        limit: int,
+        *,
+        among: Collection[int] | None = None,
     ) -> list[tuple[int, float]]:
         weights = self.weights(self.terms_of(query))
         if not weights or limit < 1:

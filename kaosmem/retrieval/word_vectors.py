@@ -67,7 +67,12 @@ class WordVectors:
         found = self.rows[rows].astype(np.float32) @ vector.astype(np.float32)
         return found.astype(np.int64)
 
-    def cosines(self, sums: Int64s, squares: Int64s, vector: Int64s) -> Int64s:
+    def cosines(
+        self,
+        sums: Int64s,
+        squares: Int64s,
+        vector: Int64s,
+    ) -> Int64s:
         """Return the cosines of a vector with weighted means of terms, in units of 1 / _GRID.
 
         A mean is taken to be as long as if its terms had nothing in common.

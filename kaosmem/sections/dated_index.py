@@ -60,7 +60,12 @@ class Found:
         return [*((each, most) for each in self.newest), *self.ranked.matches][:limit]
 
 
-def _preferring(meant: Collection[int], ranked: Ranking, within: Ranking, limit: int) -> Found:
+def _preferring(
+    meant: Collection[int],
+    ranked: Ranking,
+    within: Ranking,
+    limit: int,
+) -> Found:
     """Return at most `limit` ranked items and `limit` newest ones, best those of the periods.
 
     Args:
@@ -130,7 +135,12 @@ class DatedIndex:
             meant |= (first.toordinal() <= days) & (days <= last.toordinal())
         return set(np.flatnonzero(meant).tolist())
 
-    def find(self, query: Query, limit: int, among: set[int] | None) -> Found:
+    def find(
+        self,
+        query: Query,
+        limit: int,
+        among: set[int] | None,
+    ) -> Found:
         """Return at most `limit` ranked entries and `limit` newest ones.
 
         Args:

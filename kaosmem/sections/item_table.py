@@ -300,7 +300,14 @@ class ItemTable(EvictedItems):
                 grouping.remove(ordinal)
         return items
 
-    def _enter(self, item: Item, ordinal: int, *, uses: int = 0, last_use: int = 0) -> None:
+    def _enter(
+        self,
+        item: Item,
+        ordinal: int,
+        *,
+        uses: int = 0,
+        last_use: int = 0,
+    ) -> None:
         self._live[ordinal] = item
         self.ordinals[item.id] = ordinal
         self._tokens[ordinal] = item.tokens
@@ -442,7 +449,11 @@ class ItemTable(EvictedItems):
             "last_use": self._last_uses.copy(),
         }
 
-        def entry(ordinal: int, first: int, item: Item | StoredItem) -> dict[str, JSONValue]:
+        def entry(
+            ordinal: int,
+            first: int,
+            item: Item | StoredItem,
+        ) -> dict[str, JSONValue]:
             stored = item.to_dict() | {"position": ordinal}
             if first != ordinal:
                 stored["unit"] = first

@@ -75,7 +75,12 @@ class LazyIndex:
             `frequencies` expect it.
     """
 
-    def __init__(self, ranker: Ranker | None, held: ItemTable, lock: RLock) -> None:
+    def __init__(
+        self,
+        ranker: Ranker | None,
+        held: ItemTable,
+        lock: RLock,
+    ) -> None:
         self._ranker = ranker
         self._held = held
         self.lock = lock
@@ -118,7 +123,12 @@ class LazyIndex:
                 changed.add(at)
         self._begin(index, changed.union(self._pending))
 
-    def find(self, query: Query, limit: int, among: set[int] | None = None) -> Found:
+    def find(
+        self,
+        query: Query,
+        limit: int,
+        among: set[int] | None = None,
+    ) -> Found:
         """Return at most `limit` ranked items and `limit` newest ones.
 
         Args:

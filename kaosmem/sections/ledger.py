@@ -44,7 +44,11 @@ class Ledger:
     outcomes: dict[str, dict[str, bool]] = field(default_factory=dict)
 
     def note(
-        self, credited: Sequence[str], shown: Sequence[str], verified: Sequence[str], at: datetime
+        self,
+        credited: Sequence[str],
+        shown: Sequence[str],
+        verified: Sequence[str],
+        at: datetime,
     ) -> None:
         """Count uses and shows, and note times. They only move forward, whatever two clocks say."""
         self.credited.update(credited)
@@ -53,7 +57,13 @@ class Ledger:
             for item_id in item_ids:
                 times[item_id] = max(at, times.get(item_id, at))
 
-    def note_run(self, item_id: str, run: str, *, worked: bool) -> None:
+    def note_run(
+        self,
+        item_id: str,
+        run: str,
+        *,
+        worked: bool,
+    ) -> None:
         """Count a run of a procedure, once. Each procedure keeps its newest runs."""
         runs = self.outcomes.setdefault(item_id, {})
         runs.setdefault(run, worked)

@@ -397,7 +397,11 @@ class Form(SectionOperation):
         ledger.refused.update(self.refused)
 
 
-def _show_outcomes(section: Section, item_id: str, at: datetime | None = None) -> None:
+def _show_outcomes(
+    section: Section,
+    item_id: str,
+    at: datetime | None = None,
+) -> None:
     """Note the counts of a procedure in its metadata. Retire it if it failed too often."""
     ordinal = section.held.ordinals.get(item_id)
     if ordinal is None:
@@ -424,7 +428,12 @@ def evicted_by(operation: SectionOperation) -> int:
     return 0
 
 
-def evict(section: Section, item_ids: Iterable[str], *, successor: Item | None = None) -> None:
+def evict(
+    section: Section,
+    item_ids: Iterable[str],
+    *,
+    successor: Item | None = None,
+) -> None:
     """Move whole units to the archive; they may be recalled.
 
     Raises NotFoundError, InvalidArgumentError.
@@ -452,7 +461,11 @@ def evict(section: Section, item_ids: Iterable[str], *, successor: Item | None =
         section.archive.put(Archived(item, ordinal, unit, updated, ends.get(ordinal)))
 
 
-def _end(held: ItemTable, ordinal: int, successor: Item | None) -> tuple[datetime, datetime] | None:
+def _end(
+    held: ItemTable,
+    ordinal: int,
+    successor: Item | None,
+) -> tuple[datetime, datetime] | None:
     """Return when an item that leaves is superseded, and when that was told.
 
     None: it is only evicted.
@@ -469,7 +482,11 @@ def _end(held: ItemTable, ordinal: int, successor: Item | None) -> tuple[datetim
 
 
 def remove(
-    section: Section, item_id: str, at: datetime | None = None, *, corrected: datetime | None = None
+    section: Section,
+    item_id: str,
+    at: datetime | None = None,
+    *,
+    corrected: datetime | None = None,
 ) -> None:
     """Move one item to the archive.
 
@@ -515,7 +532,11 @@ To look them up for each record would take as long as to read it.
 """
 
 
-def parse_operation(section: str, op: str, data: Mapping[str, JSONValue]) -> Operation:
+def parse_operation(
+    section: str,
+    op: str,
+    data: Mapping[str, JSONValue],
+) -> Operation:
     """Return the operation of a record.
 
     Raises UnsupportedVersionError for an unknown name; InvalidArgumentError, LookupError, TypeError

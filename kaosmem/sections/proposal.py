@@ -270,7 +270,10 @@ class _AskedVersions:
             self._replaced[version.item.id] = newest.id, place
 
     def _asked(
-        self, item: Item, newest: Item, versions: Sequence[Version[Item]]
+        self,
+        item: Item,
+        newest: Item,
+        versions: Sequence[Version[Item]],
     ) -> Sequence[Version[Item]]:
         """Return the replaced versions that the question asks for."""
         if self._question is None:
@@ -319,7 +322,11 @@ def is_found(score: float | None, current: float | None) -> bool:
     return score is not None and score > _FOUND * (current or 0.0)
 
 
-def shown_with_interval(item: Item, versions: Sequence[Version[T]], place: int) -> Item:
+def shown_with_interval(
+    item: Item,
+    versions: Sequence[Version[T]],
+    place: int,
+) -> Item:
     """Return the version at a place, oldest first, with the interval that its label says.
 
     The label of a first version says its begin only if the item states it.
@@ -341,7 +348,11 @@ class Source(Protocol):
         ...
 
     async def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+        self,
+        query: Query,
+        *,
+        cap: int,
+        wanted: MetadataFilter | None = None,
     ) -> Proposal:
         """Return units worth about twice `cap` tokens, the most wanted first.
 

@@ -31,7 +31,12 @@ class Proposer:
         is_searched: A search has asked for evicted items.
     """
 
-    def __init__(self, spec: SectionSpec, held: ItemTable, index: LazyIndex) -> None:
+    def __init__(
+        self,
+        spec: SectionSpec,
+        held: ItemTable,
+        index: LazyIndex,
+    ) -> None:
         self.spec = spec
         self.held = held
         self._index = index
@@ -91,7 +96,13 @@ class Proposer:
         """Return how many changes the index lacks, 0 in a section that is never ranked."""
         return self._index.behind if self.spec.recalls or self.spec.placement == "query" else 0
 
-    def _ranks(self, query: Query, cap: int, *, is_crowded: bool) -> bool:
+    def _ranks(
+        self,
+        query: Query,
+        cap: int,
+        *,
+        is_crowded: bool,
+    ) -> bool:
         """Return whether a proposal may ask the index; `is_crowded` as in `propose`."""
         spec = self.spec
         held = self.held
@@ -109,7 +120,12 @@ class Proposer:
         is_more = len(held) + evicted > spec.retrieval_threshold
         return is_crowded or is_more or spec.min_score > 0
 
-    def _scores(self, query: Query, cap: int, passing: set[int] | None) -> Scores:
+    def _scores(
+        self,
+        query: Query,
+        cap: int,
+        passing: set[int] | None,
+    ) -> Scores:
         """Return the scores of units for the query, and their order."""
         held = self.held
         mean = max(1, held.used // max(1, len(held)))

@@ -55,7 +55,12 @@ class RetentionPolicy:
                 "unused_for, kinds or max_tokens"
             )
 
-    def is_due(self, item: Item, ledger: Ledger, now: datetime) -> bool:
+    def is_due(
+        self,
+        item: Item,
+        ledger: Ledger,
+        now: datetime,
+    ) -> bool:
         """Return whether an item meets all conditions but that on the size of the section.
 
         A clock that is behind makes items younger, so that they stay.

@@ -23,7 +23,13 @@ class Room:
         self._held = held
         self._queue = EvictionQueue(held.spec.policy, held.evictable)
 
-    def leaving(self, item: Item, *, tokens: int, items: int) -> list[str] | None:
+    def leaving(
+        self,
+        item: Item,
+        *,
+        tokens: int,
+        items: int,
+    ) -> list[str] | None:
         """Return the ids of the items that an item, new or updated, supersedes or evicts.
 
         None: it leaves itself. It does if it is outranked, or if the live item with its key began
@@ -127,7 +133,12 @@ class Room:
         return all(each.id == item.id for each in own)
 
     def _victims_of(
-        self, item: Item, *, tokens: int, items: int, leaving: Collection[int] = ()
+        self,
+        item: Item,
+        *,
+        tokens: int,
+        items: int,
+        leaving: Collection[int] = (),
     ) -> list[str]:
         """Return the ids that must go so that the section may grow for an item, new or updated.
 
@@ -177,7 +188,12 @@ class Room:
         return combined(parts)
 
     def _victims(
-        self, newcomer: Standing, *, own: Collection[int], tokens: int, items: int
+        self,
+        newcomer: Standing,
+        *,
+        own: Collection[int],
+        tokens: int,
+        items: int,
     ) -> list[str] | None:
         """Return the ids of the units to evict, None if they cannot make the room.
 

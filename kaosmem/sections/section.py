@@ -244,7 +244,13 @@ class Section:
             return None
         return live
 
-    def add_shortened(self, item: Item, shorter: Item, *, new_id: Callable[[str], str]) -> Item:
+    def add_shortened(
+        self,
+        item: Item,
+        shorter: Item,
+        *,
+        new_id: Callable[[str], str],
+    ) -> Item:
         """Add an item to the archive and a shorter copy of it to the section, and return the copy.
 
         Raises as `add`; then nothing has changed.
@@ -268,7 +274,13 @@ class Section:
         self.compact(change)
         return change.items[0][1]
 
-    def update(self, item: Item, *, at: datetime | None = None, is_version: bool = True) -> None:
+    def update(
+        self,
+        item: Item,
+        *,
+        at: datetime | None = None,
+        is_version: bool = True,
+    ) -> None:
         """Put an item in the place of the live one with its id, which goes to the archive.
 
         An item with another key than the live one supersedes as a new item does.
@@ -366,7 +378,13 @@ class Section:
         if formation != Form(self.spec.name, formation.mark, formation.since, formation.since):
             self._change(formation)
 
-    def count_run(self, item_id: str, run: str, worked: bool, at: datetime) -> None:
+    def count_run(
+        self,
+        item_id: str,
+        run: str,
+        worked: bool,
+        at: datetime,
+    ) -> None:
         """Count a run of a procedure, once. Raises ReadOnlyError."""
         self.credit(Credit(self.spec.name, at, tried=item_id, run=run, worked=worked))
 

@@ -140,12 +140,22 @@ class SectionSpec:
                 'False with the header "", which leaves labels out',
             )
 
-    def _require(self, field: str, valid: bool, remedy: str) -> None:
+    def _require(
+        self,
+        field: str,
+        valid: bool,
+        remedy: str,
+    ) -> None:
         if not valid:
             given = shown_name(getattr(self, field))
             raise InvalidArgumentError(f"section {self.name!r} has {field} {given}; use {remedy}")
 
-    def _require_name(self, field: str, names: Iterable[str], others: str = "") -> None:
+    def _require_name(
+        self,
+        field: str,
+        names: Iterable[str],
+        others: str = "",
+    ) -> None:
         given = getattr(self, field)
         if given not in names:
             raise InvalidArgumentError(

@@ -126,7 +126,11 @@ def substitution(
     return Substitution(tuple(gone), tuple(items))
 
 
-def _with_replaced(item: Item, by_id: Mapping[str, Item], gone: Container[str]) -> Item:
+def _with_replaced(
+    item: Item,
+    by_id: Mapping[str, Item],
+    gone: Container[str],
+) -> Item:
     """Return a derived item that names what it replaced, and ends with the first of its sources."""
     sources = [by_id[source] for source in item.sources if source in by_id]
     ends = [source.expires_at for source in sources if source.expires_at is not None]
@@ -137,7 +141,9 @@ def _with_replaced(item: Item, by_id: Mapping[str, Item], gone: Container[str]) 
 
 
 def _owners(
-    before: Sequence[Item], after: Sequence[ChatMessage], gone: Container[str]
+    before: Sequence[Item],
+    after: Sequence[ChatMessage],
+    gone: Container[str],
 ) -> list[Item]:
     """Return the item whose place each message takes, in order.
 
@@ -173,7 +179,11 @@ def _sources(own: Item, message: ChatMessage) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(check_item_id, ids)))
 
 
-def _derived(own: Item, message: ChatMessage, sources: Sequence[Item | None]) -> Item:
+def _derived(
+    own: Item,
+    message: ChatMessage,
+    sources: Sequence[Item | None],
+) -> Item:
     """Return a message as an item in another's place, with its own content and sources."""
     trust = message.authority
     for item in sources:

@@ -178,7 +178,12 @@ class SectionCorrections:
     Most items state nothing that could be corrected. Each is looked at once.
     """
 
-    def __init__(self, spec: SectionSpec, held: ItemTable, index: LazyIndex) -> None:
+    def __init__(
+        self,
+        spec: SectionSpec,
+        held: ItemTable,
+        index: LazyIndex,
+    ) -> None:
         self._spec = spec
         self._held = held
         self._index = index

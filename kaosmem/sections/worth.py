@@ -38,7 +38,12 @@ class Scores:
     are_all: bool = False
 
     @classmethod
-    def of_units(cls, held: ItemTable, found: Found, limit: int) -> Scores:
+    def of_units(
+        cls,
+        held: ItemTable,
+        found: Found,
+        limit: int,
+    ) -> Scores:
         """Return the scores of units, each the sum over its items.
 
         The score of a procedure is multiplied by its smoothed rate of success. Units of the

@@ -132,7 +132,11 @@ class SessionAdmin:
         await _index(sections, progress)
 
     async def retain(
-        self, policy: RetentionPolicy, *, section: str = "findings", dry_run: bool = False
+        self,
+        policy: RetentionPolicy,
+        *,
+        section: str = "findings",
+        dry_run: bool = False,
     ) -> RetentionReport:
         """Archive or erase the items of a section that a policy names, and save.
 
@@ -197,7 +201,13 @@ class SessionAdmin:
         sources = await session.roster.unerased(receipt.sources, session.shelves)
         return (*reasons, *sources)
 
-    def record_outcome(self, procedure_id: str, *, worked: bool, run: str | None = None) -> Item:
+    def record_outcome(
+        self,
+        procedure_id: str,
+        *,
+        worked: bool,
+        run: str | None = None,
+    ) -> Item:
         """Count whether a procedure worked, and return it with its new counts.
 
         Its label says "worked 4 of 5 times", and a ranking prefers what worked. A procedure that

@@ -61,7 +61,11 @@ class Attachment:
             )
 
     async def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None
+        self,
+        query: Query,
+        *,
+        cap: int,
+        wanted: MetadataFilter | None,
     ) -> tuple[Proposal | None, SourceReport]:
         """Return the source's proposal and its report. Raise only if the source is required."""
         try:
@@ -141,7 +145,11 @@ class AttachedSection:
         return self.section.spec
 
     async def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+        self,
+        query: Query,
+        *,
+        cap: int,
+        wanted: MetadataFilter | None = None,
     ) -> Proposal:
         """Return the section's proposal, having indexed it beside the event loop."""
         propose = partial(

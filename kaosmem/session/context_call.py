@@ -105,7 +105,9 @@ class ContextCall:
 
 
 def _with_room_for_episodes(
-    specs: Iterable[SectionSpec], proposals: Mapping[str, Proposal], query: Query
+    specs: Iterable[SectionSpec],
+    proposals: Mapping[str, Proposal],
+    query: Query,
 ) -> list[SectionSpec]:
     """Return specs that reserve a part of the window for episodes of the period asked about.
 

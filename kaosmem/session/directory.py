@@ -54,7 +54,11 @@ async def list_namespaces(url_or_fs: Location) -> list[str]:
     return await asyncio.to_thread(places.list_namespaces, url_or_fs)
 
 
-async def delete_session(url_or_fs: Location, session_id: str, namespace: str = "default") -> None:
+async def delete_session(
+    url_or_fs: Location,
+    session_id: str,
+    namespace: str = "default",
+) -> None:
     """Delete a session and all that it kept. Raises InvalidNameError before any I/O.
 
     >>> from kaosmem import SessionMemory
@@ -87,7 +91,11 @@ async def delete_namespace(url_or_fs: Location, namespace: str) -> list[str]:
 
 
 async def delete_idle_sessions(
-    url_or_fs: Location, namespace: str = "default", *, idle_s: float, clock: Clock | None = None
+    url_or_fs: Location,
+    namespace: str = "default",
+    *,
+    idle_s: float,
+    clock: Clock | None = None,
 ) -> list[str]:
     """Delete the sessions of a namespace that were not saved for some time, and return their ids.
 

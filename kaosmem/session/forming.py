@@ -64,7 +64,12 @@ class SectionFormation:
         NotFoundError: If there is no such section.
     """
 
-    def __init__(self, session: OpenSession, section: str, plan: FormsFrom) -> None:
+    def __init__(
+        self,
+        session: OpenSession,
+        section: str,
+        plan: FormsFrom,
+    ) -> None:
         self.plan = plan
         self._session = session
         self._section = session.section(section)
@@ -161,7 +166,13 @@ class SectionFormation:
         is_forgotten = item.id in self._session.saver.forgotten and item.id not in source
         return not is_forgotten and item.id not in source.removed
 
-    def _note(self, mark: str, since: int, until: int, formed: _Formed | None = None) -> None:
+    def _note(
+        self,
+        mark: str,
+        since: int,
+        until: int,
+        formed: _Formed | None = None,
+    ) -> None:
         """Move a mark, and note in the same commit what was formed up to it."""
         formed = formed or _Formed()
         retired = [item.id for item in formed.retired if item.id in self._section]
@@ -189,7 +200,11 @@ class SectionFormation:
         return formed
 
     def _formed(
-        self, change: ProposedChange, grounds: Grounds, formed: _Formed, has_exact_key: bool
+        self,
+        change: ProposedChange,
+        grounds: Grounds,
+        formed: _Formed,
+        has_exact_key: bool,
     ) -> str:
         """Apply a grounded change, or return the reason why it is refused."""
         if change.is_run:
@@ -223,7 +238,13 @@ class SectionFormation:
             return self._add(change, item, grounds, formed)
         return ""
 
-    def _add(self, change: ProposedChange, item: Item, grounds: Grounds, formed: _Formed) -> str:
+    def _add(
+        self,
+        change: ProposedChange,
+        item: Item,
+        grounds: Grounds,
+        formed: _Formed,
+    ) -> str:
         try:
             self._section.add(item)
         except SectionFullError:
@@ -234,7 +255,12 @@ class SectionFormation:
             self._count(item.id, change, grounds)
         return ""
 
-    def _count(self, item_id: str, change: ProposedChange, grounds: Grounds) -> None:
+    def _count(
+        self,
+        item_id: str,
+        change: ProposedChange,
+        grounds: Grounds,
+    ) -> None:
         """Count a run under the name of the message that states its outcome."""
         run = grounds.quoted.id
         self._section.count_run(item_id, run, bool(change.worked), self._session.clock())
@@ -275,7 +301,10 @@ class SectionFormation:
 
 
 async def items_between(
-    session: OpenSession, section: Section, since: int, until: int
+    session: OpenSession,
+    section: Section,
+    since: int,
+    until: int,
 ) -> dict[int, Item]:
     """Return the items that a section took between two marks, by ordinal, oldest first.
 

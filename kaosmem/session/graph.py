@@ -192,7 +192,12 @@ class Graph:
             section.remove(item_id, at=self._session.clock())
         return list(doomed.values())
 
-    def _put(self, section: Section, part: Part, given: Mapping[str, Any]) -> Item:
+    def _put(
+        self,
+        section: Section,
+        part: Part,
+        given: Mapping[str, Any],
+    ) -> Item:
         """Add or replace the item of an entity or relationship, unless it is there as it is."""
         live = section.peek(part.item_id) if part.item_id in section else None
         own: dict[str, Any] = {"id": None if live else part.item_id, "metadata": part.metadata}

@@ -91,7 +91,11 @@ class Inquiry:
         return dict(zip(asked, answers, strict=True))
 
     async def _own_proposals(
-        self, caps: Mapping[str, int], block: int, *, has_sources: bool
+        self,
+        caps: Mapping[str, int],
+        block: int,
+        *,
+        has_sources: bool,
     ) -> dict[str, Proposal]:
         """Return the proposals of the sections, all made at one moment."""
         sections = {name: each for name, each in self.roster.sections.items() if name in self.specs}
@@ -140,14 +144,22 @@ class Inquiry:
             return replace(passed, candidates=proposal.candidates)
         return passed
 
-    def _taken_in(self, name: str, proposal: Proposal, known: _KnownItems) -> Proposal:
+    def _taken_in(
+        self,
+        name: str,
+        proposal: Proposal,
+        known: _KnownItems,
+    ) -> Proposal:
         """Return a source's proposal without known items, counted by the session's counter."""
         new = proposal.changed(lambda units: self._new_units(name, units, known))
         known.enter(items_of(new.units))
         return new
 
     def _new_units(
-        self, name: str, units: Iterable[Candidate], known: _KnownItems
+        self,
+        name: str,
+        units: Iterable[Candidate],
+        known: _KnownItems,
     ) -> list[Candidate]:
         found = []
         for unit in units:

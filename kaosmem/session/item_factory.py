@@ -153,7 +153,10 @@ class ItemFactory:
         return found
 
     def _end(
-        self, created_at: datetime, ttl_s: float | None, sources: Sequence[str]
+        self,
+        created_at: datetime,
+        ttl_s: float | None,
+        sources: Sequence[str],
     ) -> datetime | None:
         """Return when an item ends: no later than the first of its live sources."""
         live = self._live(sources)

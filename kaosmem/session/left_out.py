@@ -74,7 +74,12 @@ class LeftOut:
                 return self._decided_archived(name, section, version)
         return None
 
-    def _decided_live(self, name: str, section: Section, item_id: str) -> Decision:
+    def _decided_live(
+        self,
+        name: str,
+        section: Section,
+        item_id: str,
+    ) -> Decision:
         """Return the decision on a live item that its section did not propose."""
         item = section.peek(item_id)
         out = Decision(item_id, name, False, Reason.NOT_SHOWN, None, None, item.tokens, item=item)
@@ -107,7 +112,12 @@ class LeftOut:
             raise NotFoundError(f"no item {shown(item_id)} in the session")
         return self._decided_archived(section.spec.name, section, found)
 
-    def _decided_archived(self, name: str, section: Section, version: Archived) -> Decision:
+    def _decided_archived(
+        self,
+        name: str,
+        section: Section,
+        version: Archived,
+    ) -> Decision:
         item = version.item
         newest = None if item.key is None else section.keyed(item.key)
         fault = ""

@@ -1224,7 +1224,10 @@ class SessionMemory:
 
 @observed("open_session", session=lambda opening: opening.session_id)
 async def _read(
-    opening: Opening, options: SessionOptions, *, read_only: bool
+    opening: Opening,
+    options: SessionOptions,
+    *,
+    read_only: bool,
 ) -> tuple[SessionLog, Hydrated]:
     """Read a session in another thread. Raises NotFoundError if none is there to be read."""
     if not read_only:

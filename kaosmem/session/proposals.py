@@ -117,14 +117,24 @@ class Proposals:
         )
 
 
-def as_proposal(item: Item, action: str, doubt: str, *tags: str) -> Item:
+def as_proposal(
+    item: Item,
+    action: str,
+    doubt: str,
+    *tags: str,
+) -> Item:
     """Return an item that is no version of its key until a person accepts it."""
     stated = {"action": action, "doubt": doubt, "section": item.section, "key": item.key}
     metadata = {**item.metadata, PROPOSAL: stated}
     return replace(item, key=None, tags=(*item.tags, *tags), metadata=metadata)
 
 
-def let_wait(session: OpenSession, item: Item, action: str, doubt: str) -> str:
+def let_wait(
+    session: OpenSession,
+    item: Item,
+    action: str,
+    doubt: str,
+) -> str:
     """Put an item into the section of the proposals that wait, and return its id."""
     spec = replace(WAITING, persistence=session.sections[item.section].spec.persistence)
     waiting = session.sections.setdefault(spec.name, Section(spec))

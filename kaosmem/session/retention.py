@@ -30,7 +30,11 @@ class RetentionReport(NamedTuple):
 
 
 async def retain(
-    session: OpenSession, section: Section, policy: RetentionPolicy, *, dry_run: bool = False
+    session: OpenSession,
+    section: Section,
+    policy: RetentionPolicy,
+    *,
+    dry_run: bool = False,
 ) -> RetentionReport:
     """Archive or erase the items that a policy names, and save. See `SessionAdmin.retain`."""
     now = session.clock()
@@ -54,7 +58,10 @@ async def retain(
 
 
 def _live_units(
-    section: Section, policy: RetentionPolicy, now: datetime, kept: dict[str, str]
+    section: Section,
+    policy: RetentionPolicy,
+    now: datetime,
+    kept: dict[str, str],
 ) -> list[list[str]]:
     """Return the ids of the live units that go, the least important and oldest first.
 
@@ -88,7 +95,10 @@ def _live_units(
 
 
 async def _archived_units(
-    session: OpenSession, section: Section, policy: RetentionPolicy, now: datetime
+    session: OpenSession,
+    section: Section,
+    policy: RetentionPolicy,
+    now: datetime,
 ) -> list[list[str]]:
     """Return the ids of the archived items that go: not live, and due in all their versions."""
     going: dict[str, bool] = {}
@@ -101,7 +111,9 @@ async def _archived_units(
 
 
 async def _without_sources(
-    session: OpenSession, units: list[list[str]], kept: dict[str, str]
+    session: OpenSession,
+    units: list[list[str]],
+    kept: dict[str, str],
 ) -> list[list[str]]:
     """Return units without the sources of live items that stay.
 

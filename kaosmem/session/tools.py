@@ -54,7 +54,13 @@ class MemoryTools:
         InvalidArgumentError: If the section is static, or max_tokens is below 1.
     """
 
-    def __init__(self, memory: SessionMemory, max_tokens: int, *, section: str) -> None:
+    def __init__(
+        self,
+        memory: SessionMemory,
+        max_tokens: int,
+        *,
+        section: str,
+    ) -> None:
         if memory[section].spec.placement == "static":
             raise InvalidArgumentError(
                 f"section {shown(section)} is static, and a model may not write into the system "
@@ -209,7 +215,11 @@ def _schema(name: str, format: str) -> JSONDict:
     )
 
 
-def cut(text: str, counter: TokenCounter, max_tokens: int) -> str:
+def cut(
+    text: str,
+    counter: TokenCounter,
+    max_tokens: int,
+) -> str:
     """Return a text within a budget, cut at a sentence where it is longer."""
     if counter(text) <= max_tokens:
         return text
@@ -226,7 +236,11 @@ def check_remembered(item: Item) -> None:
         )
 
 
-def item_line(item: Item, is_archived: bool = False, text: str | None = None) -> str:
+def item_line(
+    item: Item,
+    is_archived: bool = False,
+    text: str | None = None,
+) -> str:
     """Return an item with its id and its origin, in one line. text: in place of its own."""
     source = item.metadata.get("source")
     time = item.metadata.get("timestamp") or item.created_at.date().isoformat()

@@ -21,7 +21,11 @@ from kaosmem.types.items import Item
 _RANKED_TODAY = "its section did not offer it to this turn (its rank and score are those of today)"
 
 
-def why(session: OpenSession, words: str, turn: int) -> Why:
+def why(
+    session: OpenSession,
+    words: str,
+    turn: int,
+) -> Why:
     """Return why an item was in or out of a turn, as `SessionMemory.why` does."""
     number = number_of(turn, session.trace.total)
     context = session.trace.context(number)

@@ -26,7 +26,11 @@ _NUMBERS = "budget", "used", "fill", "items"
 _NAMED_ITEMS = 3
 
 
-async def rehearse(session: OpenSession, roster: Roster, call: ContextCall) -> Context:
+async def rehearse(
+    session: OpenSession,
+    roster: Roster,
+    call: ContextCall,
+) -> Context:
     """Return the context of a call, and change nothing: no use is marked, and no turn is kept.
 
     Args:

@@ -157,7 +157,11 @@ class BlobSource(StoreSource):
         return handle
 
     async def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+        self,
+        query: Query,
+        *,
+        cap: int,
+        wanted: MetadataFilter | None = None,
     ) -> Proposal:
         """Return the handles.
 

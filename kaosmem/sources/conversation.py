@@ -89,7 +89,11 @@ class ConversationSource(StoreSource):
         return other
 
     async def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+        self,
+        query: Query,
+        *,
+        cap: int,
+        wanted: MetadataFilter | None = None,
     ) -> Proposal:
         """Return units of the view: required units, then the newest.
 
@@ -129,7 +133,11 @@ class ConversationSource(StoreSource):
         return Proposal(fitting, taken=self._taken(view), is_all=is_all, error=error)
 
     @staticmethod
-    def _required(view: ConversationView, item: Callable[[int], Item], room: int) -> list[int]:
+    def _required(
+        view: ConversationView,
+        item: Callable[[int], Item],
+        room: int,
+    ) -> list[int]:
         """Return the positions of the entries that must be shown.
 
         Args:
@@ -225,7 +233,11 @@ class ConversationSource(StoreSource):
         )
 
 
-def _first_within(view: ConversationView, item: Callable[[int], Item], room: int) -> int:
+def _first_within(
+    view: ConversationView,
+    item: Callable[[int], Item],
+    room: int,
+) -> int:
     """Return where the newest entries of so many tokens begin, at the start of a unit."""
     start = len(view)
     while start and room > 0:
@@ -234,7 +246,11 @@ def _first_within(view: ConversationView, item: Callable[[int], Item], room: int
     return view.cut_before(start)
 
 
-def _newest_first(view: ConversationView, start: int, must: Set[int]) -> list[Sequence[int]]:
+def _newest_first(
+    view: ConversationView,
+    start: int,
+    must: Set[int],
+) -> list[Sequence[int]]:
     """Return the units that must be shown, then those from a position on, each newest first."""
     places = [*sorted(place for place in must if place < start), *range(start, len(view))]
     units = [view.unit(place) for place in places]

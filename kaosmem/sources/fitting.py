@@ -17,7 +17,9 @@ _FOR_FORMATS = 0.75
 
 
 def with_fitting_results(
-    candidates: Sequence[Candidate], cap: int, counter: TokenCounter | None = None
+    candidates: Sequence[Candidate],
+    cap: int,
+    counter: TokenCounter | None = None,
 ) -> tuple[Candidate, ...]:
     """Return candidates of which the required ones fit a cap, by results that are cut evenly.
 

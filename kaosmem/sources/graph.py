@@ -83,7 +83,11 @@ class GraphSource(StoreSource):
         self._note(checked)
 
     async def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+        self,
+        query: Query,
+        *,
+        cap: int,
+        wanted: MetadataFilter | None = None,
     ) -> Proposal:
         """Return the neighbourhood of the entities that the query names, nearest and best first."""
         if self._reads_names:

@@ -68,7 +68,11 @@ class HistorySource(StoreSource):
         return other
 
     async def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+        self,
+        query: Query,
+        *,
+        cap: int,
+        wanted: MetadataFilter | None = None,
     ) -> Proposal:
         """Return the required messages (newest question and unit, pins), then the newest units.
 

@@ -82,7 +82,11 @@ class FactSource(StoreSource):
         self._namespace = check_id(namespace, "namespace")
 
     async def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+        self,
+        query: Query,
+        *,
+        cap: int,
+        wanted: MetadataFilter | None = None,
     ) -> Proposal:
         """Return the facts that match the query; none without a query."""
         if not query.text.strip() or not cap:
@@ -137,7 +141,10 @@ class FactSource(StoreSource):
         return versions[::-1]
 
     def _fact(
-        self, memory: StoredFact, saved_at: datetime | None = None, key: str | None = None
+        self,
+        memory: StoredFact,
+        saved_at: datetime | None = None,
+        key: str | None = None,
     ) -> Item:
         """Return a fact as an item, with its key if it has versions or a key besides its id."""
         created_at = saved_at or utc_time(memory.metadata)
@@ -179,7 +186,11 @@ class StateSource(StoreSource):
         self._session_id = check_id(session_id, "session id")
 
     async def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+        self,
+        query: Query,
+        *,
+        cap: int,
+        wanted: MetadataFilter | None = None,
     ) -> Proposal:
         """Return the lines, those that match the query first."""
         state = await self._store.get_state(self._session_id)

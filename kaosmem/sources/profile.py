@@ -63,7 +63,11 @@ class ProfileSource(StoreSource):
         self._budget = check_count(budget, "budget", least=1)
 
     async def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+        self,
+        query: Query,
+        *,
+        cap: int,
+        wanted: MetadataFilter | None = None,
     ) -> Proposal:
         """Return the facts, whatever the query asks for. A view of another time gets none."""
         if query.as_of is not None or query.known_at is not None:

@@ -130,7 +130,10 @@ def passing(found: Iterable[Scored], wanted: MetadataFilter | None) -> list[Scor
 
 
 def proposed(
-    found: Iterable[Scored], *, cap: int, wanted: MetadataFilter | None = None
+    found: Iterable[Scored],
+    *,
+    cap: int,
+    wanted: MetadataFilter | None = None,
 ) -> Proposal:
     """Return a proposal of found items that pass a filter, up to twice `cap` tokens."""
     listed = list(found)
@@ -223,7 +226,11 @@ def _corrected(unit: Candidate, of: Callable[[int], tuple[int, ...]]) -> Candida
     return unit if unit.is_replaced else unit._replace(needs=of(unit.position))
 
 
-def _share(item: Item, cap: int, told: Told) -> int:
+def _share(
+    item: Item,
+    cap: int,
+    told: Told,
+) -> int:
     """Return an item's part of twice `cap` tokens: little if it won't be shown or repeats another."""
     weight = max(1, item.tokens)
     if weight <= cap and not told.knows(item):

@@ -41,7 +41,11 @@ class TaskSource(StoreSource):
         self._agent_id = check_id(agent_id, "agent id")
 
     async def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+        self,
+        query: Query,
+        *,
+        cap: int,
+        wanted: MetadataFilter | None = None,
     ) -> Proposal:
         """Return the tasks, whatever the query."""
         board = await self._board()

@@ -141,7 +141,12 @@ class Mirror:
         messages: All of them. The section lacks the records of summaries: nobody said them.
     """
 
-    def __init__(self, begin: int, spec: SectionSpec, item_of: ItemOf) -> None:
+    def __init__(
+        self,
+        begin: int,
+        spec: SectionSpec,
+        item_of: ItemOf,
+    ) -> None:
         self.begin = begin
         self.taken = begin
         self.recalls = spec.recall > 0
@@ -183,7 +188,12 @@ class Mirror:
         return self.section.proposer.newest_question
 
     async def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None, recalls: bool
+        self,
+        query: Query,
+        *,
+        cap: int,
+        wanted: MetadataFilter | None,
+        recalls: bool,
     ) -> Proposal:
         """Return the newest units, those with a pinned message among the required ones.
 

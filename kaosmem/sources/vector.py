@@ -52,7 +52,11 @@ class VectorSource(StoreSource):
         self._collection = check_id(collection, "collection")
 
     async def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
+        self,
+        query: Query,
+        *,
+        cap: int,
+        wanted: MetadataFilter | None = None,
     ) -> Proposal:
         """Return the nearest documents; none for a query without meaning."""
         if not query.text.strip() or not cap:

@@ -41,7 +41,11 @@ def checksum(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
-def checked(key: str, data: bytes, wanted: str) -> bytes:
+def checked(
+    key: str,
+    data: bytes,
+    wanted: str,
+) -> bytes:
     """Return bytes that have a checksum. Raises CorruptionError for others."""
     if checksum(data) != wanted:
         raise changed_blob(key)
@@ -79,7 +83,12 @@ class BlobStore(ABC):
         return
 
     async def upload(
-        self, key: str, data: Bytes, *, content_type: str, ttl: float | None = None
+        self,
+        key: str,
+        data: Bytes,
+        *,
+        content_type: str,
+        ttl: float | None = None,
     ) -> None:
         """Store bytes, in place of earlier bytes under this key.
 
@@ -129,7 +138,13 @@ class BlobStore(ABC):
         """Delete everything that the store holds: all of its tenant."""
 
     @abstractmethod
-    async def _put(self, key: str, data: bytes, content_type: str, expiry: float | None) -> None:
+    async def _put(
+        self,
+        key: str,
+        data: bytes,
+        content_type: str,
+        expiry: float | None,
+    ) -> None:
         """Store bytes, in place of earlier bytes, in one step.
 
         Args:
@@ -173,7 +188,13 @@ class InMemoryFileStore(BlobStore):
         for key in [*self._blobs]:
             await self._delete(key)
 
-    async def _put(self, key: str, data: bytes, content_type: str, expiry: float | None) -> None:
+    async def _put(
+        self,
+        key: str,
+        data: bytes,
+        content_type: str,
+        expiry: float | None,
+    ) -> None:
         self._drop_due()
         self._expiries.set(key, expiry)
         self._blobs[key] = data, content_type

@@ -107,7 +107,12 @@ class NewFact(NamedTuple):
         """Return the time from which the fact holds, unless a version begins later."""
         return utc_time(self.metadata) or saved_at
 
-    def saved(self, memory_id: str, saved_at: datetime, later: Sequence[FactRow]) -> FactRow:
+    def saved(
+        self,
+        memory_id: str,
+        saved_at: datetime,
+        later: Sequence[FactRow],
+    ) -> FactRow:
         """Return the fact as a version among those of its key.
 
         Args:
@@ -157,7 +162,11 @@ class FactRows(Protocol):
         """Delete a row, if it exists, or all rows for None."""
 
     def search(
-        self, query: str, limit: int, *, superseded: bool
+        self,
+        query: str,
+        limit: int,
+        *,
+        superseded: bool,
     ) -> Sequence[tuple[FactRow, float]]:
         """Return at most `limit` rows with their scores, best first.
 
@@ -255,7 +264,10 @@ class LongTermMemory(ABC):
         return await self._search(shelf, asked, check_count(limit, "limit"), superseded=superseded)
 
     async def versions(
-        self, agent_id: str, key: str, namespace: str = "default"
+        self,
+        agent_id: str,
+        key: str,
+        namespace: str = "default",
     ) -> list[Version[StoredFact]]:
         """Return the versions of a fact, in the order in which they began to hold.
 
@@ -275,7 +287,10 @@ class LongTermMemory(ABC):
         ]
 
     async def get(
-        self, agent_id: str, memory_id: str, namespace: str = "default"
+        self,
+        agent_id: str,
+        memory_id: str,
+        namespace: str = "default",
     ) -> StoredFact | None:
         """Return a version of a fact, superseded or not, by its id.
 
@@ -286,7 +301,12 @@ class LongTermMemory(ABC):
         found = await self._read(shelf, lambda rows: rows.get(memory_id))
         return None if found is None else found.fact()
 
-    async def delete(self, agent_id: str, memory_id: str, namespace: str = "default") -> None:
+    async def delete(
+        self,
+        agent_id: str,
+        memory_id: str,
+        namespace: str = "default",
+    ) -> None:
         """Delete a version of a fact, if it exists. Its other versions stay as they are."""
         shelf = _shelf_key(agent_id, namespace)
         check_id(memory_id, "memory id")
@@ -307,7 +327,12 @@ class LongTermMemory(ABC):
     async def delete_all(self) -> None:
         """Delete everything that the store holds: all of its tenant."""
 
-    async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
+    async def _save(
+        self,
+        shelf: Shelf,
+        new: NewFact,
+        of: str | None,
+    ) -> str:
         """Save a fact, end the earlier versions of its key, in one step, and return the new id.
 
         Args:
@@ -334,7 +359,12 @@ class LongTermMemory(ABC):
         return memory_id
 
     async def _search(
-        self, shelf: Shelf, query: str, limit: int, *, superseded: bool
+        self,
+        shelf: Shelf,
+        query: str,
+        limit: int,
+        *,
+        superseded: bool,
     ) -> list[StoredFact]:
         """Return at most `limit` facts for a query, best first, the newest of equal ones first."""
         found = await self._read(
@@ -399,7 +429,12 @@ class InMemoryLongTermMemory(LongTermMemory):
     def _new_id(self) -> str:
         return f"{self._rng.getrandbits(128):032x}"
 
-    async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
+    async def _save(
+        self,
+        shelf: Shelf,
+        new: NewFact,
+        of: str | None,
+    ) -> str:
         memory_id = await super()._save(shelf, new, of)
         self._expiries.set((shelf, memory_id), self._shelves[shelf].rows[memory_id].expiry)
         return memory_id
@@ -483,7 +518,11 @@ class IndexedFacts:
                 self._forget(row)
 
     def search(
-        self, query: str, limit: int, *, superseded: bool
+        self,
+        query: str,
+        limit: int,
+        *,
+        superseded: bool,
     ) -> Sequence[tuple[FactRow, float]]:
         among = None
         if not superseded and len(self._live) < len(self.rows):
@@ -516,7 +555,10 @@ def unknown_fact(memory_id: str, namespace: str) -> NotFoundError:
 
 
 def _new_fact(
-    content: str, ttl: float | None, key: str | None, metadata: JSONObject | None
+    content: str,
+    ttl: float | None,
+    key: str | None,
+    metadata: JSONObject | None,
 ) -> NewFact:
     text = check_text(content, "content")
     return NewFact(text, None if ttl is None else check_ttl(ttl), key, fact_metadata(metadata))

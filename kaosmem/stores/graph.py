@@ -122,7 +122,12 @@ class GraphStore(ABC):
         """Return the entities among these different ids, at least one, in their order."""
 
     @abstractmethod
-    async def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
+    async def _around(
+        self,
+        entity_id: str,
+        depth: int,
+        types: frozenset[str] | None,
+    ) -> SubGraph:
         """Return the neighbourhood of an entity, in the order of `get_neighbors`."""
 
     @abstractmethod
@@ -213,7 +218,12 @@ class InMemoryGraphStore(GraphStore):
     async def _delete_relationship(self, relationship_id: str) -> None:
         self._remove(relationship_id)
 
-    async def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
+    async def _around(
+        self,
+        entity_id: str,
+        depth: int,
+        types: frozenset[str] | None,
+    ) -> SubGraph:
         def entities(ids: list[str]) -> list[Entity]:
             return [self._entities[each] for each in ids if each in self._entities]
 

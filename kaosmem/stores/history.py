@@ -39,7 +39,11 @@ def check_message(message: object) -> ChatMessage:
     return message if content is message.content else replace(message, content=content)
 
 
-def _stamped(message: ChatMessage, now: datetime, run: str) -> ChatMessage:
+def _stamped(
+    message: ChatMessage,
+    now: datetime,
+    run: str,
+) -> ChatMessage:
     return replace(message, created_at=message.created_at or now, run_id=run)
 
 
@@ -63,13 +67,21 @@ class HistoryProvider(ABC):
         self._clock = utc_now if clock is None else check_clock(clock)
 
     async def append(
-        self, agent_id: str, message: ChatMessage, session_id: str, run_id: str = ""
+        self,
+        agent_id: str,
+        message: ChatMessage,
+        session_id: str,
+        run_id: str = "",
     ) -> None:
         """Append a message. Raises InvalidArgumentError."""
         await self.append_many(agent_id, (message,), session_id=session_id, run_id=run_id)
 
     async def append_many(
-        self, agent_id: str, messages: Iterable[ChatMessage], session_id: str, run_id: str = ""
+        self,
+        agent_id: str,
+        messages: Iterable[ChatMessage],
+        session_id: str,
+        run_id: str = "",
     ) -> None:
         """Append messages in a row, with no message of another writer between them.
 
@@ -84,7 +96,11 @@ class HistoryProvider(ABC):
             await self._append(thread, run, [_stamped(each, now, run) for each in new])
 
     async def get_messages(
-        self, agent_id: str, session_id: str, limit: int | None = None, offset: int = 0
+        self,
+        agent_id: str,
+        session_id: str,
+        limit: int | None = None,
+        offset: int = 0,
     ) -> list[ChatMessage]:
         """Return messages, oldest first: `limit` (None for all) after the `offset` oldest.
 
@@ -105,7 +121,12 @@ class HistoryProvider(ABC):
         """Delete the thread."""
         await self._delete(_thread_key(agent_id, session_id), None)
 
-    async def clear_run(self, agent_id: str, session_id: str, run_id: str) -> None:
+    async def clear_run(
+        self,
+        agent_id: str,
+        session_id: str,
+        run_id: str,
+    ) -> None:
         """Delete the thread's messages of one run; "" is no run, and refused."""
         await self._delete(_thread_key(agent_id, session_id), check_id(run_id, "run id"))
 
@@ -118,11 +139,21 @@ class HistoryProvider(ABC):
         """Delete everything that the store holds: all of its tenant."""
 
     @abstractmethod
-    async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:
+    async def _append(
+        self,
+        thread: Thread,
+        run: str,
+        messages: list[ChatMessage],
+    ) -> None:
         """Append messages, at least one, in one step."""
 
     @abstractmethod
-    async def _read(self, thread: Thread, start: int, end: int | None) -> list[ChatMessage]:
+    async def _read(
+        self,
+        thread: Thread,
+        start: int,
+        end: int | None,
+    ) -> list[ChatMessage]:
         """Return the messages from position `start` up to, but not including, `end`."""
 
     @abstractmethod
@@ -156,10 +187,20 @@ class InMemoryHistoryProvider(HistoryProvider):
     async def delete_all(self) -> None:
         self._threads.clear()
 
-    async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:
+    async def _append(
+        self,
+        thread: Thread,
+        run: str,
+        messages: list[ChatMessage],
+    ) -> None:
         self._threads.setdefault(thread, []).extend((run, message) for message in messages)
 
-    async def _read(self, thread: Thread, start: int, end: int | None) -> list[ChatMessage]:
+    async def _read(
+        self,
+        thread: Thread,
+        start: int,
+        end: int | None,
+    ) -> list[ChatMessage]:
         return [message for _, message in self._threads.get(thread, ())[start:end]]
 
     async def _count(self, thread: Thread) -> int:

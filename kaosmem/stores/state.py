@@ -56,7 +56,13 @@ class ShortTermMemory(ABC):
         """Return a state, {} for an unknown one."""
 
     @abstractmethod
-    async def _change(self, session_id: str, patch: JSONDict, *, replace: bool) -> JSONDict:
+    async def _change(
+        self,
+        session_id: str,
+        patch: JSONDict,
+        *,
+        replace: bool,
+    ) -> JSONDict:
         """Set the values of the patch's names, in one step, and return the state.
 
         Args:
@@ -84,7 +90,13 @@ class InMemoryShortTermMemory(ShortTermMemory):
     async def _read(self, session_id: str) -> JSONDict:
         return copy.deepcopy(self._states.get(session_id, {}))
 
-    async def _change(self, session_id: str, patch: JSONDict, *, replace: bool) -> JSONDict:
+    async def _change(
+        self,
+        session_id: str,
+        patch: JSONDict,
+        *,
+        replace: bool,
+    ) -> JSONDict:
         state = patch if replace else self._states.get(session_id, {}) | patch
         self._states[session_id] = state
         if not state:

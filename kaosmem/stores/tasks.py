@@ -61,7 +61,11 @@ class TaskStore(ABC):
         return await self._read(_board_key(conversation_id, agent_id))
 
     async def update_status(
-        self, conversation_id: str, agent_id: str, task_id: str, status: TaskStatus | str
+        self,
+        conversation_id: str,
+        agent_id: str,
+        task_id: str,
+        status: TaskStatus | str,
     ) -> TaskList:
         """Move a task on and return the board.
 
@@ -73,7 +77,10 @@ class TaskStore(ABC):
         )
 
     async def add_tasks(
-        self, conversation_id: str, agent_id: str, tasks: Iterable[Task]
+        self,
+        conversation_id: str,
+        agent_id: str,
+        tasks: Iterable[Task],
     ) -> TaskList:
         """Add planned tasks at the end, and return the board.
 
@@ -85,14 +92,24 @@ class TaskStore(ABC):
             lambda board: _there(board, conversation_id, agent_id).added(new),
         )
 
-    async def increment_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
+    async def increment_retry(
+        self,
+        conversation_id: str,
+        agent_id: str,
+        task_id: str,
+    ) -> TaskList:
         """Retry a failed task, or abandon it where its retries are used up, and return the board.
 
         Raises InvalidArgumentError for a task that has not failed.
         """
         return await self._replace(conversation_id, agent_id, task_id, Task.retried)
 
-    async def force_retry(self, conversation_id: str, agent_id: str, task_id: str) -> TaskList:
+    async def force_retry(
+        self,
+        conversation_id: str,
+        agent_id: str,
+        task_id: str,
+    ) -> TaskList:
         """Retry a failed or abandoned task, its retries counted anew, and return the board.
 
         Raises InvalidArgumentError for any other.
@@ -117,7 +134,11 @@ class TaskStore(ABC):
         """Delete everything that the store holds: all of its tenant."""
 
     async def _replace(
-        self, conversation_id: str, agent_id: str, task_id: str, change: Callable[[Task, int], Task]
+        self,
+        conversation_id: str,
+        agent_id: str,
+        task_id: str,
+        change: Callable[[Task, int], Task],
     ) -> TaskList:
         def replaced(board: TaskList | None) -> TaskList:
             there = _there(board, conversation_id, agent_id)
@@ -186,7 +207,11 @@ class InMemoryTaskStore(TaskStore):
         return lingering
 
 
-def _there(board: TaskList | None, conversation_id: str, agent_id: str) -> TaskList:
+def _there(
+    board: TaskList | None,
+    conversation_id: str,
+    agent_id: str,
+) -> TaskList:
     """Return a board. Raises NotFoundError for None."""
     if board is not None:
         return board

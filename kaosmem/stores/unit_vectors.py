@@ -68,7 +68,10 @@ class UnitVectors:
         return tuple(values)
 
     def nearest(
-        self, query: Sequence[float], limit: int, passes: Callable[[str], bool] | None = None
+        self,
+        query: Sequence[float],
+        limit: int,
+        passes: Callable[[str], bool] | None = None,
     ) -> list[tuple[str, float]]:
         """Return at most `limit` (id, cosine) of those whose id passes, largest first; of equal ones by id.
 

@@ -242,7 +242,11 @@ class VectorStore(ABC):
 
     @abstractmethod
     async def _put(
-        self, collection: str, documents: list[VectorDocument], *, replace: bool
+        self,
+        collection: str,
+        documents: list[VectorDocument],
+        *,
+        replace: bool,
     ) -> None:
         """Insert documents with embeddings, in one step.
 
@@ -253,7 +257,11 @@ class VectorStore(ABC):
 
     @abstractmethod
     async def _search(
-        self, collection: str, query: tuple[float, ...], limit: int, wanted: MetadataFilter | None
+        self,
+        collection: str,
+        query: tuple[float, ...],
+        limit: int,
+        wanted: MetadataFilter | None,
     ) -> list[SearchResult]:
         """Return the nearest documents. Raises InvalidArgumentError as `check_dimensions`."""
 
@@ -290,7 +298,11 @@ class InMemoryVectorStore(VectorStore):
         return self._documents(collection)
 
     async def _put(
-        self, collection: str, documents: list[VectorDocument], *, replace: bool
+        self,
+        collection: str,
+        documents: list[VectorDocument],
+        *,
+        replace: bool,
     ) -> None:
         known = self._documents(collection)
         new = [each for each in documents if replace or each.id not in known]
@@ -305,7 +317,11 @@ class InMemoryVectorStore(VectorStore):
         held.documents.update((each.id, replaced(each, embedding=None)) for each in new)
 
     async def _search(
-        self, collection: str, query: tuple[float, ...], limit: int, wanted: MetadataFilter | None
+        self,
+        collection: str,
+        query: tuple[float, ...],
+        limit: int,
+        wanted: MetadataFilter | None,
     ) -> list[SearchResult]:
         known = self._documents(collection)
         if not known:
@@ -366,7 +382,11 @@ def _listed(documents: Iterable[VectorDocument]) -> list[VectorDocument]:
     return listed
 
 
-def check_dimensions(documents: Iterable[VectorDocument], held: int | None, collection: str) -> int:
+def check_dimensions(
+    documents: Iterable[VectorDocument],
+    held: int | None,
+    collection: str,
+) -> int:
     """Return the number of dimensions that all embeddings have.
 
     Raises InvalidArgumentError if they differ.
@@ -379,12 +399,20 @@ def check_dimensions(documents: Iterable[VectorDocument], held: int | None, coll
     return held or 0
 
 
-def check_query(query: Sequence[float], held: int, collection: str) -> None:
+def check_query(
+    query: Sequence[float],
+    held: int,
+    collection: str,
+) -> None:
     """Raise InvalidArgumentError for a query that has other dimensions than its collection."""
     _same(len(query), held, collection)
 
 
-def _same(given: int, held: int | None, collection: str) -> int:
+def _same(
+    given: int,
+    held: int | None,
+    collection: str,
+) -> int:
     if held is None or given == held:
         return given
     raise InvalidArgumentError(

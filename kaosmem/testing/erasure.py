@@ -65,7 +65,10 @@ def _files_at(location: Location) -> dict[str, bytes | None]:
 
 
 def _holds(
-    data: bytes, folded: frozenset[bytes], exact: frozenset[bytes], layers: int = _MAX_LAYERS
+    data: bytes,
+    folded: frozenset[bytes],
+    exact: frozenset[bytes],
+    layers: int = _MAX_LAYERS,
 ) -> bool:
     """Return whether data, or what is compressed in it, holds a spelling."""
     lowered = data.lower()

@@ -20,7 +20,13 @@ class MessageRuleError(KaosmemError, AssertionError):
         position: Index of the message, from 0; None for the system prompt beside the messages.
     """
 
-    def __init__(self, message: str, *, rule: str = "", position: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        rule: str = "",
+        position: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.rule = rule
         self.position = position
@@ -161,7 +167,9 @@ class PrefixBinding:
 
 
 def _prefixes(
-    messages: Sequence[JSONObject], system: JSONValue, tools: Sequence[JSONValue]
+    messages: Sequence[JSONObject],
+    system: JSONValue,
+    tools: Sequence[JSONValue],
 ) -> list[str]:
     """Return digests of the request before each message, and of all of it, without markers."""
     said = sha256(json_text(_unmarked([system, list(tools)])).encode())

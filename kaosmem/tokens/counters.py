@@ -203,11 +203,22 @@ class TiktokenCounter:
             done = cuts[-1]
         yield from self._count_parts(text, done, len(text))
 
-    def _count_parts(self, text: str, start: int, end: int) -> Iterator[int]:
+    def _count_parts(
+        self,
+        text: str,
+        start: int,
+        end: int,
+    ) -> Iterator[int]:
         """Yield counts that add up to that of a part of the text."""
         yield from (len(self._encoding.encode_ordinary(part)) for part in parts(text, start, end))
 
-    def _cuts(self, text: str, start: int, end: int, done: int) -> tuple[int, ...]:
+    def _cuts(
+        self,
+        text: str,
+        start: int,
+        end: int,
+        done: int,
+    ) -> tuple[int, ...]:
         """Return where the pieces of a run of blanks begin and end, without its last blank."""
         if self._takes_line_ends(text[done:start]):
             while start < end and text[start] in "\r\n":
@@ -229,7 +240,11 @@ class TiktokenCounter:
         return category not in "LN"
 
 
-def parts(text: str, start: int, end: int) -> Iterator[str]:
+def parts(
+    text: str,
+    start: int,
+    end: int,
+) -> Iterator[str]:
     """Yield parts of a long text whose counts add up.
 
     All its tokens at once would take 20 times its size.

@@ -150,7 +150,11 @@ class _ShownTexts:
         return parts
 
 
-def _matches(leaf: str, text: str, begin: int) -> Iterator[tuple[int, int, int]]:
+def _matches(
+    leaf: str,
+    text: str,
+    begin: int,
+) -> Iterator[tuple[int, int, int]]:
     """Yield where parts of an item's text stand: its offset, the text's offset, the length.
 
     A text stands whole, or line by line, as a layout indents it.

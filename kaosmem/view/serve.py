@@ -39,7 +39,12 @@ class LivePage:
         root: The folder or URL that holds the session.
     """
 
-    def __init__(self, root: str, session_id: str, namespace: str) -> None:
+    def __init__(
+        self,
+        root: str,
+        session_id: str,
+        namespace: str,
+    ) -> None:
         self._place = root, session_id, namespace
         self._seen: Hashable = None
         self._data: PageData | None = None
@@ -60,7 +65,12 @@ class LivePage:
             return self._data
 
 
-def view_app(page: LivePage, token: str, *, hosts: tuple[str, ...] = _LOCAL) -> Starlette:
+def view_app(
+    page: LivePage,
+    token: str,
+    *,
+    hosts: tuple[str, ...] = _LOCAL,
+) -> Starlette:
     """Return the server of a page.
 
     Args:
@@ -105,7 +115,12 @@ def turns_after(data: PageData, after: int) -> dict[str, object]:
     return {"session": dict(data.session), "items": dict(data.items), "data": turns}
 
 
-async def serve_page(page: LivePage, host: str, port: int, started: Callable[[str], None]) -> None:
+async def serve_page(
+    page: LivePage,
+    host: str,
+    port: int,
+    started: Callable[[str], None],
+) -> None:
     """Serve a page until the process is told to stop, to those who have its random token.
 
     Args:

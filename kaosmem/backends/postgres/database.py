@@ -274,7 +274,12 @@ class PostgresDatabase(SqlDatabase["_Workers"]):
             reconnect_timeout=0,
         )
 
-    def _run(self, workers: _Workers, work: Callable[[Cursor], T], part: str) -> T:
+    def _run(
+        self,
+        workers: _Workers,
+        work: Callable[[Cursor], T],
+        part: str,
+    ) -> T:
         with self._as_typed_errors():
             for each in MIGRATIONS:
                 migrate = partial(self._tried, workers, partial(self._migrate, part=each))
@@ -435,7 +440,12 @@ class _Workers:
         self._lock = threading.Lock()
         self._prepared = set[str]()
 
-    def prepare(self, part: str, migrate: Callable[[], None], timeout_s: float) -> None:
+    def prepare(
+        self,
+        part: str,
+        migrate: Callable[[], None],
+        timeout_s: float,
+    ) -> None:
         """Open the pool, and migrate a part of the schema, once.
 
         Raises PoolTimeout if others take too long.
@@ -476,7 +486,12 @@ def _impatient_connection(limit_s: float) -> type[psycopg.Connection[Any]]:
     import psycopg
 
     class Impatient(psycopg.Connection[Any]):
-        def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        def wait(
+            self,
+            gen: Any,
+            *args: Any,
+            **options: Any,
+        ) -> Any:
             try:
                 return super().wait(_limited(gen, monotonic() + limit_s), *args, **options)
             except TimeoutError:

@@ -191,7 +191,13 @@ class AGEGraphStore(SqlGraphStore):
             labels[each] = label
         return labels
 
-    def _put_vertices(self, cursor: Cursor, entities: list[Entity], *, replace: bool) -> None:
+    def _put_vertices(
+        self,
+        cursor: Cursor,
+        entities: list[Entity],
+        *,
+        replace: bool,
+    ) -> None:
         query = "UNWIND $rows AS row MATCH (e:Entity) WHERE e.id = row RETURN e.id"
         found = self._in_parts(cursor, query, [each.id for each in entities])
         known = {entity_id for (entity_id,) in found}
@@ -207,7 +213,12 @@ class AGEGraphStore(SqlGraphStore):
         query = "UNWIND $rows AS row MATCH ()-[r]->() WHERE r.id = row DELETE r"
         self._in_parts(cursor, query, ids)
 
-    def _in_parts(self, cursor: Cursor, query: str, rows: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def _in_parts(
+        self,
+        cursor: Cursor,
+        query: str,
+        rows: Sequence[Any],
+    ) -> list[tuple[Any, ...]]:
         """Return the rows of a query that unwinds `$rows`, of which some are sent at once."""
         found: list[tuple[Any, ...]] = []
         for start in range(0, len(rows), _ROWS_AT_ONCE):
@@ -216,7 +227,12 @@ class AGEGraphStore(SqlGraphStore):
         return found
 
     def _cypher(
-        self, cursor: Cursor, query: str, params: Mapping[str, Any], *, columns: int = 1
+        self,
+        cursor: Cursor,
+        query: str,
+        params: Mapping[str, Any],
+        *,
+        columns: int = 1,
     ) -> list[tuple[Any, ...]]:
         """Return the rows of a query.
 

@@ -78,7 +78,12 @@ class PgVectorMemory(SqlVectorMemory, PostgresLongTermMemory):
         return direction_of(embedding)
 
     def _nearest(
-        self, rows: SqlFacts, asked: tuple[float, ...], limit: int, *, superseded: bool
+        self,
+        rows: SqlFacts,
+        asked: tuple[float, ...],
+        limit: int,
+        *,
+        superseded: bool,
     ) -> list[tuple[FactRow, float]]:
         cosine = f"-(direction OPERATOR(public.<#>) {self._direction})"
         found = rows.rows(

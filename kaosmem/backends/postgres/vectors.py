@@ -57,7 +57,11 @@ class PgVectorStore(SqlVectorStore):
         self._is_approximate = index == "hnsw"
 
     async def _search(
-        self, collection: str, query: tuple[float, ...], limit: int, wanted: MetadataFilter | None
+        self,
+        collection: str,
+        query: tuple[float, ...],
+        limit: int,
+        wanted: MetadataFilter | None,
     ) -> list[SearchResult]:
         def search(transaction: Transaction) -> list[SearchResult]:
             held = collection_of(transaction, collection)
@@ -90,7 +94,12 @@ class PgVectorStore(SqlVectorStore):
         row["direction"] = direction_of(document.embedding or ())
         return row
 
-    def _make_index(self, transaction: Transaction, number: int, dimensions: int) -> None:
+    def _make_index(
+        self,
+        transaction: Transaction,
+        number: int,
+        dimensions: int,
+    ) -> None:
         if not self._is_approximate:
             return
         if dimensions > _MAX_HNSW_DIMENSIONS:

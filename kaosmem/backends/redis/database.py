@@ -172,7 +172,12 @@ class RedisDatabase(SharedDatabase["_Workers"]):
         )
         return redis.Redis(connection_pool=pool)
 
-    def _run(self, workers: _Workers, work: Callable[[redis.Redis], T], until: float) -> T:
+    def _run(
+        self,
+        workers: _Workers,
+        work: Callable[[redis.Redis], T],
+        until: float,
+    ) -> T:
         import redis
 
         pause_s = _PAUSE_S

@@ -137,7 +137,11 @@ class _RedisFacts:
     """
 
     def __init__(
-        self, client: Any, keys: _Keys, now: float, warm: Callable[[_Keys], _WarmShelf]
+        self,
+        client: Any,
+        keys: _Keys,
+        now: float,
+        warm: Callable[[_Keys], _WarmShelf],
     ) -> None:
         self.client = client
         self.keys = keys
@@ -179,7 +183,11 @@ class _RedisFacts:
         self._delete(_texts(self.client.zrangebyscore(self.keys.expiries, "-inf", self._now)))
 
     def search(
-        self, query: str, limit: int, *, superseded: bool
+        self,
+        query: str,
+        limit: int,
+        *,
+        superseded: bool,
     ) -> Sequence[tuple[FactRow, float]]:
         warm = self._warm(self.keys)
         with warm.lock:

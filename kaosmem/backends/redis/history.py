@@ -49,7 +49,11 @@ class RedisHistoryProvider(HistoryProvider):
     """
 
     def __init__(
-        self, database: RedisDatabase, *, ttl_s: float | None = None, clock: Clock | None = None
+        self,
+        database: RedisDatabase,
+        *,
+        ttl_s: float | None = None,
+        clock: Clock | None = None,
     ) -> None:
         super().__init__(clock=clock)
         self._database = database
@@ -63,7 +67,12 @@ class RedisHistoryProvider(HistoryProvider):
     async def delete_all(self) -> None:
         await self._database.delete("thread")
 
-    async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:
+    async def _append(
+        self,
+        thread: Thread,
+        run: str,
+        messages: list[ChatMessage],
+    ) -> None:
         key = self._database.key("thread", *thread)
         keys = [
             key,
@@ -81,7 +90,12 @@ class RedisHistoryProvider(HistoryProvider):
             )
         )
 
-    async def _read(self, thread: Thread, start: int, end: int | None) -> list[ChatMessage]:
+    async def _read(
+        self,
+        thread: Thread,
+        start: int,
+        end: int | None,
+    ) -> list[ChatMessage]:
         key = self._database.key("thread", *thread)
         last = -1 if end is None else min(end, MAX_INTEGER) - 1
         if end is not None and end <= start:

@@ -31,7 +31,13 @@ class RedisSessionStore(ShortTermMemory):
     async def _read(self, session_id: str) -> JSONDict:
         return await self._change(session_id, {}, replace=False)
 
-    async def _change(self, session_id: str, patch: JSONDict, *, replace: bool) -> JSONDict:
+    async def _change(
+        self,
+        session_id: str,
+        patch: JSONDict,
+        *,
+        replace: bool,
+    ) -> JSONDict:
         key = self._database.key("state", session_id)
         fields = {name: json_text(value) for name, value in patch.items()}
 

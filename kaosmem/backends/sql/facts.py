@@ -62,7 +62,12 @@ class SqlLongTermMemory(LongTermMemory):
         await self._database.change("DELETE FROM shelves WHERE tenant = :tenant")
 
     async def _search(
-        self, shelf: Shelf, query: str, limit: int, *, superseded: bool
+        self,
+        shelf: Shelf,
+        query: str,
+        limit: int,
+        *,
+        superseded: bool,
     ) -> list[StoredFact]:
         def search(transaction: Transaction) -> Sequence[tuple[FactRow, float]] | None:
             rows = self._rows(transaction, shelf)
@@ -100,7 +105,12 @@ class SqlFacts:
         now: Seconds since 1970.
     """
 
-    def __init__(self, transaction: Transaction, shelf: Shelf, now: float) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        shelf: Shelf,
+        now: float,
+    ) -> None:
         agent, namespace = shelf
         self.pairs = transaction.pairs
         self._transaction = transaction
@@ -161,7 +171,11 @@ class SqlFacts:
             self._delete(f"{OF_SHELF} AND id = :id", id=memory_id)
 
     def search(
-        self, query: str, limit: int, *, superseded: bool
+        self,
+        query: str,
+        limit: int,
+        *,
+        superseded: bool,
     ) -> Sequence[tuple[FactRow, float]]:
         asked = Counter(_terms(query))
         shelves = self._transaction.rows(
@@ -232,7 +246,12 @@ class SqlFacts:
         rows = self.rows(f"SELECT {FIELDS} FROM facts", conditions, **values)
         return [row_of(*row) for row in rows]
 
-    def rows(self, select: str, conditions: str, **values: object) -> list[tuple[Any, ...]]:
+    def rows(
+        self,
+        select: str,
+        conditions: str,
+        **values: object,
+    ) -> list[tuple[Any, ...]]:
         """Return columns of the rows that meet conditions and are not expired."""
         return self._transaction.rows(
             f"{select} WHERE {OF_SHELF} AND {IS_HELD} AND {conditions}", **self._values, **values
@@ -264,7 +283,14 @@ class SqlFacts:
             "UPDATE shelves SET terms = :length WHERE number = :shelf", length=length, shelf=shelf
         )
 
-    def _index(self, shelf: int, fact: int, terms: Counter[int], *, is_live: bool) -> None:
+    def _index(
+        self,
+        shelf: int,
+        fact: int,
+        terms: Counter[int],
+        *,
+        is_live: bool,
+    ) -> None:
         self._transaction.change(
             "INSERT INTO postings (shelf, live, term, fact, occurrences, length) "
             f"SELECT :shelf, :live, term, :fact, number, :length FROM {self.pairs} AS own",

@@ -34,7 +34,12 @@ class SqlGraphStore(GraphStore):
     async def _read_entities(self, ids: list[str]) -> list[Entity]:
         return await self._database.read(lambda transaction: _entities(transaction, ids))
 
-    async def _around(self, entity_id: str, depth: int, types: frozenset[str] | None) -> SubGraph:
+    async def _around(
+        self,
+        entity_id: str,
+        depth: int,
+        types: frozenset[str] | None,
+    ) -> SubGraph:
         return await self._database.read(
             lambda transaction: walk(
                 entity_id,
@@ -129,7 +134,9 @@ def _entities(transaction: Transaction, ids: list[str]) -> list[Entity]:
 
 
 def _touching(
-    transaction: Transaction, ids: list[str], types: frozenset[str] | None
+    transaction: Transaction,
+    ids: list[str],
+    types: frozenset[str] | None,
 ) -> list[Relationship]:
     """Return the relationships that have one of these entities as an end, each once."""
     of_types = "" if types is None else f"AND type IN {transaction.texts('types')}"

@@ -31,7 +31,12 @@ class SqlHistoryProvider(HistoryProvider):
     async def delete_all(self) -> None:
         await self._database.change("DELETE FROM threads WHERE tenant = :tenant")
 
-    async def _append(self, thread: Thread, run: str, messages: list[ChatMessage]) -> None:
+    async def _append(
+        self,
+        thread: Thread,
+        run: str,
+        messages: list[ChatMessage],
+    ) -> None:
         texts = [encode_message(each) for each in messages]
 
         def append(transaction: Transaction) -> None:
@@ -55,7 +60,12 @@ class SqlHistoryProvider(HistoryProvider):
 
         await self._database.write(append)
 
-    async def _read(self, thread: Thread, start: int, end: int | None) -> list[ChatMessage]:
+    async def _read(
+        self,
+        thread: Thread,
+        start: int,
+        end: int | None,
+    ) -> list[ChatMessage]:
         last = MAX_INTEGER if end is None else min(end, MAX_INTEGER)
 
         def read(transaction: Transaction) -> list[tuple[Any, ...]]:
@@ -92,7 +102,11 @@ def _named(thread: Thread) -> dict[str, str]:
     return {"agent": agent, "session": session}
 
 
-def _without_run(transaction: Transaction, thread: Thread, run: str) -> int:
+def _without_run(
+    transaction: Transaction,
+    thread: Thread,
+    run: str,
+) -> int:
     """Delete a run, close the gaps that it leaves, and return the number of messages left."""
     # The update locks the row: no append gets a position meanwhile.
     found = transaction.rows(

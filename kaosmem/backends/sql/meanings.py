@@ -38,7 +38,12 @@ class SqlVectorMemory(SqlLongTermMemory):
         self._client = embedding_client
         self._min_score = check_cosine(min_score)
 
-    async def _save(self, shelf: Shelf, new: NewFact, of: str | None) -> str:
+    async def _save(
+        self,
+        shelf: Shelf,
+        new: NewFact,
+        of: str | None,
+    ) -> str:
         (embedding,) = await embeddings_of([new.content], self._client)
         await self._database.read(lambda transaction: self._check(transaction, shelf, [embedding]))
         memory_id = await super()._save(shelf, new, of)
@@ -46,7 +51,12 @@ class SqlVectorMemory(SqlLongTermMemory):
         return memory_id
 
     async def _search(
-        self, shelf: Shelf, query: str, limit: int, *, superseded: bool
+        self,
+        shelf: Shelf,
+        query: str,
+        limit: int,
+        *,
+        superseded: bool,
     ) -> list[StoredFact]:
         missing = await self._database.read(lambda transaction: self._missing(transaction, shelf))
         if missing:
@@ -63,7 +73,10 @@ class SqlVectorMemory(SqlLongTermMemory):
         return await self._database.read(search)
 
     async def _put(
-        self, shelf: Shelf, ids: list[str], embeddings: Sequence[tuple[float, ...]]
+        self,
+        shelf: Shelf,
+        ids: list[str],
+        embeddings: Sequence[tuple[float, ...]],
     ) -> None:
         agent, namespace = shelf
         directions = [
@@ -93,7 +106,10 @@ class SqlVectorMemory(SqlLongTermMemory):
         )
 
     def _check(
-        self, transaction: Transaction, shelf: Shelf, embeddings: Sequence[tuple[float, ...]]
+        self,
+        transaction: Transaction,
+        shelf: Shelf,
+        embeddings: Sequence[tuple[float, ...]],
     ) -> None:
         """Raise InvalidArgumentError if the embeddings of the shelf have other dimensions."""
         agent, namespace = shelf
@@ -113,7 +129,12 @@ class SqlVectorMemory(SqlLongTermMemory):
 
     @abstractmethod
     def _nearest(
-        self, rows: SqlFacts, asked: tuple[float, ...], limit: int, *, superseded: bool
+        self,
+        rows: SqlFacts,
+        asked: tuple[float, ...],
+        limit: int,
+        *,
+        superseded: bool,
     ) -> list[tuple[FactRow, float]]:
         """Return the facts whose cosine is above the least score, the nearest first.
 

@@ -32,7 +32,13 @@ class SqlShortTermMemory(ShortTermMemory):
     async def _read(self, session_id: str) -> JSONDict:
         return await self._database.read(lambda transaction: _state(transaction, session_id))
 
-    async def _change(self, session_id: str, patch: JSONDict, *, replace: bool) -> JSONDict:
+    async def _change(
+        self,
+        session_id: str,
+        patch: JSONDict,
+        *,
+        replace: bool,
+    ) -> JSONDict:
         def change(transaction: Transaction) -> JSONDict:
             transaction.lock("state", session_id)
             if replace:

@@ -37,7 +37,11 @@ class SqlVectorStore(VectorStore):
         return await self._database.read(lambda transaction: _known(transaction, collection, ids))
 
     async def _put(
-        self, collection: str, documents: list[VectorDocument], *, replace: bool
+        self,
+        collection: str,
+        documents: list[VectorDocument],
+        *,
+        replace: bool,
     ) -> None:
         def put(transaction: Transaction) -> None:
             transaction.lock("collection", collection)
@@ -88,7 +92,10 @@ class SqlVectorStore(VectorStore):
         await self._database.write(delete)
 
     def _collection_for(
-        self, transaction: Transaction, name: str, new: list[VectorDocument]
+        self,
+        transaction: Transaction,
+        name: str,
+        new: list[VectorDocument],
     ) -> int:
         """Return the number of the collection for documents, which is made if need be.
 
@@ -118,7 +125,12 @@ class SqlVectorStore(VectorStore):
             "embedding": embedding_bytes(document),
         }
 
-    def _make_index(self, transaction: Transaction, number: int, dimensions: int) -> None:
+    def _make_index(
+        self,
+        transaction: Transaction,
+        number: int,
+        dimensions: int,
+    ) -> None:
         """Make the index of a new collection, if the store has one."""
 
     def _drop_index(self, transaction: Transaction, number: int) -> None:
@@ -135,7 +147,11 @@ def collection_of(transaction: Transaction, name: str) -> tuple[int, int, int] |
     return None
 
 
-def _known(transaction: Transaction, collection: str, ids: Iterable[str]) -> set[str]:
+def _known(
+    transaction: Transaction,
+    collection: str,
+    ids: Iterable[str],
+) -> set[str]:
     """Return the ids, among these, of stored documents."""
     rows = transaction.rows(
         f"SELECT id {_OF_COLLECTION} AND id IN {transaction.texts('ids')}",
@@ -145,7 +161,11 @@ def _known(transaction: Transaction, collection: str, ids: Iterable[str]) -> set
     return {each for (each,) in rows}
 
 
-def _delete(transaction: Transaction, collection: str, ids: Collection[str]) -> int:
+def _delete(
+    transaction: Transaction,
+    collection: str,
+    ids: Collection[str],
+) -> int:
     """Delete the documents with these ids, and return their number."""
     return transaction.change(
         f"DELETE {_OF_COLLECTION} AND id IN {transaction.texts('ids')}",

@@ -103,7 +103,11 @@ class SqliteDatabase(SqlDatabase["_Workers"]):
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, durable: bool = True, busy_timeout_s: float = 60
+        self,
+        path: str | os.PathLike[str],
+        *,
+        durable: bool = True,
+        busy_timeout_s: float = 60,
     ) -> None:
         super().__init__()
         self.path = local_path(path)
@@ -387,7 +391,11 @@ def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[sqlite3
         raise
 
 
-def _typed(error: sqlite3.Error, place: str, busy_timeout_s: float) -> Exception:
+def _typed(
+    error: sqlite3.Error,
+    place: str,
+    busy_timeout_s: float,
+) -> Exception:
     match _code(error):
         case None:  # a fault of this package
             return error

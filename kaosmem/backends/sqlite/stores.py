@@ -133,7 +133,12 @@ class SqliteVectorMemory(SqlVectorMemory, SqliteLongTermMemory):
         return unit_of(embedding).astype("<f4").tobytes()
 
     def _nearest(
-        self, rows: SqlFacts, asked: tuple[float, ...], limit: int, *, superseded: bool
+        self,
+        rows: SqlFacts,
+        asked: tuple[float, ...],
+        limit: int,
+        *,
+        superseded: bool,
     ) -> list[tuple[FactRow, float]]:
         import numpy as np
 

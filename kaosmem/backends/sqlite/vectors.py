@@ -64,7 +64,11 @@ class SqliteVectorStore(SqlVectorStore):
         self._warm = _WarmCollections(warm_bytes)
 
     async def _search(
-        self, collection: str, query: tuple[float, ...], limit: int, wanted: MetadataFilter | None
+        self,
+        collection: str,
+        query: tuple[float, ...],
+        limit: int,
+        wanted: MetadataFilter | None,
     ) -> list[SearchResult]:
         def search(transaction: Transaction) -> list[SearchResult]:
             with self._warm.lock:  # one search at a time; the product of matrices uses all cores
@@ -142,7 +146,11 @@ class _WarmCollections:
         return sum(each.bytes for each in self._collections.values())
 
 
-def _refresh(transaction: Transaction, warm: _Warm, deletions: int) -> None:
+def _refresh(
+    transaction: Transaction,
+    warm: _Warm,
+    deletions: int,
+) -> None:
     """Read the changes since a collection was read last. A replaced document has a new number."""
     import numpy as np
 

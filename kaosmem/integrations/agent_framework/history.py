@@ -56,7 +56,10 @@ class KaosmemHistoryProvider(HistoryProvider):
         return await on_loop(self._kept.all(session_id))
 
     async def save_messages(
-        self, session_id: str | None, messages: Sequence[Message], **_: Any
+        self,
+        session_id: str | None,
+        messages: Sequence[Message],
+        **_: Any,
     ) -> None:
         """Store messages at the end of a session."""
         await on_loop(self._kept.keep(session_id, messages))

@@ -42,7 +42,13 @@ class KaosmemMemoryService(BaseMemoryService):
         options: Further arguments of `Sessions`, such as `namespace` and `ranker`.
     """
 
-    def __init__(self, location: Location, *, limit: int = 10, **options: Any) -> None:
+    def __init__(
+        self,
+        location: Location,
+        *,
+        limit: int = 10,
+        **options: Any,
+    ) -> None:
         self._limit = limit
         sections = (*DEFAULT_SECTIONS, MEMORIES_SECTION, _DELETED)
         self._sessions = Sessions(location, sections=sections, **options)
@@ -57,7 +63,11 @@ class KaosmemMemoryService(BaseMemoryService):
         )
 
     async def add_events_to_memory(
-        self, *, events: Sequence[Event], session_id: str | None = None, **options: Any
+        self,
+        *,
+        events: Sequence[Event],
+        session_id: str | None = None,
+        **options: Any,
     ) -> None:
         """Store events that are new. The other arguments are those of `add_memory`."""
         metadata = dict(options.pop("custom_metadata", None) or {})
@@ -88,7 +98,11 @@ class KaosmemMemoryService(BaseMemoryService):
 
     @in_loop
     async def search_memory(
-        self, *, app_name: str, user_id: str, query: str
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        query: str,
     ) -> SearchMemoryResponse:
         """Return the memories of a user that match a query, best first."""
         async with self._turn(app_name, user_id) as session:
@@ -97,7 +111,11 @@ class KaosmemMemoryService(BaseMemoryService):
 
     @in_loop
     async def delete_memory(
-        self, *, app_name: str, user_id: str, memory_id: str | None = None
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memory_id: str | None = None,
     ) -> None:
         """Erase a memory. An unknown id changes nothing."""
         item_id = safe_id(memory_id or "none")
@@ -110,7 +128,11 @@ class KaosmemMemoryService(BaseMemoryService):
         return self._sessions.turn(safe_id(joined_names(*names)))
 
 
-def _store(session: SessionMemory, memory: MemoryEntry, metadata: JSONObject) -> None:
+def _store(
+    session: SessionMemory,
+    memory: MemoryEntry,
+    metadata: JSONObject,
+) -> None:
     """Store a memory, unless it is blank, was stored before, or was deleted."""
     item_id = safe_id(memory.id) if memory.id else None
     is_deleted = item_id and session[_DELETED.name].keyed(item_id)

@@ -28,7 +28,12 @@ class KaosmemChatGenerator:
     """
 
     def __init__(
-        self, generator: Any, location: Location, *, conversation: str = "", **options: Any
+        self,
+        generator: Any,
+        location: Location,
+        *,
+        conversation: str = "",
+        **options: Any,
     ) -> None:
         self.generator = generator
         self.conversation = conversation

@@ -39,7 +39,13 @@ class KaosmemStore(base.BaseStore):
             need one of the name `store`, such as `STORE_SECTION`.
     """
 
-    def __init__(self, location: Location, *, session_id: str = "store", **options: Any) -> None:
+    def __init__(
+        self,
+        location: Location,
+        *,
+        session_id: str = "store",
+        **options: Any,
+    ) -> None:
         self._session_id = safe_id(session_id)
         sections = (*DEFAULT_SECTIONS, STORE_SECTION)
         self._sessions = Sessions(location, **{"sections": sections, **options})

@@ -30,7 +30,13 @@ class KaosmemMemory(BaseMemory):
     _calls: ModelCalls[ChatMessage] = PrivateAttr()
     _recent: list[ChatMessage] = PrivateAttr(default_factory=list)
 
-    def __init__(self, location: Location, *, conversation: str, **options: Any) -> None:
+    def __init__(
+        self,
+        location: Location,
+        *,
+        conversation: str,
+        **options: Any,
+    ) -> None:
         super().__init__()
         self._conversation = conversation
         self._calls = ModelCalls(location, read=read_message, write=write_message, **options)

@@ -93,7 +93,10 @@ async def memory_server(
 
 
 async def serve_http(
-    server: MCPServer[Any], host: str, port: int, started: Callable[[str], None]
+    server: MCPServer[Any],
+    host: str,
+    port: int,
+    started: Callable[[str], None],
 ) -> None:
     """Serve over streamable HTTP until the process is told to stop.
 

@@ -33,7 +33,13 @@ class SessionTurns:
         max_tokens: Size of a result, in tokens of the session's counter.
     """
 
-    def __init__(self, sessions: Sessions, session_id: str, *, max_tokens: int) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        session_id: str,
+        *,
+        max_tokens: int,
+    ) -> None:
         self._sessions = sessions
         self._session_id = session_id
         self.max_tokens = max_tokens
@@ -104,7 +110,9 @@ def _described(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def _turn_of(
-    turns: SessionTurns, tools: Callable[..., Any], name: str
+    turns: SessionTurns,
+    tools: Callable[..., Any],
+    name: str,
 ) -> Callable[..., Awaitable[object]]:
     """Return a function that calls a method in a turn."""
 

@@ -27,7 +27,11 @@ class KaosmemFilter(RunHooks[Any]):
     """
 
     def __init__(
-        self, location: Location, *, conversation: str | Callable[[Any], str], **options: Any
+        self,
+        location: Location,
+        *,
+        conversation: str | Callable[[Any], str],
+        **options: Any,
     ) -> None:
         self.conversation = conversation
         self.calls: ModelCalls[TResponseInputItem] = ModelCalls(
@@ -52,7 +56,12 @@ class KaosmemFilter(RunHooks[Any]):
         return ModelInputData(input=packed.messages, instructions=packed.system or None)
 
     @in_loop
-    async def on_llm_end(self, context: Any, agent: Any, response: ModelResponse) -> None:
+    async def on_llm_end(
+        self,
+        context: Any,
+        agent: Any,
+        response: ModelResponse,
+    ) -> None:
         """Keep a reply."""
         await self.calls.keep(self._named(context.context), response.to_input_items())
 

@@ -26,7 +26,13 @@ class KaosmemSession:
 
     session_settings: SessionSettings | None = None
 
-    def __init__(self, location: Location, *, conversation: str, **options: Any) -> None:
+    def __init__(
+        self,
+        location: Location,
+        *,
+        conversation: str,
+        **options: Any,
+    ) -> None:
         self.session_id = conversation
         self.session_settings = options.pop("session_settings", None)
         self._kept: Conversations[TResponseInputItem] = Conversations(

@@ -51,7 +51,11 @@ class KaosmemCapability(AbstractCapability[Any]):
 
     @in_loop
     async def after_model_request(
-        self, ctx: RunContext[Any], *, request_context: Any, response: ai.ModelResponse
+        self,
+        ctx: RunContext[Any],
+        *,
+        request_context: Any,
+        response: ai.ModelResponse,
     ) -> ai.ModelResponse:
         """Keep a reply."""
         interrupted = response.state != "complete"

@@ -23,7 +23,12 @@ class KaosmemModel(Model):
     """
 
     def __init__(
-        self, model: Model, location: Location, *, conversation: str, **options: Any
+        self,
+        model: Model,
+        location: Location,
+        *,
+        conversation: str,
+        **options: Any,
     ) -> None:
         super().__init__(model_id=model.model_id)
         self.model = model
@@ -32,7 +37,12 @@ class KaosmemModel(Model):
             location, read=read_group, write=write_group, has_task_lists=True, **options
         )
 
-    def generate(self, messages: list[Any], *args: Any, **options: Any) -> ChatMessage:
+    def generate(
+        self,
+        messages: list[Any],
+        *args: Any,
+        **options: Any,
+    ) -> ChatMessage:
         """Pack a request. The agent tells the reply again in its next one."""
         tools = map(get_tool_json_schema, options.get("tools_to_call_from") or ())
         packed = now(self.calls.request(self.conversation, _grouped(messages), tools=list(tools)))

@@ -37,7 +37,11 @@ _MAX_IN_MEMORY = 2**20
 
 
 def find_archived(
-    name: str, values: Iterable[str], archives: Sequence[ListedArchive], *, newest: bool
+    name: str,
+    values: Iterable[str],
+    archives: Sequence[ListedArchive],
+    *,
+    newest: bool,
 ) -> Steps[list[Entry]]:
     """Return the versions in the archives that have one of these values, oldest first.
 
@@ -92,7 +96,11 @@ def _whole(listed: ListedArchive) -> Steps[bytes]:
     return data
 
 
-def _read_intact(path: str, starts: array[int], numbers: Sequence[int]) -> Steps[list[Entry]]:
+def _read_intact(
+    path: str,
+    starts: array[int],
+    numbers: Sequence[int],
+) -> Steps[list[Entry]]:
     """Return the items of some lines. Raises CorruptionError if one cannot be read."""
     places = [starts[number - 1 : number + 2] for number in numbers]
     try:
@@ -102,7 +110,11 @@ def _read_intact(path: str, starts: array[int], numbers: Sequence[int]) -> Steps
     return [_entry(path, place, part) for place, part in zip(places, parts, strict=True)]
 
 
-def _entry(path: str, place: Sequence[int], part: bytes) -> Entry:
+def _entry(
+    path: str,
+    place: Sequence[int],
+    part: bytes,
+) -> Entry:
     """Return the item of a line. Raises CorruptionError.
 
     Args:
@@ -118,7 +130,11 @@ def _entry(path: str, place: Sequence[int], part: bytes) -> Entry:
         raise _damaged(path, start, str(error)) from None
 
 
-def _part(path: str, start: int, size: int) -> Steps[bytes]:
+def _part(
+    path: str,
+    start: int,
+    size: int,
+) -> Steps[bytes]:
     """Return a part of an archive file. Raises CorruptionError where the file is missing."""
     try:
         data: bytes = yield Read(path, start, size)
@@ -127,7 +143,11 @@ def _part(path: str, start: int, size: int) -> Steps[bytes]:
     return data
 
 
-def _damaged(path: str, start: int, why: str) -> CorruptionError:
+def _damaged(
+    path: str,
+    start: int,
+    why: str,
+) -> CorruptionError:
     return CorruptionError(f"{path!r} is damaged at byte {start}: {why}", file=path, byte=start)
 
 
@@ -196,7 +216,12 @@ class NewArchive:
     """
 
     def __init__(
-        self, archived: Iterable[Entry], *, seq: int, log_id: str, counter: str | None
+        self,
+        archived: Iterable[Entry],
+        *,
+        seq: int,
+        log_id: str,
+        counter: str | None,
     ) -> None:
         self.listed: ListedArchive | None = None
         self._archived = archived
@@ -216,7 +241,11 @@ class NewArchive:
 
 
 def new_archive(
-    archived: Iterable[Entry], *, seq: int, log_id: str, counter: str | None
+    archived: Iterable[Entry],
+    *,
+    seq: int,
+    log_id: str,
+    counter: str | None,
 ) -> NewArchive | None:
     """Return an archive file to be written, None if nothing is to be in it."""
     entries = iter(archived)
@@ -252,7 +281,12 @@ def evicted_items(
     return found
 
 
-def _performed(perform: Callable[[Steps[bytes]], bytes], path: str, start: int, size: int) -> bytes:
+def _performed(
+    perform: Callable[[Steps[bytes]], bytes],
+    path: str,
+    start: int,
+    size: int,
+) -> bytes:
     return perform(_part(path, start, size))
 
 

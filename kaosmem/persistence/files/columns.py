@@ -28,7 +28,11 @@ def encode_columns(columns: Mapping[str, list[Any]]) -> dict[str, JSONValue]:
     return stored
 
 
-def decode_columns(stored: object, kinds: Mapping[str, type], count: int) -> dict[str, list[Any]]:
+def decode_columns(
+    stored: object,
+    kinds: Mapping[str, type],
+    count: int,
+) -> dict[str, list[Any]]:
     """Return the columns that `encode_columns` stored, in the order of their kinds.
 
     Args:

@@ -68,7 +68,12 @@ class Contents:
         self._columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
         self._bytes = 0
 
-    def note(self, size: int, section: str = "", data: Mapping[str, Any] | None = None) -> None:
+    def note(
+        self,
+        size: int,
+        section: str = "",
+        data: Mapping[str, Any] | None = None,
+    ) -> None:
         """Take in the next line: its bytes, and the section and data of its item."""
         self._sizes.append(size)
         if data is None:

@@ -95,7 +95,12 @@ def encode_commit(
     return Commit(txn, tuple(lines), crc)
 
 
-def decode_record(line: bytes, *, seq: int, crc: int) -> tuple[Record, int]:
+def decode_record(
+    line: bytes,
+    *,
+    seq: int,
+    crc: int,
+) -> tuple[Record, int]:
     """Return the record of a line without its newline, and its checksum.
 
     Raises CorruptionError, or UnsupportedVersionError for a whole record with fields that are not
@@ -210,7 +215,13 @@ class Tail:
         return sum(record.k == 0 for record in self.records)
 
 
-def read_tail(data: bytes, head: Head, *, start: int, path: str) -> Tail:
+def read_tail(
+    data: bytes,
+    head: Head,
+    *,
+    start: int,
+    path: str,
+) -> Tail:
     """Return the records that bytes of the segment `head.segment`, from `start` on, add to `head`.
 
     A commit is torn if its last line has no newline, or if sectors of it were never written (see
@@ -282,7 +293,12 @@ def is_torn(
     )
 
 
-def torn_tail(path: str, byte: int, seq: int, size: int) -> CorruptionError:
+def torn_tail(
+    path: str,
+    byte: int,
+    seq: int,
+    size: int,
+) -> CorruptionError:
     """Return the notice about a commit that was never finished."""
     return CorruptionError(
         f"{path!r} ends in {size} bytes of an unfinished commit, which are left out",
@@ -292,7 +308,12 @@ def torn_tail(path: str, byte: int, seq: int, size: int) -> CorruptionError:
     )
 
 
-def located(reason: str, path: str, byte: int, seq: int) -> CorruptionError:
+def located(
+    reason: str,
+    path: str,
+    byte: int,
+    seq: int,
+) -> CorruptionError:
     """Return the error for damage at a place in the log."""
     return CorruptionError(
         f"{path!r} is damaged at byte {byte}, record {seq}: {reason}; {REMEDY}",

@@ -56,7 +56,12 @@ class Disk:
         """Let go of a descriptor, and of its lock."""
         os.close(descriptor)
 
-    def read(self, descriptor: int, start: int, size: int | None = None) -> bytes:
+    def read(
+        self,
+        descriptor: int,
+        start: int,
+        size: int | None = None,
+    ) -> bytes:
         """Return a file's bytes, as `Read` says."""
         if start < 0 or size is None:
             end = os.fstat(descriptor).st_size
@@ -70,7 +75,12 @@ class Disk:
             left -= len(chunk)
         return b"".join(chunks)
 
-    def write(self, descriptor: int, data: memoryview, start: int | None = None) -> int:
+    def write(
+        self,
+        descriptor: int,
+        data: memoryview,
+        start: int | None = None,
+    ) -> int:
         """Write bytes and return how many.
 
         They go to the end of a file that was opened to append, else after the last write.

@@ -56,7 +56,12 @@ class LocalStorage:
     appends = True
 
     def __init__(
-        self, root: Path, namespace: str, session: str, *, disk: Disk | None = None
+        self,
+        root: Path,
+        namespace: str,
+        session: str,
+        *,
+        disk: Disk | None = None,
     ) -> None:
         self._root = root.as_posix()
         self._namespace = (root / namespace).as_posix()
@@ -219,7 +224,12 @@ class LocalStorage:
                 self._disk.close(descriptor)
 
     def _append(
-        self, path: str, size: int, data: bytes, since: int, last: tuple[int, int] | None
+        self,
+        path: str,
+        size: int,
+        data: bytes,
+        since: int,
+        last: tuple[int, int] | None,
     ) -> None:
         folder = path.rpartition("/")[0]
         if size == 0:
@@ -353,7 +363,12 @@ class LocalStorage:
         with suppress(PermissionError):
             self._disk.sync_folder(self._root.rpartition("/")[0] or "/")
 
-    def _write_all(self, descriptor: int, data: bytes, start: int | None = None) -> None:
+    def _write_all(
+        self,
+        descriptor: int,
+        data: bytes,
+        start: int | None = None,
+    ) -> None:
         left = memoryview(data)
         while left:
             written = self._disk.write(descriptor, left, start)

@@ -212,7 +212,12 @@ class ObjectStorage:
     def close(self) -> None:
         """Do nothing: no file is kept open."""
 
-    def _read(self, path: str, start: int = 0, size: int | None = None) -> bytes:
+    def _read(
+        self,
+        path: str,
+        start: int = 0,
+        size: int | None = None,
+    ) -> bytes:
         whole = self._current(path)
         end = None if size is None else start + size
         data: bytes
@@ -301,7 +306,12 @@ class ObjectStorage:
                 raise FileExistsError(path)
             return self._put(path, data)
 
-    def _put(self, path: str, data: bytes, **options: Any) -> None:
+    def _put(
+        self,
+        path: str,
+        data: bytes,
+        **options: Any,
+    ) -> None:
         whole = f"{self._prefix}/{path}"
         if _takes_timeout(self._filesystem):
             options["timeout"] = _PUT_LIMIT_S + len(data) / _SLOWEST_BYTES_PER_S

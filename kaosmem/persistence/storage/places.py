@@ -73,7 +73,11 @@ class Storage(Performer, Protocol):
 
 
 def open_storage(
-    location: Location, namespace: str, session_id: str, *, single_writer: bool = False
+    location: Location,
+    namespace: str,
+    session_id: str,
+    *,
+    single_writer: bool = False,
 ) -> Storage:
     """Return the storage of a session. Raises InvalidNameError before any I/O."""
     names = (
@@ -84,7 +88,11 @@ def open_storage(
 
 
 def folder_storage(
-    location: Location, parent: str, name: str, *, single_writer: bool = False
+    location: Location,
+    parent: str,
+    name: str,
+    *,
+    single_writer: bool = False,
 ) -> Storage:
     """Return the storage of a folder two levels below a location, given by the path segments."""
     root = _root(location)
@@ -301,7 +309,11 @@ class StoredSession:
     saved: datetime | None
 
 
-def fingerprint(location: Location, session_id: str, namespace: str = "default") -> Hashable:
+def fingerprint(
+    location: Location,
+    session_id: str,
+    namespace: str = "default",
+) -> Hashable:
     """Return a value that changes with every commit to a session.
 
     It is made from the sizes of its files alone.
@@ -323,7 +335,11 @@ def list_sessions(location: Location, namespace: str = "default") -> list[str]:
     return sorted(name for folder in folders if (name := name_of(folder)) is not None)
 
 
-def unknown_session(location: Location, session_id: str, namespace: str) -> NotFoundError:
+def unknown_session(
+    location: Location,
+    session_id: str,
+    namespace: str,
+) -> NotFoundError:
     """Return the error for a session that is not stored.
 
     It names another namespace that has the id, else the stored session with the nearest id.
@@ -365,7 +381,11 @@ def stored_sessions(location: Location, namespace: str = "default") -> list[Stor
     return sorted(found, key=lambda session: session.saved or earliest, reverse=True)
 
 
-def _stored(location: Location, namespace: str, session_id: str) -> StoredSession:
+def _stored(
+    location: Location,
+    namespace: str,
+    session_id: str,
+) -> StoredSession:
     filesystem = filesystem_of(location)
     with as_durability_error("listing the sessions"):
         files: Mapping[str, Mapping[str, Any]] = filesystem.find(
@@ -388,7 +408,11 @@ def _as_time(time: float | str | datetime) -> datetime:
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
-def delete_session(location: Location, session_id: str, namespace: str = "default") -> None:
+def delete_session(
+    location: Location,
+    session_id: str,
+    namespace: str = "default",
+) -> None:
     """Delete a session, if there is one. Raises InvalidNameError, DurabilityError."""
     storage = open_storage(location, namespace, session_id)
     with as_durability_error("the deletion"):
@@ -414,7 +438,10 @@ def delete_namespace(location: Location, namespace: str) -> list[str]:
 
 
 def delete_idle_sessions(
-    location: Location, namespace: str = "default", *, before: datetime
+    location: Location,
+    namespace: str = "default",
+    *,
+    before: datetime,
 ) -> list[str]:
     """Delete the sessions that were saved last before a time, and return their ids, sorted.
 

@@ -117,7 +117,12 @@ class Checkpoints:
     """
 
     def __init__(
-        self, log: SessionLog, session: Hydrated, past: Past, *, counter: TokenCounter
+        self,
+        log: SessionLog,
+        session: Hydrated,
+        past: Past,
+        *,
+        counter: TokenCounter,
     ) -> None:
         self.notices: list[str] = []
         self._log = log
@@ -192,7 +197,12 @@ class Checkpoints:
             self.notices.append(f"{fault}: {error}")
             return False
 
-    def _store_index(self, section: Section, moment: Moment, at: LogEnd) -> bool:
+    def _store_index(
+        self,
+        section: Section,
+        moment: Moment,
+        at: LogEnd,
+    ) -> bool:
         dump = section.index.dump(moment)
         if dump is None:
             return False

@@ -213,7 +213,9 @@ def _check_versions(descriptions: Iterable[Mapping[str, JSONValue]]) -> None:
 
 
 def _apply_to_session(
-    windows: Windows, trace: Trace, operations: Iterable[Operation | None]
+    windows: Windows,
+    trace: Trace,
+    operations: Iterable[Operation | None],
 ) -> set[str]:
     """Repeat the turns of windows and of the trace, and return the ids of forgotten items."""
     forgotten: set[str] = set()
@@ -230,7 +232,9 @@ def _apply_to_session(
 
 
 def _restored(
-    recovered: Recovered, specs: Mapping[str, SectionSpec], ranker: Ranker | None
+    recovered: Recovered,
+    specs: Mapping[str, SectionSpec],
+    ranker: Ranker | None,
 ) -> dict[str, Section]:
     """Return the sections as the snapshot has them, empty without one."""
     entries: dict[str, list[Any]] = {}
@@ -323,7 +327,11 @@ def drain(sections: Iterable[Section]) -> list[Operation]:
     return operations
 
 
-def keep_indexes(log: SessionLog, sections: Mapping[str, Section], counter: str) -> None:
+def keep_indexes(
+    log: SessionLog,
+    sections: Mapping[str, Section],
+    counter: str,
+) -> None:
     """Tell sections of a log where their indexes are stored.
 
     Args:
@@ -333,7 +341,12 @@ def keep_indexes(log: SessionLog, sections: Mapping[str, Section], counter: str)
         section.index.keep_in(partial(_stored_index, log, name, counter))
 
 
-def _stored_index(log: SessionLog, section: str, counter: str, ranker: str) -> StoredIndex | None:
+def _stored_index(
+    log: SessionLog,
+    section: str,
+    counter: str,
+    ranker: str,
+) -> StoredIndex | None:
     match log.index(section, ranker):
         case {"updates": int(updates), "counter": str(of)}, memoryview() as data if of == counter:
             return StoredIndex(updates, data)

@@ -257,7 +257,11 @@ def _unknown_sources(items: Iterable[Item], known: Mapping[str, Item]) -> set[st
     return sources - known.keys()
 
 
-def _origins(item: Item, known: Mapping[str, Item], seen: set[str]) -> Iterator[Item]:
+def _origins(
+    item: Item,
+    known: Mapping[str, Item],
+    seen: set[str],
+) -> Iterator[Item]:
     """Yield the sources of an item, depth first, without those seen before."""
     if item.id in seen:
         return

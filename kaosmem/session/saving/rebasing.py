@@ -181,7 +181,9 @@ def _not_formed_twice(
 
 
 def _is_given_up(
-    change: SectionOperation, given_up: Container[str], forgotten: Container[str]
+    change: SectionOperation,
+    given_up: Container[str],
+    forgotten: Container[str],
 ) -> bool:
     """Return whether a change belongs to a formation that is left out, or to a forgotten source."""
     match change:

@@ -109,7 +109,11 @@ class _Place:
         )
 
 
-def _repair(place: _Place, session_id: str, into: str | None) -> RepairReport:
+def _repair(
+    place: _Place,
+    session_id: str,
+    into: str | None,
+) -> RepairReport:
     if session_id not in list_sessions(place.location, place.namespace):
         raise unknown_session(place.location, session_id, place.namespace)
     log, recovered = place.open(session_id, read_only=True)
@@ -162,7 +166,9 @@ def _whole(
 
 
 def _usable(
-    entries: Iterable[Entry], hydrated: Hydrated, damage: list[CorruptionError]
+    entries: Iterable[Entry],
+    hydrated: Hydrated,
+    damage: list[CorruptionError],
 ) -> Iterator[Archived]:
     """Yield the archived versions that are items and not to be forgotten, in possible places."""
     for entry in entries:
@@ -207,7 +213,10 @@ def _noted(version: Archived, outdated: Mapping[str, datetime]) -> Archived:
 
 
 def _store(
-    place: _Place, session_id: str, description: Mapping[str, JSONValue], whole: Frozen
+    place: _Place,
+    session_id: str,
+    description: Mapping[str, JSONValue],
+    whole: Frozen,
 ) -> bool:
     """Store a session, and return whether its id was free."""
     try:

@@ -59,7 +59,9 @@ def intact_state(state: Mapping[str, Any] | None, entries: Sequence[dict[str, An
 
 
 def repeat_intact(
-    sections: Mapping[str, Section], record: Record, damage: list[CorruptionError]
+    sections: Mapping[str, Section],
+    record: Record,
+    damage: list[CorruptionError],
 ) -> Operation | None:
     """Apply the operation of a record as far as its items are there, and return the operation.
 
@@ -119,7 +121,11 @@ def _live(section: Section, item_ids: Iterable[str]) -> list[str]:
     return [item_id for item_id in item_ids if item_id in section]
 
 
-def _end_older(section: Section, item: Item, touched: Container[str]) -> None:
+def _end_older(
+    section: Section,
+    item: Item,
+    touched: Container[str],
+) -> None:
     """Remove the older version of a key if the record that superseded it is lost."""
     older = section.keyed(item.key) if item.key is not None else None
     if older is None or older.id == item.id or older.id in touched:

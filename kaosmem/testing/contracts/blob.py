@@ -34,7 +34,12 @@ class BlobContract(StoreContract[BlobStore]):
         **dict.fromkeys(("ttl", "expires_s"), WRONG_SECONDS),
     }
 
-    async def write(self, store: BlobStore, key: str, text: str) -> None:
+    async def write(
+        self,
+        store: BlobStore,
+        key: str,
+        text: str,
+    ) -> None:
         await store.upload(key, text.encode(), content_type=_TEXT)
 
     async def read(self, store: BlobStore, key: str) -> str | None:
@@ -43,13 +48,23 @@ class BlobContract(StoreContract[BlobStore]):
         except MissingFileError:
             return None
 
-    async def drop(self, store: BlobStore, key: str, way: int) -> None:
+    async def drop(
+        self,
+        store: BlobStore,
+        key: str,
+        way: int,
+    ) -> None:
         await store.delete(key)
 
     async def listed(self, store: BlobStore) -> list[str]:
         return await store.list_keys()
 
-    async def arguments(self, store: BlobStore, key: str, method: str) -> Mapping[str, Any]:
+    async def arguments(
+        self,
+        store: BlobStore,
+        key: str,
+        method: str,
+    ) -> Mapping[str, Any]:
         return {"key": key, "data": b"", "content_type": _TEXT}
 
     async def test_each_key_has_a_url_of_its_own(self, store: BlobStore) -> None:

@@ -17,7 +17,11 @@ def _calls(*ids: str, seal: str = "") -> ChatMessage:
     return ChatMessage("assistant", (*thinking, *calls))
 
 
-def _results(*ids: str, text: str = _LONG, is_error: bool = False) -> ChatMessage:
+def _results(
+    *ids: str,
+    text: str = _LONG,
+    is_error: bool = False,
+) -> ChatMessage:
     return ChatMessage("tool", tuple(ToolResultBlock(each, text, is_error) for each in ids))
 
 

@@ -34,7 +34,13 @@ _TENANTS = ("a", "A", "a-b", "a.b", "a_b", "a+b", "con", "x" * 128, "a@")
 _NOT_TENANTS = ("", "..", "a/b", "a'; --", "a\x00", "x" * 129, None, 5)
 
 
-def passage(id: str, text: str, source: str = "s", /, **fields: Any) -> dict[str, Any]:
+def passage(
+    id: str,
+    text: str,
+    source: str = "s",
+    /,
+    **fields: Any,
+) -> dict[str, Any]:
     """Return a passage as a mapping."""
     return {"id": id, "text": text, "source": source, "metadata": fields}
 
@@ -52,7 +58,11 @@ async def filled(corpus: Corpus) -> list[Item]:
     return list(await corpus.get([each["id"] for each in passages]))
 
 
-async def check_filter(corpus: Corpus, held: Sequence[Item], given: dict[str, Any]) -> None:
+async def check_filter(
+    corpus: Corpus,
+    held: Sequence[Item],
+    given: dict[str, Any],
+) -> None:
     """Assert that a filter finds the passages, among all, that a section lets through."""
     wanted = parse_filter(given)
     expected = {each.id for each in held if wanted(each.metadata)}
@@ -334,7 +344,11 @@ class CorpusContract:
         assert (await corpus.statistics(["rent"])).frequencies == {"rent": 16}
 
 
-async def _ids(corpus: Corpus, words: str, wanted: MetadataFilter | None = None) -> list[str]:
+async def _ids(
+    corpus: Corpus,
+    words: str,
+    wanted: MetadataFilter | None = None,
+) -> list[str]:
     return [each.id for each in await _found(corpus, words, wanted)]
 
 
@@ -343,7 +357,9 @@ async def _texts(corpus: Corpus, words: str) -> dict[str, str]:
 
 
 async def _found(
-    corpus: Corpus, words: str, wanted: MetadataFilter | None = None
+    corpus: Corpus,
+    words: str,
+    wanted: MetadataFilter | None = None,
 ) -> Sequence[Item]:
     return (await corpus.candidates(analyze(words), filter=wanted)).found
 

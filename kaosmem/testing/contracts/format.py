@@ -87,7 +87,10 @@ class FormatContract:
         self.check_sum(marked, PIECES, PIECES)
 
     def check_sum(
-        self, shown: Sequence[HistoryEntry], static: tuple[str, ...], block: tuple[str, ...]
+        self,
+        shown: Sequence[HistoryEntry],
+        static: tuple[str, ...],
+        block: tuple[str, ...],
     ) -> None:
         """Assert that the parts of a layout add up."""
         chosen = self.make()
@@ -194,7 +197,10 @@ class FormatContract:
 
 
 def _laid_out(
-    chosen: Format, entries: Sequence[HistoryEntry], static: tuple[str, ...], block: tuple[str, ...]
+    chosen: Format,
+    entries: Sequence[HistoryEntry],
+    static: tuple[str, ...],
+    block: tuple[str, ...],
 ) -> Layout:
     hosted = bool(entries) and chosen.takes_block(entries[-1])
     place = (BlockPlace.IN_MESSAGE if hosted else BlockPlace.OWN_MESSAGE) if block else None

@@ -66,7 +66,12 @@ class GraphContract(StoreContract[GraphStore]):
         ),
     }
 
-    async def write(self, store: GraphStore, key: str, text: str) -> None:
+    async def write(
+        self,
+        store: GraphStore,
+        key: str,
+        text: str,
+    ) -> None:
         part = _part(key, text)
         await store.add_entities(part.entities)
         await store.add_relationships(part.relationships)
@@ -79,13 +84,23 @@ class GraphContract(StoreContract[GraphStore]):
         assert found == _part(key, text)
         return text
 
-    async def drop(self, store: GraphStore, key: str, way: int) -> None:
+    async def drop(
+        self,
+        store: GraphStore,
+        key: str,
+        way: int,
+    ) -> None:
         await store.delete_entity(key)
 
     async def listed(self, store: GraphStore) -> list[str]:
         return await store.list_entities()
 
-    async def arguments(self, store: GraphStore, key: str, method: str) -> Mapping[str, Any]:
+    async def arguments(
+        self,
+        store: GraphStore,
+        key: str,
+        method: str,
+    ) -> Mapping[str, Any]:
         return {"entity_id": key}
 
     async def linked(self, store: GraphStore, *links: str) -> None:

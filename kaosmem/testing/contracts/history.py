@@ -67,7 +67,12 @@ class HistoryContract(StoreContract[HistoryProvider]):
         "messages": wrong(*([*said("1"), each] for each in _WRONG_MESSAGES)),
     }
 
-    async def write(self, store: HistoryProvider, key: tuple[str, str], text: str) -> None:
+    async def write(
+        self,
+        store: HistoryProvider,
+        key: tuple[str, str],
+        text: str,
+    ) -> None:
         agent, session = key
         await store.append(agent, said(text)[0], session_id=session, run_id=session)
 
@@ -76,7 +81,12 @@ class HistoryContract(StoreContract[HistoryProvider]):
         assert await store.count_messages(key[0], session_id=key[1]) == len(messages) <= 1
         return messages[0].text if messages else None
 
-    async def drop(self, store: HistoryProvider, key: tuple[str, str], way: int) -> None:
+    async def drop(
+        self,
+        store: HistoryProvider,
+        key: tuple[str, str],
+        way: int,
+    ) -> None:
         agent, session = key
         if way == 0:
             await store.clear(agent, session_id=session)
@@ -87,7 +97,10 @@ class HistoryContract(StoreContract[HistoryProvider]):
         return await store.list_threads()
 
     async def arguments(
-        self, store: HistoryProvider, key: tuple[str, str], method: str
+        self,
+        store: HistoryProvider,
+        key: tuple[str, str],
+        method: str,
     ) -> Mapping[str, Any]:
         agent, session = key
         new = said("1")

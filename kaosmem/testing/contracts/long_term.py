@@ -48,7 +48,12 @@ class LongTermContract(StoreContract[LongTermMemory]):
         ),
     }
 
-    async def write(self, store: LongTermMemory, key: tuple[str, str], text: str) -> None:
+    async def write(
+        self,
+        store: LongTermMemory,
+        key: tuple[str, str],
+        text: str,
+    ) -> None:
         await store.save(key[0], text, namespace=key[1], key="k")
 
     async def read(self, store: LongTermMemory, key: tuple[str, str]) -> str | None:
@@ -60,7 +65,12 @@ class LongTermContract(StoreContract[LongTermMemory]):
             assert [each.content for each in found] in ([], [each.content for each in held])
         return held[0].content if held else None
 
-    async def drop(self, store: LongTermMemory, key: tuple[str, str], way: int) -> None:
+    async def drop(
+        self,
+        store: LongTermMemory,
+        key: tuple[str, str],
+        way: int,
+    ) -> None:
         agent, namespace = key
         held = await store.versions(agent, "k", namespace)
         memory_id = held[0].item.id if held else "no such id"
@@ -74,7 +84,10 @@ class LongTermContract(StoreContract[LongTermMemory]):
         return await store.list_namespaces()
 
     async def arguments(
-        self, store: LongTermMemory, key: tuple[str, str], method: str
+        self,
+        store: LongTermMemory,
+        key: tuple[str, str],
+        method: str,
     ) -> Mapping[str, Any]:
         agent, namespace = key
         [held] = await store.versions(agent, "k", namespace)

@@ -130,7 +130,9 @@ class RankerContract:
         )
         @given(_entries, _changes, _texts)
         def check(
-            entries: dict[int, str], changes: list[tuple[int, str | None]], query: str
+            entries: dict[int, str],
+            changes: list[tuple[int, str | None]],
+            query: str,
         ) -> None:
             index = self.index(entries)
             left = dict(entries)
@@ -161,7 +163,12 @@ class RankerContract:
             _texts,
             st.integers(0, 40),
         )
-        def check(entries: dict[int, str], among: list[int], query: str, limit: int) -> None:
+        def check(
+            entries: dict[int, str],
+            among: list[int],
+            query: str,
+            limit: int,
+        ) -> None:
             index = self.index(entries)
             ranked = index.rank(query, limit, among=among)
             assert ranked == index.rank(query, limit, among=set(among))

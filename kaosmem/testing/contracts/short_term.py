@@ -34,7 +34,12 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
         "patch": _WRONG_STATE,
     }
 
-    async def write(self, store: ShortTermMemory, key: str, text: str) -> None:
+    async def write(
+        self,
+        store: ShortTermMemory,
+        key: str,
+        text: str,
+    ) -> None:
         await store.set_state(key, {text[:99]: [text, {text: text}]})
 
     async def read(self, store: ShortTermMemory, key: str) -> str | None:
@@ -46,13 +51,23 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
         assert nested == {text: text}
         return str(text)
 
-    async def drop(self, store: ShortTermMemory, key: str, way: int) -> None:
+    async def drop(
+        self,
+        store: ShortTermMemory,
+        key: str,
+        way: int,
+    ) -> None:
         await (store.clear(key) if way == 0 else store.set_state(key, {}))
 
     async def listed(self, store: ShortTermMemory) -> list[str]:
         return await store.list_states()
 
-    async def arguments(self, store: ShortTermMemory, key: str, method: str) -> Mapping[str, Any]:
+    async def arguments(
+        self,
+        store: ShortTermMemory,
+        key: str,
+        method: str,
+    ) -> Mapping[str, Any]:
         return {"session_id": key, "state": {}, "patch": {}}
 
     async def test_a_state_replaces_the_one_before(self, store: ShortTermMemory) -> None:

@@ -148,7 +148,12 @@ class StoreContract(Generic[S]):
 
     # Of each kind:
 
-    async def write(self, store: S, key: Any, text: str) -> None:
+    async def write(
+        self,
+        store: S,
+        key: Any,
+        text: str,
+    ) -> None:
         """Store a text under a key."""
         raise NotImplementedError
 
@@ -159,7 +164,12 @@ class StoreContract(Generic[S]):
         """
         raise NotImplementedError
 
-    async def drop(self, store: S, key: Any, way: int) -> None:
+    async def drop(
+        self,
+        store: S,
+        key: Any,
+        way: int,
+    ) -> None:
         """Remove what is stored under a key, in one of the `ways` to do so."""
         raise NotImplementedError
 
@@ -167,7 +177,12 @@ class StoreContract(Generic[S]):
         """Return all keys that the store lists."""
         raise NotImplementedError
 
-    async def arguments(self, store: S, key: Any, method: str) -> Mapping[str, Any]:
+    async def arguments(
+        self,
+        store: S,
+        key: Any,
+        method: str,
+    ) -> Mapping[str, Any]:
         """Return arguments that a method takes, by parameter. Those of other methods may be there.
 
         Args:
@@ -298,7 +313,9 @@ def _methods(kind: type) -> list[tuple[str, Callable[..., object]]]:
 
 
 async def refuses(
-    error: type[Exception], asked: Coroutine[Any, Any, object], call: str = "the call"
+    error: type[Exception],
+    asked: Coroutine[Any, Any, object],
+    call: str = "the call",
 ) -> None:
     """Expect an error; a store that does as it was told fails."""
     with pytest.raises(error):

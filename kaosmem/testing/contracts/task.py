@@ -50,7 +50,12 @@ _WRONG_TASKS: tuple[Any, ...] = (
 )
 
 
-def act_on(store: TaskStore, key: _Board, task_id: str, act: str) -> Coroutine[Any, Any, TaskList]:
+def act_on(
+    store: TaskStore,
+    key: _Board,
+    task_id: str,
+    act: str,
+) -> Coroutine[Any, Any, TaskList]:
     """Return the awaitable that moves a task to a status, or retries it."""
     if act == "increment":
         return store.increment_retry(*key, task_id)
@@ -76,7 +81,12 @@ class TaskContract(StoreContract[TaskStore]):
         ),
     }
 
-    async def write(self, store: TaskStore, key: _Board, text: str) -> None:
+    async def write(
+        self,
+        store: TaskStore,
+        key: _Board,
+        text: str,
+    ) -> None:
         await store.create_task_list(*key, [Task("t", text)])
 
     async def read(self, store: TaskStore, key: _Board) -> str | None:
@@ -89,7 +99,12 @@ class TaskContract(StoreContract[TaskStore]):
     async def listed(self, store: TaskStore) -> list[_Board]:
         return await store.list_boards()
 
-    async def arguments(self, store: TaskStore, key: _Board, method: str) -> Mapping[str, Any]:
+    async def arguments(
+        self,
+        store: TaskStore,
+        key: _Board,
+        method: str,
+    ) -> Mapping[str, Any]:
         conversation, agent = key
         if method == "create_task_list":
             agent = "another"
@@ -115,7 +130,12 @@ class TaskContract(StoreContract[TaskStore]):
         yield KeyError, store.update_status(*other, "t", "in_progress")
 
     async def made(
-        self, store: TaskStore, status: str, agent: str = "a", *, max_retries: int = 0
+        self,
+        store: TaskStore,
+        status: str,
+        agent: str = "a",
+        *,
+        max_retries: int = 0,
     ) -> None:
         """Make a board whose one task `t` has a status."""
         await store.create_task_list("c", agent, [Task("t", "title")], max_retries=max_retries)

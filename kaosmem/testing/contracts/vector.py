@@ -95,7 +95,12 @@ class VectorContract(StoreContract[VectorStore]):
         "documents": wrong(_UNEMBEDDED, [DocumentBlock("text", "title")]),
     }
 
-    async def write(self, store: VectorStore, key: str, text: str) -> None:
+    async def write(
+        self,
+        store: VectorStore,
+        key: str,
+        text: str,
+    ) -> None:
         await store.add([VectorDocument(text, "same", (1, 0))], collection=key)
 
     async def read(self, store: VectorStore, key: str) -> str | None:
@@ -104,17 +109,30 @@ class VectorContract(StoreContract[VectorStore]):
         assert [each.content for each in found] == [each.content for each in held]
         return held[0].text if held else None
 
-    async def drop(self, store: VectorStore, key: str, way: int) -> None:
+    async def drop(
+        self,
+        store: VectorStore,
+        key: str,
+        way: int,
+    ) -> None:
         await (store.delete_collection(key) if way == 0 else store.delete(["same"], collection=key))
 
     async def listed(self, store: VectorStore) -> list[str]:
         return await store.list_collections()
 
-    async def arguments(self, store: VectorStore, key: str, method: str) -> Mapping[str, Any]:
+    async def arguments(
+        self,
+        store: VectorStore,
+        key: str,
+        method: str,
+    ) -> Mapping[str, Any]:
         return {"collection": key, "query_embedding": (1, 0), "documents": [], "ids": []}
 
     async def found(
-        self, store: VectorStore, query: Sequence[float] = (1, 0), **given: Any
+        self,
+        store: VectorStore,
+        query: Sequence[float] = (1, 0),
+        **given: Any,
     ) -> list[str]:
         """Return the ids that a search finds."""
         return [each.id for each in await store.search(query, **given)]
