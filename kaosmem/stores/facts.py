@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import random
 import secrets
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from kaosmem.names import check_id, shown
 from kaosmem.retrieval.ranker import Ranker, ranking_of
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.stores.expiry import Expiries, utc_now
+from kaosmem.stores.kind import StoreKind
 from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.items import Item, check_timestamp, utc_time
 from kaosmem.types.versions import Version
@@ -177,7 +178,7 @@ class FactRows(Protocol):
         """
 
 
-class LongTermMemory(ABC):
+class LongTermMemory(StoreKind):
     """Facts by agent and namespace, found by a query.
 
     A fact has versions. The version that began to hold last is live, and of those with one time the

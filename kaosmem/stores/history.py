@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
@@ -20,6 +20,7 @@ from kaosmem.arguments import (
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import check_id, check_item_id
 from kaosmem.stores.expiry import utc_now
+from kaosmem.stores.kind import StoreKind
 from kaosmem.types import JSONDict
 from kaosmem.types.content import Trust, check_content, content_json, stored_blocks
 from kaosmem.types.items import ChatMessage
@@ -47,7 +48,7 @@ def _stamped(
     return replace(message, created_at=message.created_at or now, run_id=run)
 
 
-class HistoryProvider(ABC):
+class HistoryProvider(StoreKind):
     """The messages of each agent in each session: a thread, in the order of appending.
 
     With `run_id=""` a message belongs to no run. An unknown thread is empty.

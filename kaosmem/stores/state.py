@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 
 from kaosmem.arguments import check_json
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_id
+from kaosmem.stores.kind import StoreKind
 from kaosmem.types import JSONDict, JSONObject
 
 
-class ShortTermMemory(ABC):
+class ShortTermMemory(StoreKind):
     """One state for each session: JSON values by name.
 
     An unknown state is {}. An id is any text of 1 to 256 characters without control characters. All

@@ -144,3 +144,14 @@ def test_a_stored_message_with_a_key_twice_is_damaged():
     """Of two contents under one key nobody knows which one was meant."""
     with pytest.raises(CorruptionError, match="a stored message is damaged"):
         decode_message('{"role":"user","content":"pay Ann","content":"pay Bob"}')
+
+
+@pytest.mark.parametrize("kind", STORES, ids=lambda kind: kind.__name__)
+def test_a_store_of_another_library_is_one_by_its_methods(kind):
+    """A class with all public methods of a kind is of that kind and of no other, without one of them of none."""
+    names = [name for name in vars(kind) if not name.startswith("_")]
+    methods = {name: getattr(STORES[kind], name) for name in names}
+    assert [each for each in STORES if issubclass(type("Foreign", (), methods), each)] == [kind]
+    del methods[names[0]]
+    assert not issubclass(type("Other", (), methods), kind)
+    assert not issubclass(type("Foreign", (), methods), STORES[kind])
