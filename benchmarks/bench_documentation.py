@@ -71,10 +71,11 @@ async def shown_pages(ranker: Ranker, budget: int) -> int:
     return count
 
 
-def test_most_questions_are_answered():
-    """By far the most questions have a page that answers in 8,192 tokens, with either ranker."""
-    for ranker in (LinearRanker(), BM25Ranker()):
-        assert asyncio.run(shown_pages(ranker, BUDGETS[-1])) >= 0.7 * len(QUESTIONS)
+def test_the_default_is_not_behind_plain_bm25():
+    """Where a question names no page, the default shows as many pages that answer, but for one or two."""
+    plain = asyncio.run(shown_pages(BM25Ranker(), 2_048))
+    assert plain >= 0.8 * len(QUESTIONS)
+    assert asyncio.run(shown_pages(LinearRanker(), 2_048)) >= plain - 2
 
 
 @pytest.mark.timed

@@ -240,17 +240,8 @@ def check_json(
         return value
     if isinstance(value, str):
         return check_text(value, what)
-    if isinstance(value, int):
-        if -largest - 1 <= value <= largest:
-            return int(value)
-        bits = largest.bit_length() + 1
-        raise InvalidArgumentError(f"{what} is an integer beyond {bits:,} bits; store it as text")
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return float(value)
-        raise InvalidArgumentError(
-            f"{what} is {value!r}, which JSON cannot hold; store None or text"
-        )
+    if isinstance(value, int | float):
+        return _check_number(value, what, largest)
     if depth >= MAX_JSON_DEPTH:
         raise InvalidArgumentError(
             f"{what} is nested deeper than {MAX_JSON_DEPTH} levels; flatten it"
@@ -276,6 +267,24 @@ def check_json(
     raise InvalidArgumentError(
         f"{what} is a {type(value).__name__}, which JSON cannot hold; convert it first"
     )
+
+
+def _check_number(
+    value: float,
+    what: str,
+    largest: int,
+) -> float:
+    """Return a number that JSON holds exactly, without a class of its own."""
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return float(value)
+        raise InvalidArgumentError(
+            f"{what} is {value!r}, which JSON cannot hold; store None or text"
+        )
+    if -largest - 1 <= value <= largest:
+        return int(value)
+    bits = largest.bit_length() + 1
+    raise InvalidArgumentError(f"{what} is an integer beyond {bits:,} bits; store it as text")
 
 
 def _check_size(value: JSONValue, what: str) -> None:

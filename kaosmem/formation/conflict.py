@@ -55,9 +55,9 @@ def doubt_about(
     named = {mark for mark, is_sure in marks_of(change.quote).items() if is_sure}
     if not named <= words_of(live.text):
         return "another name"
-    return (
-        "" if patterns("statements")["ending"].search(change.quote) else "no word that it is over"
-    )
+    if not patterns("statements")["ending"].search(change.quote):
+        return "no word that it is over"
+    return ""
 
 
 def _shares_subject(text: str, live: Item) -> bool:

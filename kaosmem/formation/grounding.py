@@ -149,11 +149,9 @@ def _unsaid(
     shared = terms.intersection(analyze(said))
     quoted = f"{grounds.quoted.role} {change.quote}"
     has_quoted = change.is_run or not terms or not shared.isdisjoint(analyze(quoted))
-    return (
-        ""
-        if has_quoted and len(shared) >= _LEAST_SHARE * len(terms)
-        else "not what its sources say"
-    )
+    if not has_quoted or len(shared) < _LEAST_SHARE * len(terms):
+        return "not what its sources say"
+    return ""
 
 
 def _unknown_mark(text: str, known: Set[str]) -> str:
@@ -162,11 +160,8 @@ def _unknown_mark(text: str, known: Set[str]) -> str:
         parts = {*parts_of(mark)}
         is_known = mark in known or (len(parts) > 1 and parts <= known)
         if is_sure and not is_known and mark not in _GENERIC:
-            return (
-                "number not in its sources"
-                if any(map(str.isdigit, mark))
-                else "name not in its sources"
-            )
+            kind = "number" if any(map(str.isdigit, mark)) else "name"
+            return f"{kind} not in its sources"
     return ""
 
 
@@ -192,11 +187,9 @@ def _misread(
         return "" if reporters[-1] in text else "words of somebody else"
     subject = next(iter(re.findall(r"[\w’-]+", text)), "")
     others = {item.role.casefold() for item in grounds.items} - {grounds.quoted.role.casefold()}
-    return (
-        "words of somebody else"
-        if subject in others and _WORDS["first_person"].search(quote)
-        else ""
-    )
+    if subject in others and _WORDS["first_person"].search(quote):
+        return "words of somebody else"
+    return ""
 
 
 def clause_of(quote: str, text: str) -> str:

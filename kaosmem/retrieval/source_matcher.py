@@ -136,6 +136,8 @@ class SourceMatches:
         "sessions" names no page of a manual on sessions. A term of digits names its source, however
         many texts have it: each annual report has other years, too.
         """
+        if not self._asked:
+            return 0
         vocabulary = self._index.vocabulary
         least = self._count
         for number in self._asked:
@@ -143,8 +145,6 @@ class SourceMatches:
             if not vocabulary.are_digits.values[number]:
                 frequency = max(frequency, self._sources_with(number))
             least = min(least, frequency)
-        if not self._asked:
-            return 0
         share = idf_q16(self._count, least) * ONE // idf_q16(self._count, 1)
         return min(ONE, _SURE * share)
 
