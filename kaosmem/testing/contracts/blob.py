@@ -36,13 +36,13 @@ class BlobContract(StoreContract[BlobStore]):
 
     async def write(
         self,
-        store: BlobStore,
-        key: str,
-        text: str,
-    ) -> None:
+        store,
+        key,
+        text,
+    ):
         await store.upload(key, text.encode(), content_type=_TEXT)
 
-    async def read(self, store: BlobStore, key: str) -> str | None:
+    async def read(self, store, key):
         try:
             return (await store.download(key)).decode()
         except MissingFileError:
@@ -50,30 +50,30 @@ class BlobContract(StoreContract[BlobStore]):
 
     async def drop(
         self,
-        store: BlobStore,
-        key: str,
-        way: int,
-    ) -> None:
+        store,
+        key,
+        way,
+    ):
         await store.delete(key)
 
-    async def listed(self, store: BlobStore) -> list[str]:
+    async def listed(self, store):
         return await store.list_keys()
 
     async def arguments(
         self,
-        store: BlobStore,
-        key: str,
-        method: str,
-    ) -> Mapping[str, Any]:
+        store,
+        key,
+        method,
+    ):
         return {"key": key, "data": b"", "content_type": _TEXT}
 
-    async def test_each_key_has_a_url_of_its_own(self, store: BlobStore) -> None:
+    async def test_each_key_has_a_url_of_its_own(self, store):
         """Keys that resemble each other have different URLs."""
         for key in IDS:
             await self.write(store, key, "text")
         assert len({await store.presign_url(key) for key in IDS}) == len(IDS)
 
-    async def test_bytes_come_back_unchanged(self, store: BlobStore) -> None:
+    async def test_bytes_come_back_unchanged(self, store):
         """None, every byte, and many, of any kind of buffer, as bytes."""
         every = bytes(range(256))
         given: Any
@@ -83,14 +83,14 @@ class BlobContract(StoreContract[BlobStore]):
             assert read == bytes(given)
             assert isinstance(read, bytes)
 
-    async def test_bytes_are_described(self, store: BlobStore) -> None:
+    async def test_bytes_are_described(self, store):
         """By the media type and the size of the last upload."""
         await store.upload("a", b"<p>", content_type="text/html")
         await store.upload("a", b"12345", content_type="text/csv; charset=utf-8")
         store = await self.reopened(store)
         assert await store.describe("a") == ("text/csv; charset=utf-8", 5)
 
-    async def test_an_upload_replaces_bytes_and_time_to_live(self, store: BlobStore) -> None:
+    async def test_an_upload_replaces_bytes_and_time_to_live(self, store):
         """The last one counts, with its time to live or without. A deletion ends both."""
         lives = {
             "a": (self.ttl_s, None),
@@ -109,7 +109,7 @@ class BlobContract(StoreContract[BlobStore]):
         for key in ("a", "c", "d"):
             assert await store.download(key) == b"2"
 
-    async def test_bytes_are_gone_when_their_time_has_come(self, store: BlobStore) -> None:
+    async def test_bytes_are_gone_when_their_time_has_come(self, store):
         """Then the key is unknown, which is a FileNotFoundError, and free for other bytes."""
         await store.upload("a", b"1", content_type=_TEXT, ttl=self.ttl_s)
         await self.wait(self.ttl_s / 2)
@@ -125,7 +125,7 @@ class BlobContract(StoreContract[BlobStore]):
         await self.wait(self.ttl_s)
         assert await store.download("a") == b"2"
 
-    async def test_connecting_is_as_often_as_one_likes(self, store: BlobStore) -> None:
+    async def test_connecting_is_as_often_as_one_likes(self, store):
         """The first use connects by itself. Stored bytes are there after a disconnect."""
         await store.upload("a", b"1", content_type=_TEXT)
         for _ in range(2):
@@ -134,7 +134,7 @@ class BlobContract(StoreContract[BlobStore]):
             await store.disconnect()
         assert await store.download("a") == b"1"
 
-    async def test_one_of_many_writers_wins_whole(self, store: BlobStore) -> None:
+    async def test_one_of_many_writers_wins_whole(self, store):
         """A reader gets the whole content of one of the writers."""
         written = [bytes([number]) * 10_000 for number in range(100)]
         await asyncio.gather(*(store.upload("a", data, content_type=_TEXT) for data in written))

@@ -155,20 +155,20 @@ class CompactionContract:
         except self.refusals:
             return None
 
-    def test_it_is_a_strategy(self) -> None:
+    def test_it_is_a_strategy(self):
         """It has the method of its kind."""
         assert isinstance(self.make(), CompactionStrategy)
 
-    def test_nothing_is_left_of_nothing(self) -> None:
+    def test_nothing_is_left_of_nothing(self):
         """An empty history stays empty."""
         assert self.compacted([]) == []
 
-    def test_what_is_promised_of_every_strategy_holds(self) -> None:
+    def test_what_is_promised_of_every_strategy_holds(self):
         """Each of `PROMISES` holds. The history is as it was, and the same comes of the same."""
         for history in conversations():
             self.check(history)
 
-    def test_many_calls_without_a_result_do_not_stay_for_ever(self) -> None:
+    def test_many_calls_without_a_result_do_not_stay_for_ever(self):
         """Of three thousand abandoned calls each may go, and the promises hold."""
         calls = [
             ChatMessage("assistant", (ToolUseBlock(f"c{each}", "f"),)) for each in range(3_000)
@@ -176,7 +176,7 @@ class CompactionContract:
         history = [ChatMessage("user", "go"), *calls]
         self.keeps_promises(history, self.compacted(history))
 
-    def test_many_signed_answers_are_as_many_units(self) -> None:
+    def test_many_signed_answers_are_as_many_units(self):
         """Of three thousand signed answers in one loop each may go, and the promises hold."""
         begun = [ChatMessage("user", "go"), *_loop_of(3_000)]
         history = [*begun, ChatMessage("user", "go on"), *_loop_of(2)]

@@ -93,12 +93,12 @@ class CorpusContract:
         yield corpus
         await corpus.close()
 
-    async def test_satisfies_the_protocol(self, corpus: Corpus) -> None:
+    async def test_satisfies_the_protocol(self, corpus):
         """It has every member of the Protocol."""
         assert isinstance(corpus, Corpus)
         assert corpus.tenant == "default"
 
-    async def test_an_empty_corpus_answers(self, corpus: Corpus) -> None:
+    async def test_an_empty_corpus_answers(self, corpus):
         """An empty corpus has no source and no tenant. Removing and erasing are no errors."""
         assert await _ids(corpus, "rent") == []
         assert await corpus.get(["a"]) == []
@@ -111,7 +111,7 @@ class CorpusContract:
         await corpus.compact()
         await corpus.erase_tenant()
 
-    async def test_a_passage_is_found_at_once_and_unchanged(self, corpus: Corpus) -> None:
+    async def test_a_passage_is_found_at_once_and_unchanged(self, corpus):
         """All that was given comes back, also in another process."""
         given: list[dict[str, Any]] = [
             {
@@ -135,7 +135,7 @@ class CorpusContract:
             assert set(await _ids(each, "rent")) == set(IDS)
             assert await each.sources() == {one["source"]: "stamp" for one in given}
 
-    async def test_a_source_is_found_by_its_name(self, corpus: Corpus) -> None:
+    async def test_a_source_is_found_by_its_name(self, corpus):
         """A passage is found by words of its source's name, which are no words of its text."""
         await corpus.add([passage("a", "rent", "Garden lease.md"), passage("b", "garden", "t")])
         await corpus.compact()
@@ -144,14 +144,14 @@ class CorpusContract:
         statistics = await corpus.statistics(["garden", "rent"])
         assert (statistics.terms, statistics.frequencies) == (2, {"garden": 1, "rent": 1})
 
-    async def test_bad_input_is_refused_and_changes_nothing(self, corpus: Corpus) -> None:
+    async def test_bad_input_is_refused_and_changes_nothing(self, corpus):
         """Ids, sources, texts and metadata are checked before anything is written."""
         for bad in NO_IDS:
             with pytest.raises(InvalidNameError):
                 await corpus.add([passage("fine", "rent"), {**passage("x", "rent"), "id": bad}])
         for wrong in ({"id": "x"}, "text", 5, {**passage("x", "y"), "page": 3}):
             with pytest.raises(InvalidArgumentError):
-                await corpus.add([wrong])  # type: ignore[list-item]
+                await corpus.add([wrong])
         with pytest.raises(InvalidArgumentError):
             await corpus.add([{**passage("x", "y"), "text": b"bytes"}])
         with pytest.raises(InvalidArgumentError):
@@ -162,7 +162,7 @@ class CorpusContract:
             await corpus.add([passage("x", "rent"), passage("x", "notice")])
         assert await _ids(corpus, "rent") == []
 
-    async def test_versions_hold_what_was_true_then(self, corpus: Corpus) -> None:
+    async def test_versions_hold_what_was_true_then(self, corpus):
         """Adding, replacing and removing make versions, and each older one stays as it was."""
         first, _ = await corpus.add([passage("a", "rent one"), passage("b", "rent two")])
         change = await corpus.replace("s", [passage("b", "rent three"), passage("c", "rent four")])
@@ -186,7 +186,7 @@ class CorpusContract:
         await corpus.compact()
         assert await _texts(corpus.at(first), "rent") == {"a": "rent one", "b": "rent two"}
 
-    async def test_statistics_are_those_of_all_passages(self, corpus: Corpus) -> None:
+    async def test_statistics_are_those_of_all_passages(self, corpus):
         """After a compaction, counts are those of the present passages. Those of a version stay."""
         rng = random.Random(7)
         held: dict[str, dict[str, Any]] = {}
@@ -219,13 +219,13 @@ class CorpusContract:
         other = await self.reopen(corpus)
         assert await other.at(version).statistics(list(expected)) == statistics
 
-    async def test_filters_mean_what_they_mean_in_a_section(self, corpus: Corpus) -> None:
+    async def test_filters_mean_what_they_mean_in_a_section(self, corpus):
         """Among many passages, a filter finds those that a section lets through, and no other."""
         held = await filled(corpus)
         for given, _ in FILTERS:
             await check_filter(corpus, held, given)
 
-    async def test_hostile_ids_stay_ids(self, corpus: Corpus) -> None:
+    async def test_hostile_ids_stay_ids(self, corpus):
         """No id, source or value of a filter is read as a condition."""
         hostile = ("x' OR '1'='1", "'; DROP TABLE passages; --", "%", "\\'", "${x}", "a\\", "{}")
         await corpus.add([passage(each, "rent", each, owner=each) for each in (*hostile, "mine")])
@@ -236,7 +236,7 @@ class CorpusContract:
             assert (await corpus.remove(each)).gone == 1
         assert await _ids(corpus, "rent") == ["mine"]
 
-    async def test_tenants_never_mix(self, corpus: Corpus) -> None:
+    async def test_tenants_never_mix(self, corpus):
         """Each tenant sees its own passages and counts. Erasing one tenant spares the others."""
         for tenant in _TENANTS:
             own = corpus.for_tenant(tenant)
@@ -255,9 +255,9 @@ class CorpusContract:
             assert await _texts(corpus.for_tenant(tenant), "rent") == {"same": f"rent of {tenant}"}
         for wrong in _NOT_TENANTS:
             with pytest.raises(InvalidNameError):
-                corpus.for_tenant(wrong)  # type: ignore[arg-type]
+                corpus.for_tenant(wrong)
 
-    async def test_an_erasure_leaves_no_version(self, corpus: Corpus) -> None:
+    async def test_an_erasure_leaves_no_version(self, corpus):
         """Erased passages are in no version and no count; the rest is found."""
         first, _ = await corpus.add(
             [passage("a", "rent secret"), passage("b", "rent"), passage("c", "rent", "t")]
@@ -273,7 +273,7 @@ class CorpusContract:
         assert [each.number for each in await corpus.versions()] == [change.version]
         assert await _ids(corpus, "rent") == ["a"]
 
-    async def test_the_engine_proposes_what_matches_best(self, corpus: Corpus) -> None:
+    async def test_the_engine_proposes_what_matches_best(self, corpus):
         """Among 400 passages, the best by BM25 over all of them are among the candidates."""
         rng = random.Random(5)
         given = [passage(f"p{n:03}", _text(rng, 30), f"s{n % 7}") for n in range(400)]
@@ -291,7 +291,7 @@ class CorpusContract:
             expected = (await model.candidates(terms)).statistics
             assert among.statistics == expected
 
-    async def test_readers_see_whole_versions(self, corpus: Corpus) -> None:
+    async def test_readers_see_whole_versions(self, corpus):
         """While sources are replaced and erased, each question sees one whole version."""
         pairs = [
             passage(f"{n}-{half}", f"rent round0 {half}", f"s{n}")
@@ -326,7 +326,7 @@ class CorpusContract:
         await asyncio.gather(write(), read(), read())
         assert not any(each.startswith("0-") for each in await _ids(corpus, "rent"))
 
-    async def test_two_writers_lose_nothing(self, corpus: Corpus) -> None:
+    async def test_two_writers_lose_nothing(self, corpus):
         """Writers of different sources, and compactions at the same time, keep every passage."""
         other = await self.reopen(corpus)
 

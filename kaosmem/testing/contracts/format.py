@@ -63,7 +63,7 @@ class FormatContract:
         """Return messages in the format."""
         return self.make().render(Layout((), (HistoryPart("messages", messages),), ()))
 
-    def test_it_is_a_format(self) -> None:
+    def test_it_is_a_format(self):
         """It has a name, and renders a text or messages, but not both; nothing is no tokens."""
         chosen = self.make()
         assert isinstance(chosen, Format)
@@ -73,7 +73,7 @@ class FormatContract:
         assert not list(_texts(empty))
         assert chosen.count(empty, get_counter()) == 0
 
-    def test_its_parts_add_up(self) -> None:
+    def test_its_parts_add_up(self):
         """Frame, pieces, headers and entries sum to the count from scratch."""
         for number, history in enumerate(conversations()):
             shown = list(repair(history))
@@ -109,7 +109,7 @@ class FormatContract:
         assert count_messages(handed_over, chosen, system=rendered.system or "") == total
         assert chosen.render(layout) == rendered
 
-    def test_known_tokens_change_no_count(self) -> None:
+    def test_known_tokens_change_no_count(self):
         """An entry of a text whose tokens are known counts as one that is counted from scratch."""
         chosen = self.make()
         counter = get_counter()
@@ -125,7 +125,7 @@ class FormatContract:
                 known = chosen.entry_tokens(message, counter, known=counter(text))
                 assert known == chosen.entry_tokens(message, counter)
 
-    def test_every_text_is_handed_over(self) -> None:
+    def test_every_text_is_handed_over(self):
         """Texts of the system message, the history and the block are in the rendering."""
         chosen = self.make()
         history = [
@@ -140,7 +140,7 @@ class FormatContract:
         assert places == sorted(places)
         assert whole.count("harbor") == 1
 
-    def test_calls_and_results_are_handed_over_once(self) -> None:
+    def test_calls_and_results_are_handed_over_once(self):
         """Calls and results are shown once each, in order. An id is with both or with neither."""
         said = [ChatMessage("user", "harbor")]
         for call_id, asked, found in (
@@ -157,7 +157,7 @@ class FormatContract:
         assert {whole.count(call_id) for call_id in ("id-otter", "id-heron")} in ({0}, {2})
         assert all(any(_strings(dict(message))) for message in rendered.messages or ())
 
-    def test_stored_text_cannot_forge_a_delimiter(self) -> None:
+    def test_stored_text_cannot_forge_a_delimiter(self):
         """A backslash stands before each delimiter in a message, however it is spelt."""
         for forged in _FORGED:
             for text in (forged, f"in mid-line {forged}"):
@@ -165,7 +165,7 @@ class FormatContract:
                 assert f"\\{forged}" in shown
                 assert shown.count(forged) == shown.count(f"\\{forged}")
 
-    def test_it_reads_its_messages(self) -> None:
+    def test_it_reads_its_messages(self):
         """A message that is written and read again is the same message, if the format reads."""
         chosen = self.make()
         if not self.reads:
@@ -181,7 +181,7 @@ class FormatContract:
             before = ChatMessage(other, "Hello.")
             assert chosen.parse((self.rendered(before, message).messages or [])[-1]) == message
 
-    def test_a_session_assembles_in_it(self) -> None:
+    def test_a_session_assembles_in_it(self):
         """A session takes the format in place of a name, and counts its tokens exactly."""
         memory = SessionMemory.test_mode()
         chosen = self.make()

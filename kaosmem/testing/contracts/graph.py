@@ -68,15 +68,15 @@ class GraphContract(StoreContract[GraphStore]):
 
     async def write(
         self,
-        store: GraphStore,
-        key: str,
-        text: str,
-    ) -> None:
+        store,
+        key,
+        text,
+    ):
         part = _part(key, text)
         await store.add_entities(part.entities)
         await store.add_relationships(part.relationships)
 
-    async def read(self, store: GraphStore, key: str) -> str | None:
+    async def read(self, store, key):
         found = await store.get_neighbors(key)
         if found == SubGraph():
             return None
@@ -86,21 +86,21 @@ class GraphContract(StoreContract[GraphStore]):
 
     async def drop(
         self,
-        store: GraphStore,
-        key: str,
-        way: int,
-    ) -> None:
+        store,
+        key,
+        way,
+    ):
         await store.delete_entity(key)
 
-    async def listed(self, store: GraphStore) -> list[str]:
+    async def listed(self, store):
         return await store.list_entities()
 
     async def arguments(
         self,
-        store: GraphStore,
-        key: str,
-        method: str,
-    ) -> Mapping[str, Any]:
+        store,
+        key,
+        method,
+    ):
         return {"entity_id": key}
 
     async def linked(self, store: GraphStore, *links: str) -> None:
@@ -110,7 +110,7 @@ class GraphContract(StoreContract[GraphStore]):
             [Relationship(source, target, kind) for source, kind, target in parts]
         )
 
-    async def test_entities_are_read_by_their_ids(self, store: GraphStore) -> None:
+    async def test_entities_are_read_by_their_ids(self, store):
         """Several at once, with all their fields, each once and by id. Unknown ids are left out."""
         acme = Entity("a", "Acme", "company", "a firm", ("A", "the firm"), {"tags": ["b"]})
         await store.add_entities([Entity(each) for each in IDS if each != "a"])
@@ -122,7 +122,7 @@ class GraphContract(StoreContract[GraphStore]):
         assert [each.id for each in everything] == sorted({*IDS, "a", "end"})
         assert await store.get_entities([]) == []
 
-    async def test_neighbours_come_breadth_first(self, store: GraphStore) -> None:
+    async def test_neighbours_come_breadth_first(self, store):
         """Nearest first, then by id, in whatever order they were added.
 
         Relationships of nearer ones come first. They are walked in both directions.
@@ -154,7 +154,7 @@ class GraphContract(StoreContract[GraphStore]):
         ends = [("b", "d"), ("c", "d"), ("d", "e")]
         assert [(each.source, each.target) for each in back.relationships] == ends
 
-    async def test_types_narrow_the_walk(self, store: GraphStore) -> None:
+    async def test_types_narrow_the_walk(self, store):
         """Along and of the named types alone; of no type there is none; a type is not a pattern."""
         await self.linked(
             store,
@@ -178,7 +178,7 @@ class GraphContract(StoreContract[GraphStore]):
             alone = await store.get_neighbors("a", relationship_types=types)
             assert alone == SubGraph((Entity("a"),))
 
-    async def test_deleting_an_entity_detaches_it(self, store: GraphStore) -> None:
+    async def test_deleting_an_entity_detaches_it(self, store):
         """A deleted entity loses its relationships in both directions. Its neighbours stay."""
         await self.linked(store, "a owns b", "c owns a", "b owns c", "a owns a")
         await store.delete_entity("a")
@@ -189,7 +189,7 @@ class GraphContract(StoreContract[GraphStore]):
         await store.add_entities([Entity("a", "Acme")])
         assert await store.get_neighbors("a") == SubGraph((Entity("a", "Acme"),))
 
-    async def test_relationships_have_ids(self, store: GraphStore) -> None:
+    async def test_relationships_have_ids(self, store):
         """Two of the same ends and type are told apart by their ids.
 
         One that is added again may have other ends. Deleting one leaves its ends, and those of
@@ -220,7 +220,7 @@ class GraphContract(StoreContract[GraphStore]):
         await store.delete_relationship({"source": "x", "target": "y", "type": "z", "id": "job-2"})
         assert await store.get_neighbors("ann") == SubGraph((Entity("ann"),))
 
-    async def test_adding_again_replaces(self, store: GraphStore) -> None:
+    async def test_adding_again_replaces(self, store):
         """Adding again replaces all fields. Of two parts with one id in one call the last counts.
 
         Parts may be mappings. A relationship creates missing ends, and leaves existing ones
@@ -239,7 +239,7 @@ class GraphContract(StoreContract[GraphStore]):
             (new, Entity("c", "Beta")), (Relationship("a", "c", "owns", "new"),)
         )
 
-    async def test_nothing_is_lost_among_many_writers(self, store: GraphStore) -> None:
+    async def test_nothing_is_lost_among_many_writers(self, store):
         """Of a hundred relationships of one entity all are there."""
         await asyncio.gather(
             *(self.linked(store, f"hub owns {number:02}") for number in range(100))

@@ -69,39 +69,39 @@ class HistoryContract(StoreContract[HistoryProvider]):
 
     async def write(
         self,
-        store: HistoryProvider,
-        key: tuple[str, str],
-        text: str,
-    ) -> None:
+        store,
+        key,
+        text,
+    ):
         agent, session = key
         await store.append(agent, said(text)[0], session_id=session, run_id=session)
 
-    async def read(self, store: HistoryProvider, key: tuple[str, str]) -> str | None:
+    async def read(self, store, key):
         messages = await store.get_messages(key[0], session_id=key[1])
         assert await store.count_messages(key[0], session_id=key[1]) == len(messages) <= 1
         return messages[0].text if messages else None
 
     async def drop(
         self,
-        store: HistoryProvider,
-        key: tuple[str, str],
-        way: int,
-    ) -> None:
+        store,
+        key,
+        way,
+    ):
         agent, session = key
         if way == 0:
             await store.clear(agent, session_id=session)
         else:
             await store.clear_run(agent, session_id=session, run_id=session)
 
-    async def listed(self, store: HistoryProvider) -> list[tuple[str, str]]:
+    async def listed(self, store):
         return await store.list_threads()
 
     async def arguments(
         self,
-        store: HistoryProvider,
-        key: tuple[str, str],
-        method: str,
-    ) -> Mapping[str, Any]:
+        store,
+        key,
+        method,
+    ):
         agent, session = key
         new = said("1")
         return {
@@ -112,7 +112,7 @@ class HistoryContract(StoreContract[HistoryProvider]):
             "messages": new,
         }
 
-    async def test_limit_and_offset_count_from_the_front(self, store: HistoryProvider) -> None:
+    async def test_limit_and_offset_count_from_the_front(self, store):
         """Messages come oldest first, appended one by one or together.
 
         The offset leaves out the oldest, the limit ends the rest. Both may reach beyond the end.
@@ -125,7 +125,7 @@ class HistoryContract(StoreContract[HistoryProvider]):
             expected = whole[offset:] if limit is None else whole[offset : offset + limit]
             assert await store.get_messages("a", "s", limit, offset) == expected
 
-    async def test_clearing_one_run_keeps_the_thread(self, store: HistoryProvider) -> None:
+    async def test_clearing_one_run_keeps_the_thread(self, store):
         """Messages of other runs, of none, and of the same run elsewhere stay, in order."""
         for number, run in enumerate(["r", "", "r-1", "r", "R", "r:1", "r"]):
             await store.append("a", said(str(number))[0], session_id="s", run_id=run)
@@ -142,7 +142,7 @@ class HistoryContract(StoreContract[HistoryProvider]):
         await store.append("a", said("7")[0], session_id="s", run_id="r")
         assert await store.get_messages("a", session_id="s") == said(*"12457")
 
-    async def test_messages_come_back_unchanged(self, store: HistoryProvider) -> None:
+    async def test_messages_come_back_unchanged(self, store):
         """A message keeps blocks of every kind, its role, id and sources."""
         summary = ChatMessage(
             "summary",
@@ -160,7 +160,7 @@ class HistoryContract(StoreContract[HistoryProvider]):
         await store.append_many("a", messages, session_id="s")
         assert await store.get_messages("a", session_id="s") == messages
 
-    async def test_a_message_keeps_time_run_and_metadata(self, store: HistoryProvider) -> None:
+    async def test_a_message_keeps_time_run_and_metadata(self, store):
         """A message without a time has that of its append. The run is that of the append."""
         time = datetime(2024, 5, 8, 23, 30, tzinfo=timezone(timedelta(hours=2)))
         metadata: dict[str, Any] = {"channel": "mail", "place": {"page": 3}, "日本": [None, 0.5]}
@@ -176,7 +176,7 @@ class HistoryContract(StoreContract[HistoryProvider]):
         assert all(each.utcoffset() is not None for each in times)
         assert time < times[1] <= times[2]
 
-    async def test_no_message_is_lost_among_many_writers(self, store: HistoryProvider) -> None:
+    async def test_no_message_is_lost_among_many_writers(self, store):
         """Of a hundred at once each has its messages there, and beside each other."""
         batches = [said(f"{number}.0", f"{number}.1") for number in range(100)]
         await asyncio.gather(*(store.append_many("a", batch, session_id="s") for batch in batches))

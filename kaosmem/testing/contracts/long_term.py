@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kaosmem.errors import NotFoundError
 from kaosmem.stores.facts import LongTermMemory, StoredFact
@@ -50,13 +50,13 @@ class LongTermContract(StoreContract[LongTermMemory]):
 
     async def write(
         self,
-        store: LongTermMemory,
-        key: tuple[str, str],
-        text: str,
-    ) -> None:
+        store,
+        key,
+        text,
+    ):
         await store.save(key[0], text, namespace=key[1], key="k")
 
-    async def read(self, store: LongTermMemory, key: tuple[str, str]) -> str | None:
+    async def read(self, store, key):
         agent, namespace = key
         held = [each.item for each in await store.versions(agent, "k", namespace)]
         assert len(held) <= 1
@@ -67,10 +67,10 @@ class LongTermContract(StoreContract[LongTermMemory]):
 
     async def drop(
         self,
-        store: LongTermMemory,
-        key: tuple[str, str],
-        way: int,
-    ) -> None:
+        store,
+        key,
+        way,
+    ):
         agent, namespace = key
         held = await store.versions(agent, "k", namespace)
         memory_id = held[0].item.id if held else "no such id"
@@ -80,15 +80,15 @@ class LongTermContract(StoreContract[LongTermMemory]):
             await store.delete(agent, memory_id, namespace=namespace)
         assert await store.get(agent, memory_id, namespace=namespace) is None
 
-    async def listed(self, store: LongTermMemory) -> list[tuple[str, str]]:
+    async def listed(self, store):
         return await store.list_namespaces()
 
     async def arguments(
         self,
-        store: LongTermMemory,
-        key: tuple[str, str],
-        method: str,
-    ) -> Mapping[str, Any]:
+        store,
+        key,
+        method,
+    ):
         agent, namespace = key
         [held] = await store.versions(agent, "k", namespace)
         return {
@@ -100,7 +100,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
             "key": "k",
         }
 
-    async def test_a_memory_is_found_by_what_it_says(self, store: LongTermMemory) -> None:
+    async def test_a_memory_is_found_by_what_it_says(self, store):
         """It comes first for its own words, with its id, a score and the time when it was saved."""
         saved = {fact: await store.save("a", fact) for fact in FACTS}
         for fact, memory_id in saved.items():
@@ -117,7 +117,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
                 (m.score for m in found), reverse=True
             )
 
-    async def test_a_search_returns_at_most_the_limit(self, store: LongTermMemory) -> None:
+    async def test_a_search_returns_at_most_the_limit(self, store):
         """Five unless it is said; none for 0."""
         for number in range(8):
             await store.save("a", f"Invoice {number} is paid within thirty days.")
@@ -127,9 +127,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
                 limit, 8
             )
 
-    async def test_a_new_fact_supersedes_the_live_one_of_its_key(
-        self, store: LongTermMemory
-    ) -> None:
+    async def test_a_new_fact_supersedes_the_live_one_of_its_key(self, store):
         """The earlier one is found on request only.
 
         Both are versions of the key, oldest first, with their times.
@@ -153,7 +151,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
         assert await store.get("a", old) == first.item
         assert [replace(each, score=0.0) for each in every if each.id == old] == [first.item]
 
-    async def test_an_update_is_a_new_version(self, store: LongTermMemory) -> None:
+    async def test_an_update_is_a_new_version(self, store):
         """An update may name any version. It has metadata and a time to live of its own."""
         texts = [f"Invoices are paid within {each} days." for each in ("thirty", "sixty", "ninety")]
         first = await store.save("a", texts[0], metadata={"source": "msa.pdf"})
@@ -178,7 +176,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
             await refuses(NotFoundError, store.update(agent, unknown, FACTS[0], namespace))
         assert len(await store.versions("a", first)) == 2
 
-    async def test_a_version_that_is_gone_brings_none_back(self, store: LongTermMemory) -> None:
+    async def test_a_version_that_is_gone_brings_none_back(self, store):
         """When the live version is deleted, the earlier one stays superseded, with the same end."""
         await store.save("a", FACTS[0], key="k", metadata={"timestamp": "2024-05-07"})
         new = await store.save("a", FACTS[0], key="k", metadata={"timestamp": "2025-01-01"})
@@ -191,7 +189,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
         await store.save("a", FACTS[0], key="k")
         assert [each.is_current for each in await store.versions("a", "k")] == [True]
 
-    async def test_versions_follow_their_own_times(self, store: LongTermMemory) -> None:
+    async def test_versions_follow_their_own_times(self, store):
         """A fact that is told late about the past is superseded at once.
 
         Of equal times, the last saved is live.
@@ -209,7 +207,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
         ]
         assert [each.id for each in await store.search("a", "flat")] == [ids[3]]
 
-    async def test_keys_are_kept_apart(self, store: LongTermMemory) -> None:
+    async def test_keys_are_kept_apart(self, store):
         """A key supersedes nothing of another key, namespace or agent."""
         for agent, namespace in PAIRS:
             for key in IDS:
@@ -221,7 +219,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
                 assert len(await store.versions(agent, key, namespace=namespace)) == 1
             assert await store.versions(agent, "another", namespace=namespace) == []
 
-    async def test_one_of_many_writers_of_a_key_is_live(self, store: LongTermMemory) -> None:
+    async def test_one_of_many_writers_of_a_key_is_live(self, store):
         """Of a hundred versions that are saved at once, each ends where the next begins."""
         saved = await asyncio.gather(
             *(store.save("a", f"Invoice {number}.", key="k") for number in range(100))
@@ -236,7 +234,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
             versions[-1].item.id
         ]
 
-    async def test_a_memory_is_gone_when_its_time_has_come(self, store: LongTermMemory) -> None:
+    async def test_a_memory_is_gone_when_its_time_has_come(self, store):
         """Found until then, and afterwards neither found nor read; others stay."""
         lives = (self.ttl_s, 3 * self.ttl_s, None)
         ids = [await store.save("a", FACTS[0], ttl=each) for each in lives]
@@ -247,7 +245,7 @@ class LongTermContract(StoreContract[LongTermMemory]):
             for memory_id in ids[:gone]:
                 assert await store.get("a", memory_id) is None
 
-    async def test_any_query_may_be_asked(self, store: LongTermMemory) -> None:
+    async def test_any_query_may_be_asked(self, store):
         """Nothing in it is an operator, and one that says nothing is no error."""
         await store.save("a", FACTS[0])
         for query in (*TEXTS, "quiet AND NOT tenant*", "(", '"', "quiet:*", "a' OR '1'='1"):

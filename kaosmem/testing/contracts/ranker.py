@@ -63,7 +63,7 @@ class RankerContract:
         index.add(entries_of(entries))
         return index
 
-    def test_it_is_a_ranker(self) -> None:
+    def test_it_is_a_ranker(self):
         """It has a name and makes empty indexes, each of its own."""
         ranker = self.make()
         assert isinstance(ranker, Ranker)
@@ -71,7 +71,7 @@ class RankerContract:
         ranker.index().add(entries_of({0: "lease"}))
         assert len(ranker.index()) == 0
 
-    def test_best_come_first_and_equals_newest_first(self) -> None:
+    def test_best_come_first_and_equals_newest_first(self):
         """More words of the query rank higher. Of equal texts, the newest comes first."""
         same = "rent and notice"
         others = dict.fromkeys(range(10, 30), "breach without cure")
@@ -81,14 +81,14 @@ class RankerContract:
         assert index.rank("notice of deposit", 2) == ranked[:2]
         assert index.rank("notice of deposit", 0) == []
 
-    def test_nothing_is_found_without_a_known_word(self) -> None:
+    def test_nothing_is_found_without_a_known_word(self):
         """An empty index, an empty query and unknown words all find nothing."""
         assert self.make().index().rank("lease", 10) == []
         index = self.index({0: "", 2: "lease", 3: "rent", 4: "rent"})
         assert index.rank("", 10) == index.rank("zebra", 10) == []
         assert [ordinal for ordinal, _ in index.rank("lease zebra", 10)] == [2]
 
-    def test_a_removed_entry_is_gone_and_its_ordinal_free(self) -> None:
+    def test_a_removed_entry_is_gone_and_its_ordinal_free(self):
         """After a removal nothing finds the entry; an index emptied is as good as new."""
         index = self.index({0: "lease", 1: "rent", 2: "deposit"})
         assert [ordinal for ordinal, _ in index.rank("lease", 10)] == [0]
@@ -101,7 +101,7 @@ class RankerContract:
         index.add(entries_of({0: "notice", 1: "rent", 2: "cure"}))
         assert [ordinal for ordinal, _ in index.rank("notice", 10)] == [0]
 
-    def test_an_updated_entry_is_found_by_its_new_text_alone(self) -> None:
+    def test_an_updated_entry_is_found_by_its_new_text_alone(self):
         """After an update the old words find nothing, and the new ones the entry."""
         index = self.index({0: "lease", 1: "rent", 2: "deposit"})
         assert index.rank("notice", 10) == []
@@ -109,7 +109,7 @@ class RankerContract:
         assert index.rank("lease", 10) == []
         assert [ordinal for ordinal, _ in index.rank("notice", 10)] == [0]
 
-    def test_a_wrong_ordinal_is_refused_and_changes_nothing(self) -> None:
+    def test_a_wrong_ordinal_is_refused_and_changes_nothing(self):
         """A taken, repeated or negative ordinal refuses the batch. An unknown one is a KeyError."""
         index = self.index({0: "lease", 1: "rent", 2: "cure"})
         for ordinals in ((3, 0), (3, 3), (-1,), (2**63,)):
@@ -122,7 +122,7 @@ class RankerContract:
         assert len(index) == 3
         assert index.rank("deposit", 10) == []
 
-    def test_the_changes_that_led_to_the_entries_leave_no_trace(self) -> None:
+    def test_the_changes_that_led_to_the_entries_leave_no_trace(self):
         """The same entries and query give the same answer; scores fall and are above 0."""
 
         @settings(
@@ -151,7 +151,7 @@ class RankerContract:
 
         check()
 
-    def test_ranking_among_some_leaves_the_others_out(self) -> None:
+    def test_ranking_among_some_leaves_the_others_out(self):
         """Only the given ordinals are found. Repeated and unknown ones change nothing."""
 
         @settings(
@@ -179,7 +179,7 @@ class RankerContract:
 
         check()
 
-    def test_a_section_ranks_by_it(self) -> None:
+    def test_a_section_ranks_by_it(self):
         """A section with the ranker shows the items that match the query first."""
         spec = SectionSpec("notes", ranker=self.make(), retrieval_threshold=0)
         memory = SessionMemory.test_mode(sections=(spec,))

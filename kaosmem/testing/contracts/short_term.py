@@ -36,13 +36,13 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
 
     async def write(
         self,
-        store: ShortTermMemory,
-        key: str,
-        text: str,
-    ) -> None:
+        store,
+        key,
+        text,
+    ):
         await store.set_state(key, {text[:99]: [text, {text: text}]})
 
-    async def read(self, store: ShortTermMemory, key: str) -> str | None:
+    async def read(self, store, key):
         state = await store.get_state(key)
         if not state:
             return None
@@ -53,30 +53,30 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
 
     async def drop(
         self,
-        store: ShortTermMemory,
-        key: str,
-        way: int,
-    ) -> None:
+        store,
+        key,
+        way,
+    ):
         await (store.clear(key) if way == 0 else store.set_state(key, {}))
 
-    async def listed(self, store: ShortTermMemory) -> list[str]:
+    async def listed(self, store):
         return await store.list_states()
 
     async def arguments(
         self,
-        store: ShortTermMemory,
-        key: str,
-        method: str,
-    ) -> Mapping[str, Any]:
+        store,
+        key,
+        method,
+    ):
         return {"session_id": key, "state": {}, "patch": {}}
 
-    async def test_a_state_replaces_the_one_before(self, store: ShortTermMemory) -> None:
+    async def test_a_state_replaces_the_one_before(self, store):
         """Nothing is left of it."""
         await store.set_state("s", {"plan": [1], "step": 1})
         await store.set_state("s", {"step": 2})
         assert await store.get_state("s") == {"step": 2}
 
-    async def test_a_patch_replaces_values_whole(self, store: ShortTermMemory) -> None:
+    async def test_a_patch_replaces_values_whole(self, store):
         """Values are not merged, and None is a value. Names that the patch lacks stay."""
         await store.set_state("s", {"plan": {"a": 1}, "step": 1, "kept": True})
         merged: dict[str, Any] = {"plan": {"b": 2}, "step": None, "kept": True, "new": []}
@@ -85,7 +85,7 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
         assert await store.update_state("s", {}) == merged
         assert await store.update_state("new", {"a": 1}) == {"a": 1}
 
-    async def test_a_hundred_patches_at_once_are_all_there(self, store: ShortTermMemory) -> None:
+    async def test_a_hundred_patches_at_once_are_all_there(self, store):
         """No update is lost to another that read the state before it was written."""
         await store.set_state("s", {"kept": True})
         returned = await asyncio.gather(
@@ -94,7 +94,7 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
         assert await store.get_state("s") == {"kept": True} | {f"task {n}": n for n in range(100)}
         assert sorted(len(state) for state in returned) == list(range(2, 102))
 
-    async def test_numbers_come_back_unchanged(self, store: ShortTermMemory) -> None:
+    async def test_numbers_come_back_unchanged(self, store):
         """Numbers have the same type and the same last bit. True and None are values."""
         state = {"numbers": [0, -1, 2**63 - 1, -(2**63), 0.1, 1e300, 5e-324, True, None]}
         await store.set_state("s", state)

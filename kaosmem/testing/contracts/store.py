@@ -219,7 +219,7 @@ class StoreContract(Generic[S]):
             )
         return self._opened[0]
 
-    async def test_it_takes_the_arguments_of_its_kind(self, store: S) -> None:
+    async def test_it_takes_the_arguments_of_its_kind(self, store):
         """Each method of its kind takes the same arguments by position and name."""
         assert isinstance(store, self.kind)
         for name, method in _methods(self.kind):
@@ -231,7 +231,7 @@ class StoreContract(Generic[S]):
                     assert places[each.name] == place, f"{name} has {each.name!r} elsewhere"
                     assert own[each.name].kind is each.kind, f"{name} takes {each.name!r} otherwise"
 
-    async def test_what_was_never_stored_is_nothing(self, store: S) -> None:
+    async def test_what_was_never_stored_is_nothing(self, store):
         """Looking for it and removing it is no error, before and after it was there."""
         key = self.keys[0]
         for _ in range(2):
@@ -242,9 +242,9 @@ class StoreContract(Generic[S]):
             await self.write(store, key, "text")
             for way in range(self.ways):
                 await self.drop(store, key, way)
-            await store.delete_all()  # type: ignore[attr-defined]
+            await store.delete_all()
 
-    async def test_all_is_listed_and_deleted_together(self, store: S) -> None:
+    async def test_all_is_listed_and_deleted_together(self, store):
         """Everything is, whatever its key is; afterwards the store is as new."""
         for key in self.keys:
             await self.write(store, key, f"of {key}")
@@ -253,7 +253,7 @@ class StoreContract(Generic[S]):
         for key in self.keys:
             assert await self.read(store, key) == f"of {key}"
         for _ in range(2):
-            await store.delete_all()  # type: ignore[attr-defined]
+            await store.delete_all()
             assert await self.listed(store) == []
         for key in self.keys:
             assert await self.read(store, key) is None
@@ -261,7 +261,7 @@ class StoreContract(Generic[S]):
         assert await self.read(store, self.keys[0]) == "new"
         assert await self.listed(store) == [self.keys[0]]
 
-    async def test_neighbours_are_kept_apart(self, store: S) -> None:
+    async def test_neighbours_are_kept_apart(self, store):
         """Keys that are alike, or would be alike if their parts were joined, are different."""
         for way in range(self.ways):
             # Of any two keys, each is removed in one order while the other is there.
@@ -274,7 +274,7 @@ class StoreContract(Generic[S]):
                 assert await self.read(store, key) is None
                 assert await self.listed(store) == sorted(keys[done:])
 
-    async def test_texts_come_back_unchanged(self, store: S) -> None:
+    async def test_texts_come_back_unchanged(self, store):
         """Texts in any script, an empty one and a very long one, at once and after reopening."""
         stored = dict(zip(self.keys, (*TEXTS, LARGE), strict=False))
         for key, text in stored.items():
@@ -284,7 +284,7 @@ class StoreContract(Generic[S]):
         for key, text in stored.items():
             assert await self.read(store, key) == text
 
-    async def test_refused_calls_change_nothing(self, store: S) -> None:
+    async def test_refused_calls_change_nothing(self, store):
         """A wrong id or value in any place of any call is a typed error.
 
         All stays as it was.

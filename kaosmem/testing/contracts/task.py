@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Mapping
 from itertools import product
 from typing import Any, ClassVar
 
@@ -83,28 +83,28 @@ class TaskContract(StoreContract[TaskStore]):
 
     async def write(
         self,
-        store: TaskStore,
-        key: _Board,
-        text: str,
-    ) -> None:
+        store,
+        key,
+        text,
+    ):
         await store.create_task_list(*key, [Task("t", text)])
 
-    async def read(self, store: TaskStore, key: _Board) -> str | None:
+    async def read(self, store, key):
         board = await store.get_task_list(*key)
         if board is None:
             return None
         assert board.tasks == (Task("t", board.task("t").title),)
         return board.task("t").title
 
-    async def listed(self, store: TaskStore) -> list[_Board]:
+    async def listed(self, store):
         return await store.list_boards()
 
     async def arguments(
         self,
-        store: TaskStore,
-        key: _Board,
-        method: str,
-    ) -> Mapping[str, Any]:
+        store,
+        key,
+        method,
+    ):
         conversation, agent = key
         if method == "create_task_list":
             agent = "another"
@@ -116,9 +116,7 @@ class TaskContract(StoreContract[TaskStore]):
             "tasks": [],
         }
 
-    def refused(
-        self, store: TaskStore, key: _Board
-    ) -> Iterator[tuple[type[Exception], Coroutine[Any, Any, object]]]:
+    def refused(self, store, key):
         other = (key[0], "another")
         yield DuplicateError, store.create_task_list(*key, [Task("u", "other")])
         yield DuplicateError, store.add_tasks(*key, [Task("u", "new"), Task("t", "again")])
@@ -148,7 +146,7 @@ class TaskContract(StoreContract[TaskStore]):
         assert board is not None
         return board.task("t").status, board.task("t").retry_count
 
-    async def test_a_board_is_read_as_it_was_made(self, store: TaskStore) -> None:
+    async def test_a_board_is_read_as_it_was_made(self, store):
         """A created board has its tasks in order, planned, and equals the returned one."""
         tasks = [Task("b", "second"), Task("a", "first")]
         made = await store.create_task_list("c", "a", tasks, max_retries=5)
@@ -159,7 +157,7 @@ class TaskContract(StoreContract[TaskStore]):
         assert await store.get_task_list("c", "a") == added
         assert (await store.create_task_list("c", "b")).max_retries == 3
 
-    async def test_every_move_of_the_chart_and_no_other(self, store: TaskStore) -> None:
+    async def test_every_move_of_the_chart_and_no_other(self, store):
         """A change that the chart does not have is refused, and leaves the task as it was.
 
         A failed task is retried, an abandoned one by force alone. No retries are allowed here.
@@ -177,7 +175,7 @@ class TaskContract(StoreContract[TaskStore]):
                 assert (await moved).task("t").status == end
             assert await self.task(store, agent) == (end or begin, 0)
 
-    async def test_retries_are_counted_and_used_up(self, store: TaskStore) -> None:
+    async def test_retries_are_counted_and_used_up(self, store):
         """As often as the board allows; then the task is abandoned, and by force it starts anew."""
         await self.made(store, "failed", max_retries=2)
         for act, status, retries in (
@@ -195,7 +193,7 @@ class TaskContract(StoreContract[TaskStore]):
             await act_on(store, ("c", "a"), "t", act)
             assert await self.task(store) == (status, retries)
 
-    async def test_settling_ends_what_is_in_progress(self, store: TaskStore) -> None:
+    async def test_settling_ends_what_is_in_progress(self, store):
         """Only on the boards of the conversation; a second time there is nothing to settle."""
         for agent, status in product(["x", "y"], STATUSES):
             await self.made(store, status, f"{agent} {status}")
@@ -209,7 +207,7 @@ class TaskContract(StoreContract[TaskStore]):
         assert await store.get_task_list("c:2", "a") == elsewhere
         assert await store.settle_conversation("nowhere") == 0
 
-    async def test_tasks_of_neighbours_are_kept_apart(self, store: TaskStore) -> None:
+    async def test_tasks_of_neighbours_are_kept_apart(self, store):
         """Ids that are alike, or would be alike if they were joined, are different tasks."""
         boards = {}
         for key in KEYS:
@@ -228,7 +226,7 @@ class TaskContract(StoreContract[TaskStore]):
         settled = [await store.settle_conversation(each) for each in conversations]
         assert sum(settled) == len(KEYS)
 
-    async def test_no_change_is_lost_among_many(self, store: TaskStore) -> None:
+    async def test_no_change_is_lost_among_many(self, store):
         """A hundred concurrent changes of one board are all seen.
 
         Of callers that start one task, one succeeds.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -97,13 +97,13 @@ class VectorContract(StoreContract[VectorStore]):
 
     async def write(
         self,
-        store: VectorStore,
-        key: str,
-        text: str,
-    ) -> None:
+        store,
+        key,
+        text,
+    ):
         await store.add([VectorDocument(text, "same", (1, 0))], collection=key)
 
-    async def read(self, store: VectorStore, key: str) -> str | None:
+    async def read(self, store, key):
         held = await store.get(["same"], collection=key)
         found = await store.search((1, 0), collection=key)
         assert [each.content for each in found] == [each.content for each in held]
@@ -111,21 +111,21 @@ class VectorContract(StoreContract[VectorStore]):
 
     async def drop(
         self,
-        store: VectorStore,
-        key: str,
-        way: int,
-    ) -> None:
+        store,
+        key,
+        way,
+    ):
         await (store.delete_collection(key) if way == 0 else store.delete(["same"], collection=key))
 
-    async def listed(self, store: VectorStore) -> list[str]:
+    async def listed(self, store):
         return await store.list_collections()
 
     async def arguments(
         self,
-        store: VectorStore,
-        key: str,
-        method: str,
-    ) -> Mapping[str, Any]:
+        store,
+        key,
+        method,
+    ):
         return {"collection": key, "query_embedding": (1, 0), "documents": [], "ids": []}
 
     async def found(
@@ -137,13 +137,11 @@ class VectorContract(StoreContract[VectorStore]):
         """Return the ids that a search finds."""
         return [each.id for each in await store.search(query, **given)]
 
-    def refused(
-        self, store: VectorStore, key: str
-    ) -> Iterator[tuple[type[Exception], Coroutine[Any, Any, object]]]:
+    def refused(self, store, key):
         for write in (store.add, store.upsert):
             yield InvalidArgumentError, write(_UNEMBEDDED, collection="new")
 
-    async def test_the_nearest_come_first(self, store: VectorStore) -> None:
+    async def test_the_nearest_come_first(self, store):
         """Vectors are ranked by their cosine. Equal ones are ordered by id."""
         await store.add(
             [VectorDocument("opposite", "o", (-5, 0)), VectorDocument("across", "x", (0, 0.1))]
@@ -162,7 +160,7 @@ class VectorContract(StoreContract[VectorStore]):
         )
         assert [each.content for each in results][2:3] == [(TextBlock("near"),)]
 
-    async def test_a_search_returns_at_most_the_limit(self, store: VectorStore) -> None:
+    async def test_a_search_returns_at_most_the_limit(self, store):
         """Five results are the default. The limit counts the documents that pass the filter."""
         documents = [
             VectorDocument("text", f"d{number}", (1, number), {"odd": number % 2 == 1})
@@ -176,7 +174,7 @@ class VectorContract(StoreContract[VectorStore]):
             ]
         assert await self.found(store, limit=3, filter={"odd": True}) == ["d1", "d3", "d5"]
 
-    async def test_add_inserts_what_is_absent_and_upsert_replaces(self, store: VectorStore) -> None:
+    async def test_add_inserts_what_is_absent_and_upsert_replaces(self, store):
         """Added again, a document stays as it is. Of two with one id the first added counts.
 
         `upsert` replaces content, embedding and metadata, whole, and the last of two counts.
@@ -196,7 +194,7 @@ class VectorContract(StoreContract[VectorStore]):
         assert await self.found(store) == ["b", "a"]
         assert await self.found(store, filter={"m": 1}) == []
 
-    async def test_filters_mean_what_they_mean_everywhere(self, store: VectorStore) -> None:
+    async def test_filters_mean_what_they_mean_everywhere(self, store):
         """Each condition passes the same documents as in `kaosmem.filters`."""
         await store.add(
             [VectorDocument("text", name, (1, 0), fields) for name, fields in METADATA.items()]
@@ -204,9 +202,7 @@ class VectorContract(StoreContract[VectorStore]):
         for given, passing in FILTERS:
             assert {*await self.found(store, filter=given)} == {*passing.split()}, given
 
-    async def test_embeddings_of_a_collection_have_the_same_dimensions(
-        self, store: VectorStore
-    ) -> None:
+    async def test_embeddings_of_a_collection_have_the_same_dimensions(self, store):
         """A document with other dimensions is refused, with all beside it.
 
         Another collection, or an emptied one, may have other dimensions.
@@ -226,7 +222,7 @@ class VectorContract(StoreContract[VectorStore]):
         await store.add([flat])
         assert await self.found(store) == ["a"]
 
-    async def test_documents_come_back_unchanged(self, store: VectorStore) -> None:
+    async def test_documents_come_back_unchanged(self, store):
         """Blocks and metadata come back unchanged; embeddings in single precision."""
         facts = {"é": {"numbers": [0, -1, 2**63 - 1, 0.1, 1e300, True, None]}, "texts": [*IDS]}
         contents: list[Any] = [
@@ -247,7 +243,7 @@ class VectorContract(StoreContract[VectorStore]):
             each.id: (each.content, each.metadata) for each in documents
         }
 
-    async def test_nothing_is_lost_among_many_writers(self, store: VectorStore) -> None:
+    async def test_nothing_is_lost_among_many_writers(self, store):
         """The documents of a hundred writers are all there. The one that all add is there once."""
         batches = [
             [VectorDocument("text", f"d{n}", (1, n)), VectorDocument(f"{n}", "same", (1, 0))]
