@@ -7,6 +7,7 @@ import doctest
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -130,9 +131,11 @@ def test_examples_may_run_again(text, _printed, tmp_path, monkeypatch, capsys):
 def test_programs_are_typed(tmp_path):
     """Every program of the pages passes `mypy --strict` as a reader would paste it.
 
-    So does one that gives requests to the providers' SDKs.
+    So do those that give requests to the providers' SDKs.
     """
     programs = [ROOT / "tests" / "typed_program.py"]
+    if find_spec("mypy_boto3_bedrock_runtime") is not None:
+        programs.append(ROOT / "tests" / "typed_bedrock_program.py")
     for number, example in enumerate(EXAMPLES):
         text = str(example.values[0])
         if is_program(text):
