@@ -35,8 +35,10 @@ from pathlib import Path
 
 import numpy as np
 
-from kaosmem.cli.benchmark import measured, named_assemblers, print_report
+from kaosmem.cli.measuring import print_report
+from kaosmem.cli.terminal import Phases
 from kaosmem.errors import KaosmemError
+from kaosmem.evaluation import evaluate, read_corpora
 from kaosmem.evaluation.assemblers import (
     ASSEMBLERS,
     DENSE,
@@ -44,6 +46,7 @@ from kaosmem.evaluation.assemblers import (
     OrderAssembler,
     best_first,
     by_rank_bm25,
+    get_assembler,
 )
 from kaosmem.evaluation.evidence import EvidenceItem
 from kaosmem.evaluation.measurement import DEFAULT_BUDGETS, UNSCORED
@@ -102,15 +105,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         if options.plot:
             check_plot(options.plot)
-        report = asyncio.run(
-            measured(
-                options.data,
-                datasets=options.datasets,
-                assemblers=named_assemblers(options.assembler or COMPARED),
+        assemblers = [get_assembler(name) for name in options.assembler or COMPARED]
+        with Phases(per_second=1) as phases:  # drawing must not show in the times
+            phases.begin("reading items and questions")
+            corpora = read_corpora(options.data, datasets=options.datasets)
+            phases.begin("measuring contexts")
+            evaluating = evaluate(
+                corpora,
                 budgets=options.budgets,
+                assemblers=assemblers,
                 unscored=UNSCORED,
+                progress=phases.show,
             )
-        )
+            report = asyncio.run(evaluating)
         if options.plot:
             save_plot(report, options.plot)
     except KaosmemError as error:

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from benchmarks.learning import Lesson, learn_weights, read_lessons
 from kaosmem import BM25Ranker, DenseRanker, Embedder, LinearRanker, SectionSpec
-from kaosmem.cli.benchmark import print_report
+from kaosmem.cli.measuring import print_report
 from kaosmem.cli.terminal import Phases
 from kaosmem.evaluation import evaluate, read_corpora
 from kaosmem.evaluation.assemblers import Packer, SessionAssembler

@@ -2,46 +2,68 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kaosmem.cli.options import AllSkipped, AsJson, Exclude, Gitignore, Include
 from kaosmem.cli.report import ingest_summary
 from kaosmem.cli.terminal import Phases, write, write_json
-from kaosmem.corpora.corpus import Corpus
-from kaosmem.corpora.ingestion import ingest_files
-from kaosmem.corpora.lance import LanceCorpus
-from kaosmem.corpora.postgres import PgCorpus
 from kaosmem.display import visible
-from kaosmem.ingest.listing import Choice
-from kaosmem.ingest.passages import IngestReport
+
+if TYPE_CHECKING:
+    from kaosmem.corpora.corpus import Corpus
 
 
-async def ingest_path(
-    path: str,
-    url: str,
-    tenant: str,
-    *,
-    choice: Choice,
-    workers: int | None,
-    ray: str | None,
-) -> IngestReport:
-    """Read the new and changed files of a path into the corpus at a URL, and report on them."""
-    corpus: Corpus
-    if url.startswith(("postgresql://", "postgres://")):
-        corpus = PgCorpus(url, tenant=tenant)
-    else:
-        corpus = LanceCorpus(url, tenant=tenant)
+async def ingest(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A file or folder, or its URL.")],
+    corpus: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="The corpus: a folder, s3://bucket/prefix or postgresql://host/database.",
+        ),
+    ],
+    tenant: Annotated[str, typer.Option(help="The tenant whose passages they are.")] = "default",
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=0, help="The number of processes.", show_default="one a processor"
+        ),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Ray cluster that reads.", show_default=False),
+    ] = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    gitignore: Gitignore = True,
+    all_skipped: AllSkipped = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read new and changed files of PATH into a corpus, and remove the sources whose files are gone.
+
+    It may be stopped at any time: another run goes on where this one was. The settings of S3 come
+    from the environment.
+
+    A program asks the corpus: await memory.attach(CorpusSource(LanceCorpus(URL))), or PgCorpus(URL)
+    for PostgreSQL. Then memory.assemble_context(question, budget=N) shows its passages.
+    """
+    from kaosmem.corpora.ingestion import ingest_files
+    from kaosmem.ingest.listing import Choice
+    from kaosmem.ingest.patterns import Patterns
+
+    choice = Choice(Patterns(include or ()), Patterns(exclude or ()), gitignore)
     with Phases() as phases:
         phases.begin("reading files")
-        return await ingest_files(
-            path, corpus, choice=choice, workers=workers, ray=ray, progress=phases.show
+        report = await ingest_files(
+            path,
+            _corpus_at(corpus, tenant),
+            choice=choice,
+            workers=workers,
+            ray=ray,
+            progress=phases.show,
         )
-
-
-def print_ingested(
-    report: IngestReport,
-    *,
-    all_skipped: bool,
-    as_json: bool,
-) -> None:
-    """Print the counts of files and passages."""
     if not as_json:
         for line in ingest_summary(report, all_skipped=all_skipped):
             write(visible(line) + "\n")
@@ -52,3 +74,11 @@ def print_ingested(
     skipped = {each.source: each.why for each in report.skipped}
     passages = {"added": report.items_added, "removed": report.items_removed}
     write_json({"files": {**counts, "skipped": skipped}, "passages": passages})
+
+
+def _corpus_at(url: str, tenant: str) -> Corpus:
+    from kaosmem.corpora.lance import LanceCorpus
+    from kaosmem.corpora.postgres import PgCorpus
+
+    kind = PgCorpus if url.startswith(("postgresql://", "postgres://")) else LanceCorpus
+    return kind(url, tenant=tenant)

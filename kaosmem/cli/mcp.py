@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
+import typer
+
+from kaosmem.cli.options import Counter, Namespace, SessionUrl
 from kaosmem.cli.sessions import split_url
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.integrations.mcp.server import memory_server, serve_http
 from kaosmem.names import check_name, shown
 from kaosmem.session.sessions import Sessions
 
@@ -15,23 +18,33 @@ TOKEN_VARIABLE = "KAOSMEM_MCP_TOKEN"
 """The environment variable with the token of clients over HTTP. Processes can read arguments."""
 
 
-async def serve(
-    url: str,
-    namespace: str,
-    *,
-    http: str | None,
-    section: str,
-    max_tokens: int,
-    counter: str,
+async def mcp(
+    url: SessionUrl,
+    namespace: Namespace = "default",
+    http: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Serve streamable HTTP at this address. KAOSMEM_MCP_TOKEN holds the token of "
+            "clients. The default is stdio.",
+            show_default=False,
+        ),
+    ] = None,
+    section: Annotated[
+        str, typer.Option(help="The section that gets what a model remembers.")
+    ] = "findings",
+    max_tokens: Annotated[
+        int, typer.Option(help="The size of a result, in tokens, at least 1.")
+    ] = 4_000,
+    counter: Counter = "o200k_base",
 ) -> None:
-    """Serve a session until the client closes it, or over HTTP until the process is told to stop.
+    """Serve a session by the Model Context Protocol: over stdio, or over HTTP with a token.
 
-    Raises:
-        InvalidNameError: If the URL or the namespace is not valid.
-        InvalidArgumentError: If another argument is not valid, or a server for other machines has
-            no token.
-        KaosmemError: As `SessionMemory.open`.
+    The first call that changes a session creates it. Each call is saved when it returns. Several
+    clients may use one session at once.
     """
+    from kaosmem.integrations.mcp.server import memory_server, serve_http
+
     root, session_id = split_url(url)
     check_name(session_id, "session id")
     address = None if http is None else _address(http)

@@ -1,4 +1,4 @@
-"""Stored sessions: listing, opening, erasing and repairing."""
+"""`kaosmem list, show, repair, forget` and `verify`: stored sessions."""
 
 from __future__ import annotations
 
@@ -6,39 +6,42 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
+from typing import Annotated
 
-from kaosmem.assembly.context import Context
-from kaosmem.cli.report import damage_json
-from kaosmem.cli.terminal import Phases
+import typer
+
+from kaosmem.cli.options import AsJson, Namespace, SessionUrl
+from kaosmem.cli.report import NEWEST, damage_json, item_json, session_json
+from kaosmem.cli.terminal import Phases, write, write_result
 from kaosmem.errors import InvalidArgumentError, InvalidNameError, NotFoundError
-from kaosmem.ingest.passages import IngestReport
 from kaosmem.names import check_name, shown, shown_location
 from kaosmem.persistence.storage.places import filesystem_of, unknown_session
 from kaosmem.retrieval.ranker import Ranker
-from kaosmem.sections.default_sections import DEFAULT_SECTIONS
-from kaosmem.session import ErasureReceipt, RepairReport, list_namespaces, stored_sessions
+from kaosmem.session import ErasureReceipt, list_namespaces, stored_sessions
 from kaosmem.session.directory import list_sessions
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.saving.repair import repair_session
-from kaosmem.types import JSONDict, JSONObject
+from kaosmem.types import JSONDict
 
 
-async def list_stored(
-    root: str,
-    namespace: str | None,
-    *,
-    limit: int,
-) -> JSONDict:
-    """Return the sessions that were saved last, and the number of all. None is opened.
-
-    Args:
-        namespace: List this one only. None lists all namespaces.
-
-    Raises:
-        NotFoundError: If the place itself is missing.
-    """
+async def list_(
+    root: Annotated[
+        str, typer.Argument(metavar="ROOT", help="The folder or URL that holds the sessions.")
+    ],
+    limit: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="Number of sessions to list, the last saved first."),
+    ] = 50,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            help="List only the sessions of this namespace.", show_default="all namespaces"
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the sessions of a folder or URL, with their bytes and the time of the last save."""
     if namespace is None:
         namespaces = await list_namespaces(root)
     else:
@@ -62,75 +65,134 @@ async def list_stored(
             "`kaosmem assemble --session`"
         )
     found.sort(key=lambda each: each["last_saved"] or "", reverse=True)
-    return {"root": root, "total": len(found), "sessions": found[:limit]}
+    result = {"root": root, "total": len(found), "sessions": found[:limit]}
+    write_result(result, as_json=as_json)
 
 
-@asynccontextmanager
-async def open_corpus(
-    url: str | None,
-    namespace: str,
-    counter: str,
-    ranker: Ranker | None = None,
-) -> AsyncIterator[SessionMemory]:
-    """Open the session at `url` for writing, new or stored.
+async def show(
+    url: SessionUrl,
+    section: Annotated[
+        str | None, typer.Option(help="Print only this section.", show_default=False)
+    ] = None,
+    limit: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="Number of newest items to print of each section."),
+    ] = 5,
+    item: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Print only this item, in full. It may be archived.",
+            show_default=False,
+        ),
+    ] = None,
+    namespace: Namespace = "default",
+    as_json: AsJson = False,
+) -> None:
+    """Print a session's sections with their figures and newest items, or one item in full.
 
-    None is a memory that is gone afterwards.
+    `--limit 0` prints the figures alone.
     """
-    # The question chooses among a few passages too. The newest of an agent's documents may matter
-    # most, but the newest of a folder's do not.
-    sections = DEFAULT_SECTIONS.replace(documents={"retrieval_threshold": 0})
-    if url is None:
-        yield SessionMemory.test_mode(sections=sections, counter=counter, ranker=ranker)
-        return
-    root, session_id = split_url(url)
-    check_name(session_id, "session id")
-    is_stored = session_id in await list_sessions(root, namespace)
-    async with SessionMemory.open(
-        root,
-        session_id,
-        namespace=namespace,
-        sections=None if is_stored else sections,
-        counter=counter,
-        ranker=ranker,
-    ) as memory:
-        yield memory
-
-
-async def ask_session(
-    query: str,
-    *,
-    path: str | None,
-    url: str | None,
-    namespace: str,
-    counter: str,
-    ranker: Ranker,
-    reading: JSONObject,
-    asking: JSONObject,
-) -> tuple[SessionMemory, IngestReport | None, Context]:
-    """Read files into a session if a path is given, ask it, and show the progress.
-
-    Args:
-        path: None asks the stored session, and changes nothing.
-        url: The session that keeps the files; None is one that is gone afterwards.
-        reading, asking: Arguments of `ingest` and `assemble_context`.
-    """
-    report = None
     with Phases() as phases:
         phases.begin("opening the session")
-        opening = open_stored if path is None else open_corpus
-        async with opening(url, namespace, counter, ranker) as memory:
-            if path is not None:
-                phases.begin("reading files")
-                report = await memory.ingest(path, progress=phases.show, **reading)
-                if url is not None:
-                    phases.begin("saving")
-                    await memory.save()
-            phases.begin("indexing items")
-            await memory.admin.prepare(progress=partial(phases.show, ""))
-            phases.begin("ranking and packing")
-            context = await memory.assemble_context(query, **asking)
-            phases.begin("closing")
-    return memory, report, context
+        async with open_stored(url, namespace) as memory:
+            phases.begin("looking for the item")
+            found = None if item is None else await memory.fetch(item)
+    if found is not None:
+        write_result(item_json(memory, found), as_json=as_json)
+        return
+    sections = [each for each in memory if len(each) or len(each.archive)]
+    if section is not None:
+        sections = [memory[section]]
+    write_result(session_json(memory, sections, limit=limit), as_json=as_json, columns=NEWEST)
+
+
+async def repair(
+    url: SessionUrl,
+    into: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID", help="The new session's id.", show_default="<session id>-repaired"
+        ),
+    ] = None,
+    namespace: Namespace = "default",
+    as_json: AsJson = False,
+) -> None:
+    """Copy the intact items of a damaged session into a new session beside it.
+
+    The damaged session stays as it is.
+
+    Prints the rescued items and the missing parts. For a sound session, nothing is written.
+    """
+    root, session_id = split_url(url)
+    with Phases() as phases:
+        phases.begin("reading intact records")
+        report = await repair_session(root, session_id, into, namespace)
+    result = {
+        "session": report.session_id,
+        "state": "sound" if report.into is None else "damaged",
+        "into": report.into,
+        "items": dict(report.items),
+        "archived": dict(report.archived),
+        "damage": damage_json(report.damage),
+        "outdated": [*report.outdated],
+    }
+    write_result(result, as_json=as_json)
+
+
+async def forget(
+    url: SessionUrl,
+    items: Annotated[
+        list[str], typer.Argument(metavar="ID", help="The items to erase.", show_default=False)
+    ],
+    receipt: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the receipt as JSON, for verify.", show_default=False
+        ),
+    ] = None,
+    namespace: Namespace = "default",
+    as_json: AsJson = False,
+) -> None:
+    """Erase items, all their versions and everything derived from them, from every file of a session.
+
+    Prints a receipt: the erased items, the windows that showed them, and the deleted files.
+    """
+    root, session_id = split_url(url)
+    await check_stored(root, session_id, namespace)
+    async with SessionMemory.open(root, session_id, namespace=namespace, sections=None) as memory:
+        result = (await memory.forget(*items)).to_dict()
+    if receipt is not None:
+        text = json.dumps(result, ensure_ascii=False, indent=2) + "\n"
+        await asyncio.to_thread(receipt.write_text, text, encoding="utf-8")
+    write_result(result, as_json=as_json)
+
+
+async def verify(
+    url: SessionUrl,
+    receipt: Annotated[
+        Path, typer.Argument(metavar="RECEIPT", help="The file of a receipt.", show_default=False)
+    ],
+    namespace: Namespace = "default",
+) -> None:
+    """Verify that the items of a receipt are in no file of the session.
+
+    If one is, exit with code 1.
+    """
+    try:
+        stored = json.loads(await asyncio.to_thread(receipt.read_bytes))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not JSON"
+        raise InvalidArgumentError(
+            f"no receipt in {shown(str(receipt))}: {why}; give the file of --receipt"
+        ) from None
+    async with open_stored(url, namespace) as memory:
+        reasons = await memory.admin.verify(ErasureReceipt.from_dict(stored))
+    for reason in reasons:
+        write(f"not erased: {reason}\n")
+    if reasons:
+        raise typer.Exit(1)
+    write("erased: no file of the session holds the items\n")
 
 
 @asynccontextmanager
@@ -177,60 +239,3 @@ def split_url(url: str) -> tuple[str, str]:
             "give <root>/<session id>, such as ./.kaosmem/deal-42 or s3://bucket/deal-42"
         )
     return scheme + colon + (root or "/"), session_id
-
-
-async def erase_items(
-    url: str,
-    namespace: str,
-    item_ids: list[str],
-) -> ErasureReceipt:
-    """Erase items of a stored session. Raises as `SessionMemory.forget`, and NotFoundError."""
-    root, session_id = split_url(url)
-    await check_stored(root, session_id, namespace)
-    async with SessionMemory.open(root, session_id, namespace=namespace, sections=None) as memory:
-        return await memory.forget(*item_ids)
-
-
-async def repair_copy(
-    url: str,
-    into: str | None,
-    namespace: str,
-) -> RepairReport:
-    """Copy the intact items of a session into a new one. Raises as `repair_session`."""
-    root, session_id = split_url(url)
-    with Phases() as phases:
-        phases.begin("reading intact records")
-        return await repair_session(root, session_id, into, namespace)
-
-
-async def erasure_faults(
-    url: str,
-    namespace: str,
-    receipt: Path,
-) -> tuple[str, ...]:
-    """Return why the erasure of a receipt's file does not hold, () if it holds.
-
-    Raises InvalidArgumentError.
-    """
-    try:
-        stored = json.loads(await asyncio.to_thread(receipt.read_bytes))
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not JSON"
-        raise InvalidArgumentError(
-            f"no receipt in {shown(str(receipt))}: {why}; give the file of --receipt"
-        ) from None
-    async with open_stored(url, namespace) as memory:
-        return await memory.admin.verify(ErasureReceipt.from_dict(stored))
-
-
-def repair_json(report: RepairReport) -> JSONDict:
-    """Return the result of a repair as JSON values."""
-    return {
-        "session": report.session_id,
-        "state": "sound" if report.into is None else "damaged",
-        "into": report.into,
-        "items": dict(report.items),
-        "archived": dict(report.archived),
-        "damage": damage_json(report.damage),
-        "outdated": [*report.outdated],
-    }

@@ -7,22 +7,29 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from kaosmem.display import aligned, fitted, preview, visible
 from kaosmem.types import JSONDict, JSONValue
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _WITHIN_LINE = re.compile(r"[^\n\t]+")
 _FIGURE = re.compile(r"-|[\d.,]+%?")
 _CELL_COLUMNS = 200
 
 
+def _console(*, stderr: bool = False) -> Console:
+    """Return the terminal. Its package is loaded only where it is used: it takes long."""
+    from rich.console import Console
+
+    return Console(stderr=stderr)
+
+
 def clear_screen() -> None:
     """Clear the terminal; in a pipe, do nothing."""
-    Console().clear()
+    _console().clear()
 
 
 def write(text: str) -> None:
@@ -124,12 +131,14 @@ def write_table(
 
 def screen_columns() -> int:
     """Return the width of the terminal."""
-    return Console().width
+    return _console().width
 
 
 def screen_lines(text: str, *, indent: int) -> list[str]:
     """Return the lines that a text takes on the terminal, below an indent of some characters."""
-    console = Console()
+    from rich.text import Text
+
+    console = _console()
     wrapped = Text(_visible(text)).wrap(console, max(1, console.width - indent))
     return [line.plain.rstrip() for line in wrapped]
 
@@ -157,7 +166,9 @@ class Phases:
     """
 
     def __init__(self, *, per_second: int = 10) -> None:
-        console = Console(stderr=True)
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        console = _console(stderr=True)
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}"),

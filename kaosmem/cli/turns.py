@@ -1,16 +1,22 @@
-"""`kaosmem diff` and `kaosmem top`: turns of a stored session in a terminal."""
+"""`kaosmem why, diff, top` and `view`: turns of a stored session."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 from collections.abc import Hashable
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from kaosmem.assembly.difference import difference
-from kaosmem.cli.report import print_report
-from kaosmem.cli.sessions import open_stored, split_url
-from kaosmem.cli.terminal import clear_screen, write, write_table
+from kaosmem.cli.options import AsJson, Namespace, SessionUrl
+from kaosmem.cli.report import print_report, why_json
+from kaosmem.cli.sessions import check_stored, open_stored, split_url
+from kaosmem.cli.terminal import Phases, clear_screen, write, write_json, write_table
 from kaosmem.display import counted, preview
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.persistence.storage.places import fingerprint
 from kaosmem.session.tracing import Replay
 
@@ -19,23 +25,54 @@ _LISTED = 8
 _PAUSE_S = 1.0
 
 
-async def print_difference(
-    url: str,
-    namespace: str,
-    numbers: tuple[int, int] | None,
+async def why(
+    url: SessionUrl,
+    words: Annotated[
+        str,
+        typer.Argument(
+            metavar="WORDS",
+            help="The id of an item, a part of its text, or most of its words.",
+            show_default=False,
+        ),
+    ],
+    turn: Annotated[
+        int,
+        typer.Option(metavar="N", help="The turn, from 1. Negative numbers count from the end."),
+    ] = -1,
+    namespace: Namespace = "default",
+    as_json: AsJson = False,
 ) -> None:
-    """Print the difference of two stored turns: its sums, and a line for each item.
+    """Say in a sentence why an item was in or out of a turn, with the numbers that decided.
 
-    Args:
-        numbers: The turns. None takes the last one, and the one before it in its window.
-
-    Raises:
-        NotFoundError: If a turn is not kept, or was erased.
+    The session needs stored turns: open it with `trace=True`.
     """
+    with Phases() as phases:
+        phases.begin("opening the session")
+        async with open_stored(url, namespace) as memory:
+            found = memory.why(words, turn=turn)
+    if as_json:
+        write_json(why_json(found))
+    else:
+        write(f"{found}\n")
+
+
+async def diff(
+    url: SessionUrl,
+    turns: Annotated[
+        tuple[int, int] | None,
+        typer.Option(
+            metavar="A B",
+            help="The turns, from 1. Negative numbers count from the end.",
+            show_default="the last one, and the one before it in its window",
+        ),
+    ] = None,
+    namespace: Namespace = "default",
+) -> None:
+    """Print which items came, went, were replaced or moved between two stored turns."""
     async with open_stored(url, namespace) as memory:
         replay = Replay(memory._session)
-    last = replay.turn(-1 if numbers is None else numbers[1])
-    first = replay.before(last) if numbers is None else replay.turn(numbers[0])
+    last = replay.turn(-1 if turns is None else turns[1])
+    first = replay.before(last) if turns is None else replay.turn(turns[0])
     before = replay.seen(first.number)
     after = replay.seen(last.number)
     found = difference(before.items, after.items)
@@ -47,8 +84,12 @@ async def print_difference(
     write_table("changes", _COLUMNS, rows)
 
 
-async def follow(url: str, namespace: str) -> None:
-    """Print the newest turn of a session, on a terminal again after each save."""
+async def top(url: SessionUrl, namespace: Namespace = "default") -> None:
+    """Show the newest turn of a session, again after each save, until Ctrl+C. A pipe gets it once.
+
+    It prints the tokens by section, the cached prefix, the best items that are in and the nearest
+    ones that are out.
+    """
     root, session_id = split_url(url)
     is_terminal = sys.stdout.isatty()
     seen: Hashable = None
@@ -81,3 +122,66 @@ def _print_newest(session_id: str, replay: Replay) -> None:
         write("it showed an item that was erased since, so only its sums are left\n")
         return
     print_report(replay.seen(newest.number), misses=_LISTED, most=_LISTED)
+
+
+async def view(
+    url: SessionUrl,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the page to this file, such as turns.html.",
+            show_default=False,
+        ),
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Serve the page live; needs the extra view.")
+    ] = False,
+    port: Annotated[
+        int,
+        typer.Option(
+            metavar="PORT", min=0, max=65_535, help="The port of --serve; 0 takes a free one."
+        ),
+    ] = 0,
+    host: Annotated[
+        str, typer.Option(help="The address of --serve. The default is this machine alone.")
+    ] = "127.0.0.1",
+    namespace: Namespace = "default",
+) -> None:
+    """Show a session's turns as a page: the window as sent, reasons, scores, and what changed.
+
+    The file holds all turns and texts, and asks no network. --serve shows a running agent's session
+    as it grows, at an address with a random token.
+    """
+    from kaosmem.view.serve import LivePage, serve_page
+
+    if (output is None) is not serve:
+        raise typer.BadParameter("give either --output FILE or --serve", param_hint="--output")
+    if output is not None:
+        await _write_page(url, namespace, output)
+        return
+    root, session_id = split_url(url)
+    await check_stored(root, session_id, namespace)
+    page = LivePage(root, session_id, namespace)
+    await serve_page(page, host, port, lambda address: write(f"open {address}\n"))
+
+
+async def _write_page(
+    url: str,
+    namespace: str,
+    output: Path,
+) -> None:
+    """Write the page of a session to a file. Raises InvalidArgumentError without its folder."""
+    from kaosmem.view.data import page_data
+    from kaosmem.view.page import html_page
+
+    if not output.absolute().parent.is_dir():
+        raise InvalidArgumentError(f"there is no folder {str(output.parent)!r}; make it first")
+    async with open_stored(url, namespace) as memory:
+        data = page_data(memory._session)
+    with output.open("w", encoding="utf-8") as file:
+        file.writelines(html_page(data))
+    turns = len(data.turns)
+    write(f"{output}: {counted(turns, 'turn')}, {counted(len(data.items), 'item')}\n")
+    if not turns:
+        write("note: no turn is stored; open the session with trace=True\n")

@@ -525,7 +525,7 @@ def test_wrong_arguments_show_the_usage(args, place, command):
 def test_without_its_extra_the_command_names_it(package):
     """Where the extra is not installed, one line says how to install it."""
     code = f"import sys; sys.modules[{package!r}] = None; from kaosmem.cli import main; main()"
-    asked = [sys.executable, "-c", code, "list", "."]
+    asked = [sys.executable, "-c", code, "show", "./s"]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert (

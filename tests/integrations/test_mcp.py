@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 from kaosmem import InvalidArgumentError, NotFoundError, SessionMemory, Sessions, Trust
-from kaosmem.cli.mcp import serve
+from kaosmem.cli.mcp import mcp
 from kaosmem.integrations.mcp import memory_server
 from kaosmem.tokens import get_counter
 
@@ -163,7 +163,7 @@ async def test_a_server_over_http_needs_a_token(tmp_path, monkeypatch):
     arguments: Any = {"section": "findings", "max_tokens": 100, "counter": "estimate"}
     for http, remedy in (("127.0.0.1:0", "set KAOSMEM_MCP_TOKEN"), ("8000", "give HOST:PORT")):
         with pytest.raises(InvalidArgumentError, match=remedy):
-            await serve(str(tmp_path / "agent"), "default", http=http, **arguments)
+            await mcp(str(tmp_path / "agent"), "default", http=http, **arguments)
     async with Sessions(tmp_path) as sessions:
         with pytest.raises(InvalidArgumentError, match="at least 16"):
             await memory_server(sessions, "agent", token="short")

@@ -1,0 +1,194 @@
+"""`kaosmem budget` and `bench`: how much evidence each budget holds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kaosmem.cli.options import (
+    TEXT,
+    AsJson,
+    Budgets,
+    Counter,
+    Format,
+    Namespace,
+    Plot,
+    RankerName,
+    SessionUrl,
+    whole_number,
+)
+from kaosmem.cli.sessions import open_stored
+from kaosmem.cli.terminal import Phases, write_result
+from kaosmem.retrieval.rankers import RANKERS
+
+# The evaluation is imported by the commands that need it: it takes longer than other modules.
+if TYPE_CHECKING:
+    from kaosmem.evaluation.report import Report
+
+_SHOWN_VIOLATIONS = 5
+
+
+async def budget(
+    url: SessionUrl,
+    budgets: Budgets = "512,2048,8192",
+    ranker: Annotated[
+        list[RankerName] | None,
+        typer.Option(
+            help="Compare this ranker with the session's own. Repeatable.", show_default=False
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Number of questions, the last ones.")
+    ] = 100,
+    plot: Plot = None,
+    namespace: Namespace = "default",
+    as_json: AsJson = False,
+) -> None:
+    """Print what a budget buys for the questions that a session was asked, and change nothing.
+
+    The questions are those of its stored turns, or its user messages if no turn is stored. Recall
+    is the share of the items that a budget shows, of those that the recorded reply used. Without
+    replies, it is the share of the best matches at the largest budget.
+    """
+    from kaosmem.evaluation.own_questions import evaluate_session
+
+    sizes = _sizes(budgets, plot)
+    with Phases(per_second=1) as phases:
+        phases.begin("opening the session")
+        async with open_stored(url, namespace) as memory:
+            report = await evaluate_session(
+                memory,
+                budgets=sizes,
+                rankers=[RANKERS[name]() for name in ranker or ()],
+                limit=limit,
+                progress=phases.show,
+            )
+    print_report(report, as_json=as_json, plot=plot)
+
+
+async def bench(
+    items: Annotated[
+        str,
+        typer.Argument(
+            metavar="ITEMS",
+            help="A file of items, a folder of *.items.jsonl, or a folder of such folders, each a "
+            "data set.",
+            show_default=False,
+        ),
+    ],
+    questions: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="QUESTIONS",
+            help="A file of questions. The default is <name>.questions.jsonl beside each "
+            "<name>.items.jsonl.",
+            show_default=False,
+        ),
+    ] = None,
+    budgets: Budgets = "512,2048,8192",
+    datasets: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Measure only these data sets of the folder.",
+            show_default=False,
+        ),
+    ] = "",
+    assembler: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Measure only this one: kaosmem, recency, rank-bm25, kaosmem-dense, or yours as "
+            "module:attribute. "
+            "Repeatable.",
+            show_default="kaosmem, recency, rank-bm25",
+        ),
+    ] = None,
+    keys: Annotated[
+        bool,
+        typer.Option(
+            "--keys",
+            help="Ask only questions with superseded items, which get a key as versions of a fact.",
+        ),
+    ] = False,
+    unscored: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CATEGORY",
+            help="A category to leave out of the mean recall. Repeatable; '' leaves out none.",
+            show_default="adversarial",
+        ),
+    ] = None,
+    plot: Plot = None,
+    format: Format = TEXT,
+    counter: Counter = "o200k_base",
+    as_json: AsJson = False,
+) -> None:
+    """Measure how much evidence each budget holds, on your own items and questions with known answers.
+
+    Items are JSON lines {id, session, timestamp, role, text}, oldest first. Questions are JSON
+    lines {id, query, evidence_ids, category}. Recall is the mean share of a question's evidence in
+    its context. Fill is the used share of the budget. Prefix is the share of a context that the
+    next one repeats at its front: a prompt cache can reuse it.
+    """
+    from kaosmem.evaluation import evaluate, read_corpora
+    from kaosmem.evaluation.assemblers import ASSEMBLERS, get_assembler
+    from kaosmem.evaluation.evidence import with_keys
+    from kaosmem.evaluation.measurement import UNSCORED
+
+    sizes = _sizes(budgets, plot)
+    if "" not in sys.path:
+        sys.path.append("")  # an assembler of one's own is in the current folder
+    names = dict.fromkeys(assembler or ASSEMBLERS)
+    assemblers = [get_assembler(name, counter=counter, format=format.value) for name in names]
+    with Phases(per_second=1) as phases:  # drawing must not show in the times
+        phases.begin("reading items and questions")
+        chosen = [name for name in datasets.split(",") if name]
+        corpora = read_corpora(items, questions, datasets=chosen)
+        phases.begin("measuring contexts")
+        report = await evaluate(
+            with_keys(corpora) if keys else corpora,
+            budgets=sizes,
+            assemblers=assemblers,
+            counter=counter,
+            unscored=UNSCORED if unscored is None else filter(None, unscored),
+            progress=phases.show,
+        )
+    print_report(report, as_json=as_json, plot=plot)
+
+
+def _sizes(budgets: str, plot: Path | None) -> tuple[int, ...]:
+    """Return the budgets to measure, once it is known that the report can be drawn."""
+    from kaosmem.evaluation.measurement import check_budgets
+    from kaosmem.evaluation.report import check_plot
+
+    sizes = check_budgets(map(whole_number, budgets.split(",")))
+    if plot is not None and not check_plot(plot).absolute().parent.is_dir():
+        raise typer.BadParameter(
+            f"there is no folder {str(plot.parent)!r}; make it first", param_hint="--plot"
+        )
+    return sizes
+
+
+def print_report(
+    report: Report,
+    *,
+    as_json: bool = False,
+    plot: Path | None = None,
+) -> None:
+    """Print the figures of a report and the first violations, and draw it to a file."""
+    from kaosmem.evaluation.report import save_plot
+
+    result = report.to_dict() if as_json else report.summary()
+    for outcome in report.violations[: 0 if as_json else _SHOWN_VIOLATIONS]:
+        result.setdefault("violations", []).append(
+            f"{outcome.assembler} at {outcome.budget:,}, question {outcome.question_id} of "
+            f"{outcome.corpus}: {'; '.join(outcome.violations)}"
+        )
+    write_result(result, as_json=as_json)
+    if plot is not None:
+        save_plot(report, plot)
+        typer.echo(f"plot: {plot}", err=True)
