@@ -95,7 +95,7 @@ def _turns(texts: list[str], kind: str) -> Iterator[ConversationEvent]:
 
 def _condensation(log: EventLog) -> Condensation:
     view = log.view
-    keep = view.cut_points[-min(20, len(view.cut_points))]
+    keep = view.cuts_from(0)[-min(20, len(view.cuts_from(0)))]
     forgotten = tuple(event.id for event in view[:keep])
     return Condensation(forgotten, summary="All is well so far.")
 
@@ -121,7 +121,7 @@ def measured(length: int, kind: str) -> Row:
         "json.loads": least(lambda: list(map(json.loads, lines))),
         "from_lines": least(lambda: EventLog.from_lines(lines)),
         "view": least(lambda: len(ConversationView(events))),
-        "cut points": least(lambda: ConversationView(events).cut_points),
+        "cut points": least(lambda: ConversationView(events).cuts_from(0)),
         "messages": min(messages_s(events) for _ in range(RUNS)),
         "counted first": least(
             lambda: sum(event.tokens(counter, openai) for event in view), runs=1

@@ -17,7 +17,7 @@ from kaosmem.compaction.transcript import Transcript, is_record
 from kaosmem.errors import ConflictError, InvalidArgumentError, SummaryError, WindowTooSmallError
 from kaosmem.formats import Format, get_format
 from kaosmem.names import check_id, shown_number
-from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
+from kaosmem.stores import HistoryProvider
 from kaosmem.stores.history import check_message
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import AnyCounter
@@ -55,6 +55,7 @@ class ContextConfig:
             strategy makes is made again for each window.
 
     >>> from kaosmem.compaction import SlidingWindowCompaction
+    >>> from kaosmem.stores import InMemoryHistoryProvider
     >>> ContextConfig(InMemoryHistoryProvider(), SlidingWindowCompaction(40)).retention
     <HistoryRetention.PERMANENT: 'permanent'>
     """
@@ -71,11 +72,6 @@ class ContextConfig:
             raise InvalidArgumentError(
                 f"retention is {shown_number(self.retention)}; give a HistoryRetention"
             )
-
-    @classmethod
-    def default(cls) -> ContextConfig:
-        """Return a configuration that keeps messages in memory."""
-        return cls(InMemoryHistoryProvider())
 
 
 class AgentContext:
@@ -95,7 +91,8 @@ class AgentContext:
         InvalidNameError: If the agent id is no valid id.
         InvalidArgumentError: If `config` is no ContextConfig.
 
-    >>> context = AgentContext(ContextConfig.default(), "analyst")
+    >>> from kaosmem.stores import InMemoryHistoryProvider
+    >>> context = AgentContext(ContextConfig(InMemoryHistoryProvider()), "analyst")
     >>> appended = await context.append([ChatMessage("user", "Who owns the deal?")], "room-7")
     >>> [message.text for message in await context.get_prompt_window("room-7", budget=1_000)]
     ['Who owns the deal?']

@@ -89,17 +89,6 @@ def _begin(text: str, columns: int) -> str:
     return text[: 2 * columns] if columns > 0 else ""
 
 
-def padded(
-    text: str,
-    columns: int,
-    *,
-    tail: int = 0,
-) -> str:
-    """Return text as `fitted`, filled with blanks to `columns`."""
-    shown = fitted(text, columns, tail=tail)
-    return shown + " " * (columns - width(shown))
-
-
 def preview(text: str, columns: int = 60) -> str:
     """Return the beginning of a text on one line, its gaps as single blanks."""
     begin = text[: 8 * columns]

@@ -420,7 +420,7 @@ def brief(_: Sequence[ChatMessage]) -> str:
 
 
 async def test_agents_and_sessions_are_apart():
-    config = ContextConfig.default()
+    config = ContextConfig(InMemoryHistoryProvider())
     one = AgentContext(config, "one")
     other = AgentContext(config, "other")
     await one.append(said("a"), "s")

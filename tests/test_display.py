@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from kaosmem import Context, SectionSpec, SessionMemory
-from kaosmem.display import fitted, listed, padded, preview, visible, width
+from kaosmem.display import fitted, listed, preview, visible, width
 from tests.contexts import sums_of
 from tests.worlds import HOSTILE
 
@@ -286,7 +286,6 @@ def test_fitted_text_is_no_wider_than_its_room(text, columns, data):
             if len(text) <= columns
             else text[: columns - tail - 1] + "…" + text[len(text) - tail :]
         )
-    assert width(padded(text, columns, tail=tail)) == columns
 
 
 @given(texts, st.integers(10, 80))

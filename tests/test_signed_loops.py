@@ -98,7 +98,7 @@ def test_a_strategy_keeps_the_newest_rounds(strategy, least, rounds):
 @pytest.mark.parametrize("rounds", ROUNDS)
 async def test_the_default_window_of_an_agent_is_full(rounds):
     """It has at most a hundred messages, and no fewer than its first question and the rounds that fit."""
-    context = AgentContext(ContextConfig.default(), "bot")
+    context = AgentContext(ContextConfig(InMemoryHistoryProvider()), "bot")
     said = loop(rounds)
     await context.append(said[:99], "s")
     assert len(await context.get_prompt_window("s")) == 99
@@ -219,7 +219,7 @@ async def test_the_newest_round_is_never_dropped_without_a_word():
 @pytest.mark.parametrize("format_", ["openai", "anthropic", "text"])
 async def test_an_interrupted_call_is_repaired_when_a_window_is_rendered(format_):
     """The result that never came is stated, in every format, and counted in the budget."""
-    context = AgentContext(ContextConfig.default(), "bot")
+    context = AgentContext(ContextConfig(InMemoryHistoryProvider()), "bot")
     calls = (thought(0), ToolUseBlock("a", "read"), ToolUseBlock("b", "read"))
     said = [
         *(ChatMessage("user", "Find the fee."), ChatMessage("assistant", calls)),

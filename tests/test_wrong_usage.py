@@ -53,7 +53,7 @@ def opened(*args: Any, **kwargs: Any) -> Any:
 
 
 def agent() -> AgentContext:
-    return AgentContext(ContextConfig.default(), "reader")
+    return AgentContext(ContextConfig(InMemoryHistoryProvider()), "reader")
 
 
 def memory() -> SessionMemory:

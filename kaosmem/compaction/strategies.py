@@ -24,10 +24,8 @@ from kaosmem.compaction.shortening import has_results, with_cut_results, within_
 from kaosmem.compaction.summarizer import NO_ROOM, Summarizer
 from kaosmem.errors import InvalidArgumentError, SummaryError, WindowTooSmallError
 from kaosmem.formats import Format, get_format
-from kaosmem.names import shown_number
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import AnyCounter
-from kaosmem.tokens.models import context_length
 from kaosmem.types.content import (
     ThinkingBlock,
     ToolResultBlock,
@@ -262,6 +260,8 @@ class TokenBudgetCompaction:
 
     Args:
         strategies: Several strategies, one, or a pipeline, whose strategies are run one by one.
+        token_budget: The most tokens. `int(0.8 * context_length("gpt-4o"))` is a part of what a
+            model reads.
         counter: The counter of tokens. None is the default one.
         format: The format of the request, in which `count_messages` counts the history.
 
@@ -283,43 +283,6 @@ class TokenBudgetCompaction:
         self.token_budget = check_count(token_budget, "token_budget")
         self._counter = get_counter(counter)
         self._format = get_format(format)
-
-    @classmethod
-    def from_model(
-        cls,
-        name: str,
-        strategies: Iterable[CompactionStrategy] | CompactionStrategy,
-        trigger_ratio: float = 0.80,
-        *,
-        context_tokens: int | None = None,
-        counter: AnyCounter = None,
-        format: str | Format = "openai",
-    ) -> TokenBudgetCompaction:
-        """Return a strategy whose budget is a share of a model's context length.
-
-        Args:
-            trigger_ratio: The share, above 0 and up to 1.
-            context_tokens: The model's context length in tokens. A model that kaosmem does not know
-                needs it.
-
-        Raises:
-            InvalidArgumentError: If the share is out of range, or if an unknown model comes without
-                its length.
-
-        >>> TokenBudgetCompaction.from_model("my-model", [], context_tokens=100_000).token_budget
-        80000
-        """
-        is_number = isinstance(trigger_ratio, int | float) and not isinstance(trigger_ratio, bool)
-        if not is_number or not 0 < trigger_ratio <= 1:
-            raise InvalidArgumentError(
-                f"trigger_ratio is {shown_number(trigger_ratio)}; "
-                "give a share of the model's window, above 0 and up to 1"
-            )
-        if context_tokens is None:
-            length = context_length(name)
-        else:
-            length = check_count(context_tokens, "context_tokens", least=1)
-        return cls(strategies, int(length * trigger_ratio), counter=counter, format=format)
 
     def __repr__(self) -> str:
         return f"TokenBudgetCompaction({list(self.strategies)}, {self.token_budget})"

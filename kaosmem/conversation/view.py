@@ -168,15 +168,11 @@ class ConversationView(Sequence[ConversationEvent]):
         its = self._rounds.get(position)
         return (position,) if its is None else its.members
 
-    @property
-    def cut_points(self) -> list[int]:
-        """The positions, 0 to n, where it may be cut: no unit is on both sides."""
-        return self.cuts_from(0)
-
     def cuts_from(self, start: int, shown: Collection[int] = ()) -> list[int]:
-        """Return the positions from a cut point on where it may be cut.
+        """Return the positions, up to n, where it may be cut: no unit is on both sides.
 
         Args:
+            start: The first position, 0 or one where it may be cut.
             shown: Positions of entries that are shown in any case, so that their units may be cut.
         """
         lasts = (self.unit(place)[-1] for place in range(start, len(self._events)))

@@ -107,7 +107,7 @@ def context_length(model: str) -> int:
     hint = f"the closest known are {', '.join(close)}; " if close else ""
     raise InvalidArgumentError(
         f"the context length of model {shown_name(model)} is not known; {hint}"
-        "give its length in tokens as context_tokens, or a budget in tokens"
+        "give a budget in tokens"
     )
 
 

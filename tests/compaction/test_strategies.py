@@ -465,18 +465,6 @@ def requested(history: Sequence[ChatMessage], name: str) -> int:
     return count_messages(handed_over, name, system=rendered.system or "")
 
 
-def test_a_budget_may_be_a_share_of_what_a_model_reads():
-    assert TokenBudgetCompaction.from_model("gpt-4o", []).token_budget == 102_400
-    assert (
-        TokenBudgetCompaction.from_model(
-            "openai/gpt-4o-2024-08-06", [], trigger_ratio=0.5
-        ).token_budget
-        == 64_000
-    )
-    with pytest.raises(ValueError, match="or a budget in tokens"):
-        TokenBudgetCompaction.from_model("my-own", [])
-
-
 def test_a_counter_of_ones_own_counts():
     history = talk(50)
     left = compacted(TokenBudgetCompaction([], 60, counter=lambda text: 1), history)
@@ -491,9 +479,6 @@ def test_a_counter_of_ones_own_counts():
         lambda: ToolResultCompaction(0),
         lambda: SelectiveToolCallCompaction(-1),
         lambda: TokenBudgetCompaction([], -1),
-        lambda: TokenBudgetCompaction.from_model("gpt-4o", [], 0),
-        lambda: TokenBudgetCompaction.from_model("gpt-4o", [], 1.1),
-        lambda: TokenBudgetCompaction.from_model("gpt-4o", [], True),
     ],
 )
 def test_a_limit_that_limits_nothing_is_refused(make):

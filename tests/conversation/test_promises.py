@@ -48,7 +48,7 @@ def test_a_cut_at_a_legal_position_leaves_nothing_to_repair(log):
     """Both sides of a cut are views as they are, and their messages lack no result that the whole has."""
     view = ConversationView(log)
     assert list(ConversationView(view)) == list(view)
-    for cut in view.cut_points:
+    for cut in view.cuts_from(0):
         before = view[:cut]
         after = view[cut:]
         assert list(ConversationView(before)) == before

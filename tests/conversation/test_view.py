@@ -114,7 +114,7 @@ def test_whatever_answers_a_call_closes_it():
     unknown = ActionEvent("nobody_knows", "", call("3").call), result("3", kind="error")
     view = view_of(*(event for pair in (*pairs, unknown) for event in pair))
     assert shown(view) == ["A1", "O1", "A2", "O2", "A3", "O3"]
-    assert view.cut_points == [0, 2, 4, 6]
+    assert view.cuts_from(0) == [0, 2, 4, 6]
 
 
 @pytest.mark.parametrize("position", ["x", None, 1.0, (0, 1)])

@@ -198,14 +198,14 @@ class ViewMachine(RuleBasedStateMachine):
     def agrees(self) -> None:
         again = ConversationView(self.log)
         assert list(self.view) == list(again) == self.plain.shown()
-        assert self.view.cut_points == cut_points([event.link for event in self.plain.shown()])
+        assert self.view.cuts_from(0) == cut_points([event.link for event in self.plain.shown()])
         assert [self.view[place] for place in range(len(self.view))] == self.view[:]
         assert {*ViewOutline(self.view).protected} == kept_of(self.plain)
 
     @invariant()
     def parts_are_whole(self) -> None:
         """What is made of a part of it is what is made of all of it, and the newest begin where it may be cut."""
-        cuts = {*self.view.cut_points}
+        cuts = {*self.view.cuts_from(0)}
         units = ViewOutline(self.view).units
         for place in range(len(self.view)):
             assert tuple(self.view.unit(place)) in units

@@ -91,7 +91,7 @@ def add_events(calls: int, *, answered: bool) -> None:
     view = ConversationView(events)
     for use in uses[: calls if answered else 0]:
         view.append(ObservationEvent("result", "found", use.id, id=len(view)))
-    assert len(view.cut_points) == 2
+    assert len(view.cuts_from(0)) == 2
     assert len(ViewOutline(view).protected) == len(view)
     ConversationMemory().process_events(view)
     view.append(Condensation(tuple(event.id for event in view), id=len(view)))
