@@ -11,10 +11,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
-from kaosmem import ConflictError, SectionSpec, SessionMemory
+from kaosmem import SectionSpec, SessionMemory
 from kaosmem.persistence import log as log_module
-from kaosmem.persistence.files.records import FORMAT_VERSION, Change
-from kaosmem.persistence.log import SessionLog
 
 SESSION = "shared"
 SECTIONS = (SectionSpec("messages", placement="history"), SectionSpec("documents"))
@@ -90,48 +88,6 @@ def talk(tell: Callable[[Any], None], place: str, name: str, turns: int) -> None
                 tell(f"{name}-{turn}")
 
     asyncio.run(turn_by_turn())
-
-
-def open_first(tell: Callable[[Any], None], place: str, name: str, tasks: int) -> None:
-    """Open a session that may not be there yet in many tasks, each of which adds an item."""
-
-    async def add(number: int) -> None:
-        async with SessionMemory.open(
-            place, SESSION, sections=SECTIONS, counter="estimate"
-        ) as memory:
-            memory.add("documents", "a first word", id=f"{name}-{number}")
-        tell(f"{name}-{number}")
-
-    async def all_at_once() -> None:
-        await asyncio.gather(*map(add, range(tasks)))
-
-    asyncio.run(all_at_once())
-
-
-def commit_often(tell: Callable[[Any], None], place: str, name: str, commits: int) -> None:
-    """Commit to the log itself, each time after what others have committed; at times store a snapshot."""
-    log, recovered = SessionLog.open(place, SESSION)
-    items = [*recovered.items, *_items(recovered.records)]
-    refused = 0
-    for number in range(commits):
-        while True:
-            change = Change("messages", "add", {"id": f"{name}-{number}"})
-            opening = [] if log.seq else [Change("", "open", {"version": FORMAT_VERSION})]
-            try:
-                log.commit([*opening, change])
-            except ConflictError:
-                refused += 1
-                log_changes = log.catch_up()
-                seen = log_changes.recovered
-                items = [*(seen.items if log_changes.is_whole else items), *_items(seen.records)]
-                log.adopt(log_changes)
-            else:
-                break
-        items += _items([change])
-        if number % 50 == 49:
-            log.snapshot({}, items, at=log.end)
-    log.close()
-    tell(refused)
 
 
 def _items(changes: Any) -> list[tuple[str, dict[str, Any]]]:

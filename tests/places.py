@@ -6,28 +6,44 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
+
 _FILLED: dict[object, dict[str, bytes]] = {}
 
 
-def files_in(place: Any) -> dict[str, bytes]:
-    """Return all files of a place by their paths in it."""
-    if isinstance(place, Path):
+def files_in(place: Any, below: str = "") -> dict[str, bytes]:
+    """Return all files below a folder of a place by their paths from there."""
+    if isinstance(place, str | Path):
+        root = Path(place, below)
         return {
-            path.relative_to(place).as_posix(): path.read_bytes()
-            for path in place.rglob("*")
+            path.relative_to(root).as_posix(): path.read_bytes()
+            for path in root.rglob("*")
             if path.is_file()
         }
-    return {path: place.cat_file(path) for path in place.find("/")}
+    folder = f"/{below}/" if below else "/"
+    return {path.removeprefix(folder): place.cat_file(path) for path in place.find(folder)}
 
 
-def put(place: Any, files: Mapping[str, bytes]) -> None:
-    """Store files in a place."""
+def put(place: Any, files: Mapping[str, bytes | None], below: str = "") -> None:
+    """Store files below a folder of a place, and delete those that have no bytes."""
     for path, data in files.items():
-        if isinstance(place, Path):
-            (place / path).parent.mkdir(parents=True, exist_ok=True)
-            (place / path).write_bytes(data)
+        if not isinstance(place, str | Path):
+            name = f"/{Path(below, path).as_posix()}"
+            place.rm_file(name) if data is None else place.pipe_file(name, data)
+            continue
+        file = Path(place, below, path)
+        if data is None:
+            file.unlink()
         else:
-            place.pipe_file(path, data)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+
+
+def in_memory(files: Mapping[str, bytes], below: str = "default/s") -> IsolatedMemoryFileSystem:
+    """Return a filesystem of objects that holds the files of a session."""
+    filesystem = IsolatedMemoryFileSystem()
+    put(filesystem, files, below)
+    return filesystem
 
 
 async def fill_once(place: Any, fill: Callable[[Any], Awaitable[None]]) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from kaosmem import SectionSpec, SessionMemory, SessionOptions
-from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.tokens.counters import EstimateCounter
 from tests.persistence.damage.forgery import encoded, seal
 
@@ -58,14 +57,6 @@ def everything_in(place: Path) -> dict[str, bytes]:
         for path in place.rglob("*")
         if path.is_file()
     }
-
-
-def in_memory(files: Mapping[str, bytes]) -> IsolatedMemoryFileSystem:
-    """A filesystem that holds a session of these files."""
-    filesystem = IsolatedMemoryFileSystem()
-    for path, data in files.items():
-        filesystem.pipe_file(f"/default/s/{path}", data)
-    return filesystem
 
 
 def lines_of(files: Mapping[str, bytes]) -> dict[str, list[bytes]]:

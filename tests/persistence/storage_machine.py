@@ -48,8 +48,11 @@ _parts = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 50)), min_size=1
 _contents = st.builds(mul, st.binary(max_size=32), _times)
 
 
-class PlaceMachine(RuleBasedStateMachine):
-    """A state machine over a place for sessions."""
+class StorageMachine(RuleBasedStateMachine):
+    """Files are stored, listed, read and deleted as the session log needs it, over any `place`.
+
+    Of threads that store a file under one name at once one must win.
+    """
 
     def place(self) -> Location:
         """Return an empty place to keep sessions, for each example another: a URL, path or filesystem."""
@@ -58,13 +61,6 @@ class PlaceMachine(RuleBasedStateMachine):
     def reopened(self, place: Location) -> Location:
         """Return the same place as another process would open it."""
         return place
-
-
-class StorageMachine(PlaceMachine):
-    """Files are stored, listed, read and deleted as the session log needs it, over any `place`.
-
-    Of threads that store a file under one name at once one must win.
-    """
 
     @initialize()
     def begin(self) -> None:

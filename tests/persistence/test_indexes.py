@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import stat
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +19,7 @@ from kaosmem.persistence.steps import Step, Write
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem, ObjectStorage
 from kaosmem.persistence.storage.places import Storage, delete_session, list_sessions
 from tests.persistence.worlds import add, snapshot, started
+from tests.places import files_in, put
 
 HEADER = {"ranker": "tiny", "updates": 3}
 WORDS = b"the words of an index"
@@ -43,23 +41,14 @@ def kept(log: SessionLog, section: str = "messages") -> bytes | None:
     return found and bytes(found[1])
 
 
-def files(place: Any) -> dict[str, bytes]:
-    if isinstance(place, str):
-        root = Path(place)
-        return {
-            path.relative_to(root).as_posix(): path.read_bytes()
-            for path in root.rglob("*")
-            if path.is_file()
-        }
-    return {path: place.cat_file(path) for path in place.find("/")}
-
-
 def holding(place: Any, data: bytes) -> list[str]:
-    return [path for path, content in files(place).items() if data in content]
+    return [path for path, content in files_in(place).items() if data in content]
 
 
 def indexes(place: Any) -> list[int]:
-    return index_numbers(path.rpartition("/")[2] for path in files(place) if f"/{INDEX}/" in path)
+    return index_numbers(
+        path.rpartition("/")[2] for path in files_in(place) if f"/{INDEX}/" in path
+    )
 
 
 def test_an_index_is_read_back_however_much_has_come_since(place):
@@ -158,13 +147,12 @@ def test_one_of_a_session_that_was_deleted_is_none(place):
     """Not even where it came back, and the new session has reached the same record."""
     log = started(place, "a", "b")
     keep(log)
-    before = {path: data for path, data in files(place).items() if INDEX in path}
+    before = {path: data for path, data in files_in(place).items() if INDEX in path}
     delete_session(place, "s")
-    assert not files(place)
+    assert not files_in(place)
     assert list_sessions(place) == []
     again = started(place, "x", "y")
-    for path, data in before.items():
-        put(place, path, data)
+    put(place, before)
     assert log.seq == again.seq
     assert kept(opened(place)) is None
     with pytest.raises(ConflictError):
@@ -177,14 +165,13 @@ def test_one_of_a_log_that_was_cut_back_is_none(place):
     """Whoever brings an old copy back, and goes on from it, has another history behind the same numbers."""
     log = started(place, "a")
     snapshot(log, ["a"])
-    copy = files(place)
+    copy = files_in(place)
     log.commit([add("b")])
     keep(log)
-    for path in files(place).keys() - copy.keys():
+    for path in files_in(place).keys() - copy.keys():
         if INDEX not in path:
-            remove(place, path)
-    for path, data in copy.items():
-        put(place, path, data)
+            put(place, {path: None})
+    put(place, copy)
     assert kept(opened(place)) is None
     again = opened(place)
     again.commit([add("c")])
@@ -196,24 +183,6 @@ def test_one_of_a_log_that_was_cut_back_is_none(place):
     assert kept(opened(place)) is None
     assert keep(again, b"new")
     assert kept(opened(place)) == b"new"
-
-
-def test_one_that_is_ahead_of_what_was_read_is_not_used(place):
-    log = started(place, "a")
-    other = opened(place)
-    log.commit([add("b")])
-    keep(log)
-    assert kept(other) is None
-    other.adopt(other.catch_up())
-    assert kept(other) == WORDS
-
-
-def test_one_of_a_commit_that_is_not_known_is_not_kept(place):
-    log = started(place, "a")
-    other = opened(place)
-    other.commit([add("b")])
-    assert not keep(log, at=other.end)
-    assert indexes(place) == []
 
 
 # what is forgotten
@@ -261,18 +230,6 @@ def test_a_slow_writer_brings_nothing_back(place):
             assert holding(place, WORDS) == []
 
 
-def put(place: Any, path: str, data: bytes) -> None:
-    if isinstance(place, str):
-        (Path(place) / path).parent.mkdir(parents=True, exist_ok=True)
-        (Path(place) / path).write_bytes(data)
-    else:
-        place.pipe_file(path, data)
-
-
-def remove(place: Any, path: str) -> None:
-    (Path(place) / path).unlink() if isinstance(place, str) else place.rm_file(path)
-
-
 class Interrupted:
     """A storage to which something happens before the first step of a kind, unless others are locked out then."""
 
@@ -304,26 +261,6 @@ class Interrupted:
         return self.storage.perform(step)
 
 
-def test_a_snapshot_of_a_later_state_knows_of_indexes_that_others_kept(place):
-    log = started(place, "a")
-    other = opened(place)
-    keep(other)
-    log.commit([add("b")])
-    snapshot(log, ["a", "b"])
-    assert kept(opened(place)) == WORDS
-
-
-def test_a_late_writer_leaves_a_newer_index_alone(place):
-    log = started(place, "a")
-    other = opened(place)
-    before = other.end
-    log.commit([add("b")])
-    keep(log, b"newer")
-    other.adopt(other.catch_up())
-    assert keep(other, at=before)
-    assert kept(opened(place)) == b"newer"
-
-
 @pytest.mark.parametrize(
     "name", ["Messages", "con", "a" * 128, "A" * 128, "a.b:c+d", "x-00000000000000000001.bin"]
 )
@@ -334,23 +271,14 @@ def test_a_section_of_any_name_has_an_index(name, place):
     assert kept(opened(place), name[:-1] + "z") is None
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no modes")
-def test_it_is_its_owners_alone(tmp_path):
-    log = started(tmp_path, "a")
-    keep(log)
-    (path,) = (tmp_path / "default" / "s" / INDEX).iterdir()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-
-
 def test_nobody_who_only_reads_writes_one(place):
     started(place, "a")
-    before = files(place)
+    before = files_in(place)
     log = opened(place, read_only=True)
     with pytest.raises(ReadOnlyError):
         keep(log)
     assert kept(log) is None
-    assert files(place) == before
+    assert files_in(place) == before
 
 
 @pytest.mark.parametrize(
@@ -372,60 +300,3 @@ def test_a_file_of_anything_is_passed_over(bad, tmp_path):
     again.commit([add("c")])
     snapshot(again, ["a"])
     assert kept(opened(tmp_path)) == WORDS
-
-
-def test_a_link_is_not_followed(tmp_path):
-    log = started(tmp_path / "root", "a")
-    keep(log)
-    (path,) = (tmp_path / "root" / "default" / "s" / INDEX).iterdir()
-    path.rename(tmp_path / "elsewhere")
-    path.symlink_to(tmp_path / "elsewhere")
-    assert kept(opened(tmp_path / "root")) is None
-
-
-def test_a_copy_of_a_session_has_its_index_until_the_two_differ(tmp_path):
-    log = started(tmp_path, "a")
-    keep(log)
-    copied = tmp_path / "copy"
-    shutil.copytree(tmp_path / "default" / "s", copied / "default" / "s")
-    assert kept(opened(copied)) == WORDS
-    log.commit([add("b")])
-    keep(log, b"of the first")
-    other = opened(copied)
-    other.commit([add("c")])
-    shutil.rmtree(copied / "default" / "s" / INDEX)
-    shutil.copytree(tmp_path / "default" / "s" / INDEX, copied / "default" / "s" / INDEX)
-    assert kept(opened(copied)) is None
-
-
-def test_who_has_not_heard_of_forgetting_keeps_no_index(place):
-    log = started(place, "a", "b")
-    other = opened(place)
-    before = other.end
-    purge(log)
-    with pytest.raises(ConflictError):
-        keep(other)
-    log_changes = other.catch_up()
-    assert log_changes.is_whole
-    other.adopt(log_changes)
-    assert not keep(other, at=before)
-    assert holding(place, WORDS) == []
-
-
-def test_one_from_before_is_not_used_even_if_it_came_back(place):
-    log = started(place, "a", "b")
-    keep(log)
-    before = {path: data for path, data in files(place).items() if INDEX in path}
-    purge(log)
-    for path, data in before.items():
-        put(place, path, data)
-    assert kept(log) is kept(opened(place)) is None
-    purge(log)
-    assert holding(place, WORDS) == []
-
-
-def test_it_costs_no_session_that_is_not_there(tmp_path):
-    """A session that was never saved has none."""
-    log = opened(IsolatedMemoryFileSystem())
-    assert kept(log) is None
-    assert not keep(log)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -28,6 +27,7 @@ from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem, Object
 from kaosmem.persistence.storage.places import Storage, open_storage
 from kaosmem.sections.operations import Forget
 from tests.persistence.worlds import CountingFileSystem, add, ids, newest, snapshot, started
+from tests.places import files_in
 
 
 def test_opening_a_missing_session_creates_nothing(place, tmp_path):
@@ -236,21 +236,6 @@ def test_a_session_knows_its_newest_commits(place, since):
     assert len({*known}) == TXNS_KEPT
 
 
-def test_a_snapshot_may_be_older_than_the_log(place):
-    """The state after an earlier commit can be stored while the log has gone on."""
-    log = started(place)
-    before = log.end
-    log.commit([add("a")])
-    at = log.end
-    log.commit([add("b")])
-    log.snapshot({}, [("messages", {"id": "a"})], at=at)
-    log.commit([add("c")])
-    log.commit([add("d")])
-    _, found = SessionLog.open(place, "s")
-    assert ids(found) == ["a", "b", "c", "d"]
-    assert not log.snapshot({}, [], at=before)  # a newer one is stored
-
-
 def meanwhile(
     monkeypatch: pytest.MonkeyPatch,
     storage: type[Storage],
@@ -279,7 +264,7 @@ def test_a_snapshot_that_is_overtaken_is_not_stored(place, monkeypatch):
         monkeypatch, kind, lambda step: isinstance(step, Draft), lambda: snapshot(other, ["a", "b"])
     )
     assert not log.snapshot({}, [("messages", {"id": "a"})], at=log.end)
-    assert [path[-10:] for path in contents(place) if "/snap/" in path] == ["0003.jsonl"]
+    assert [path[-10:] for path in files_in(place) if "snap/" in path] == ["0003.jsonl"]
     assert ids(SessionLog.open(place, "s")[1]) == ["a", "b"]
 
 
@@ -294,7 +279,7 @@ def test_a_snapshot_that_is_stored_while_another_forgets_is_withdrawn(
     stores = lambda step: isinstance(step, Publish)  # noqa: E731
     meanwhile(monkeypatch, ObjectStorage, stores, lambda: other.purge({}, [], archived=[]))
     assert not log.snapshot({}, [("messages", {"id": "a", "content": "secret"})], at=log.end)
-    assert not [path for path, data in contents(place).items() if b"secret" in data]
+    assert not [path for path, data in files_in(place).items() if b"secret" in data]
 
 
 def test_a_snapshot_names_no_archive_file_that_another_deletes():
@@ -328,7 +313,7 @@ def test_segments_that_are_joined_while_another_forgets_bring_nothing_back(
         lambda: SessionLog.open(place, "s")[0].purge({}, [], archived=[]),
     )
     log.commit([add("b")])
-    assert not [path for path, data in contents(place).items() if b"secret" in data]
+    assert not [path for path, data in files_in(place).items() if b"secret" in data]
 
 
 def test_many_small_objects_are_rolled_up():
@@ -353,30 +338,11 @@ def test_a_roll_up_leaves_what_a_snapshot_holds():
     place = IsolatedMemoryFileSystem()
     log = started(place, *(f"i{n}" for n in range(10)))
     snapshot(log, [f"i{n}" for n in range(10)])
-    before = contents(place)
+    before = files_in(place)
     for number in range(10, 30):
         log.commit([add(f"i{number}")])
-    assert before.items() <= contents(place).items()
+    assert before.items() <= files_in(place).items()
     assert len(ids(SessionLog.open(place, "s")[1])) == 30
-
-
-def contents(place: Any) -> dict[str, bytes]:
-    if isinstance(place, IsolatedMemoryFileSystem):
-        return {path: file.getvalue() for path, file in place.store.items()}
-    return {str(path): path.read_bytes() for path in Path(place).rglob("*") if path.is_file()}
-
-
-def damage(place: Any, path: str) -> None:
-    """Flip a bit in the middle of a file of session "s"."""
-    if isinstance(place, IsolatedMemoryFileSystem):
-        data = bytearray(place.cat_file(f"default/s/{path}"))
-        data[len(data) // 2] ^= 1
-        place.pipe_file(f"default/s/{path}", bytes(data))
-    else:
-        file = Path(place, "default", "s", path)
-        data = bytearray(file.read_bytes())
-        data[len(data) // 2] ^= 1
-        file.write_bytes(data)
 
 
 def written() -> int:
@@ -405,11 +371,11 @@ def test_a_commit_on_a_head_that_moved_is_a_conflict(place):
     first = started(place, "a")
     second, _ = SessionLog.open(place, "s")
     first.commit([add("b")])
-    before = contents(place)
+    before = files_in(place)
     for _ in range(2):
         with pytest.raises(ConflictError, match="open the session again"):
             second.commit([add("c"), add("d")])
-    assert contents(place) == before
+    assert files_in(place) == before
     second, _ = SessionLog.open(place, "s")
     second.commit([add("c")])
     with pytest.raises(ConflictError):
@@ -417,39 +383,15 @@ def test_a_commit_on_a_head_that_moved_is_a_conflict(place):
     assert ids(SessionLog.open(place, "s")[1]) == ["a", "b", "c"]
 
 
-def test_racing_writers_lose_nothing(place):
-    """Whatever threads do at once, each acknowledged commit is there once and each refused one isn't."""
-    started(place)
-    acknowledged: list[str] = []
-
-    def write(name: str) -> None:
-        for number in range(15):
-            log, _ = SessionLog.open(place, "s")
-            try:
-                log.commit([add(f"{name}{number}"), add(f"{name}{number}'")])
-            except ConflictError:
-                continue
-            acknowledged.extend([f"{name}{number}", f"{name}{number}'"])
-
-    threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    found = ids(SessionLog.open(place, "s")[1])
-    assert sorted(found) == sorted(acknowledged)
-    assert len(found) >= 30
-
-
 def test_what_cannot_be_stored_leaves_the_log_as_it_was(place):
     """A change or snapshot item that JSON can't hold is refused whole, and the next commit works."""
     log = started(place, "a")
-    before = contents(place)
+    before = files_in(place)
     with pytest.raises(InvalidArgumentError):
         log.commit([add("b"), Change("m", "add", {"id": float("nan")})])
     with pytest.raises(InvalidArgumentError):
         log.snapshot({}, [("m", {"id": "\ud800"})], at=log.end)
-    assert contents(place) == before
+    assert files_in(place) == before
     log.commit([add("b")])
     assert ids(SessionLog.open(place, "s")[1]) == ["a", "b"]
 

@@ -37,22 +37,22 @@ class IgnoresCase(Bucket):
         return super().modified(path.lower())
 
 
-class InMemory:
+class MemoryStorage(StorageMachine):
     def place(self) -> IsolatedMemoryFileSystem:
         return IsolatedMemoryFileSystem()
 
 
-class InABucket:
+class BucketStorage(StorageMachine):
     def place(self) -> Bucket:
         return Bucket()
 
 
-class WhereCaseIsIgnored:
+class CaselessStorage(StorageMachine):
     def place(self) -> Bucket:
         return IgnoresCase()
 
 
-class OnDisk:
+class LocalStorage(StorageMachine):
     def place(self) -> Path:
         self.folder = tempfile.TemporaryDirectory()
         return Path(self.folder.name, "größe ☃")
@@ -66,7 +66,7 @@ SqliteFileSystem = run_path(
 )["SqliteFileSystem"]
 
 
-class InADatabase:
+class DatabaseStorage(LocalStorage):
     """The filesystem of the example: a database for each session, opened anew by each that looks."""
 
     def place(self) -> Any:
@@ -75,29 +75,6 @@ class InADatabase:
 
     def reopened(self, place: Any) -> Any:
         return SqliteFileSystem(place.database)
-
-    def teardown(self) -> None:
-        self.folder.cleanup()
-
-
-class MemoryStorage(InMemory, StorageMachine):
-    pass
-
-
-class BucketStorage(InABucket, StorageMachine):
-    pass
-
-
-class CaselessStorage(WhereCaseIsIgnored, StorageMachine):
-    pass
-
-
-class LocalStorage(OnDisk, StorageMachine):
-    pass
-
-
-class DatabaseStorage(InADatabase, StorageMachine):
-    pass
 
 
 MACHINES = (

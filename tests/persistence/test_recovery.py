@@ -211,13 +211,6 @@ def test_damage_to_the_last_commit_is_not_taken_for_torn():
                 opened((1, data))
 
 
-def test_a_hole_in_an_acknowledged_commit_is_corruption():
-    """A hole with another commit after it is no crash's doing."""
-    parts = stored()
-    with pytest.raises(CorruptionError):
-        opened((1, parts[0] + b"\0" * 40 + parts[1][40:] + parts[2] + parts[3]))
-
-
 def test_a_closed_segment_has_no_torn_tail():
     """A torn tail with a segment after it is corruption: the next commit would have cut it."""
     one, two, *_ = stored()
@@ -321,7 +314,7 @@ def test_noise_in_the_middle_is_never_read():
     """Any stretch of random bytes in the middle of a log is corruption or torn, never another state."""
     rng = random.Random(5)
     whole = b"".join(stored())
-    for _ in range(2000):
+    for _ in range(500):
         start = rng.randrange(len(whole))
         size = rng.randrange(1, 60)
         noisy = whole[:start] + rng.randbytes(size) + whole[start + rng.choice([0, size]) :]

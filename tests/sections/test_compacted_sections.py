@@ -6,9 +6,6 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,8 +40,6 @@ from kaosmem.compaction import (
 from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.language.query import Query
 from kaosmem.persistence import log as session_log
-from kaosmem.sections.archive import EvictedItem
-from kaosmem.sections.section import Section
 from kaosmem.testing import ScriptedLLM, check_openai_messages
 from tests.contexts import before_block
 from tests.gist import gist
@@ -395,23 +390,6 @@ async def _think_aloud(rng: random.Random) -> None:
             assert not any(item_id in item.sources for item in again["messages"])
 
 
-async def test_a_range_that_is_touched_meanwhile_is_not_replaced():
-    """An update while the model thinks is not hidden by a summary of what was there before; the next turn has it."""
-    llm = ScriptedLLM(lambda _: SPOKE)
-    waiting = Waiting(summarizing(llm))
-    memory = SessionMemory.test_mode(sections=messages(waiting))
-    talk(memory, range(30))
-    turn = asyncio.create_task(shown(memory))
-    await waiting.asked.wait()
-    memory.update("a3", "answer 3: sixty days, as agreed today")
-    waiting.gate.set()
-    await turn
-    assert len(memory["messages"]) == 60
-    await shown(memory)
-    assert len(summaries(memory)) == 1
-    assert any("sixty days" in message.text for message in llm.requests[-1])
-
-
 async def test_nothing_is_made_of_what_is_forgotten_meanwhile():
     """A summary that names what had left the section before it was forgotten is not kept either."""
     waiting = Waiting(
@@ -460,35 +438,6 @@ async def test_forgetting_a_source_erases_every_summary_of_it(tmp_path):
     assert b"canary-0 was" not in stored
     assert f"canary-{len(llm.requests) - 1} was".encode() not in stored
     assert b"answer 2:" in stored
-
-
-@pytest.mark.usefixtures("early_snapshots")
-async def test_what_a_forgotten_item_was_summed_up_with_stays_in_the_archive(
-    tmp_path: Path,
-) -> None:
-    """A question recalls it, in the process that forgot the item and in any other."""
-    llm = ScriptedLLM(lambda request: f"{SPOKE} It took {len(request[-1].text)} letters.")
-    specs = messages(summarizing(llm))
-    async with SessionMemory.open(tmp_path, sections=specs) as memory:
-        for turn in range(60):
-            talk(memory, range(turn, turn + 1))
-            await shown(memory)
-            await memory.save()
-        await memory.forget("a1")
-        assert summaries(memory) == []
-        await said_without_a1(memory)
-    async with SessionMemory.open(tmp_path, sections=specs) as memory:
-        await said_without_a1(memory)
-
-
-async def said_without_a1(memory: SessionMemory) -> None:
-    """Check that every message but one is kept, and that a question recalls an early one."""
-    for turn in range(60):
-        assert (await memory.fetch(f"q{turn}")).id == f"q{turn}"
-    context = await shown(memory, query="question 7")
-    assert context.decision("q7").reason is Reason.RECALLED
-    with pytest.raises(NotFoundError):
-        await memory.fetch("a1")
 
 
 async def test_what_a_compaction_makes_has_no_more_trust_than_what_it_replaces():
@@ -591,50 +540,6 @@ async def test_nothing_comes_back_by_itself():
         async with SessionMemory.open(roomy.admin.fs, "test", sections=specs) as again:
             await shown(again)
             assert summary.id in again["messages"]
-    specs = messages(summarizing(), 10_000, max_items=20)
-    memory = SessionMemory.test_mode(sections=specs)
-    talk(memory, range(11))
-    await shown(memory)
-    held = ids(memory)
-    assert len(summaries(memory)) == 1
-    await shown(memory)
-    await memory.save()
-    async with SessionMemory.open(memory.admin.fs, "test", sections=specs) as again:
-        again.remove(held[-1])
-        await shown(again)
-        assert ids(again) == held[:-1]
-    async with SessionMemory.open(
-        memory.admin.fs, "test", sections=messages(summarizing(), 20_000, max_items=20)
-    ) as again:
-        await shown(again)
-        assert ids(again) == held[:-1]
-
-
-def test_what_is_known_of_what_was_evicted_is_not_loaded_again():
-    """A section that goes on as it is stored keeps what it knew, and nothing is left to be loaded."""
-    spec = SectionSpec("s", placement="history", eviction="none")
-    section = Section(spec)
-    for item_id in "xyz":
-        section.add(Item(item_id, "s", "user", item_id, 1, datetime(2026, 1, 1, tzinfo=UTC)))
-    section.evict(["x", "y"])
-    versions = section.archive.in_memory()
-    section.archive.release(versions)
-    file: Any = SimpleNamespace(read=lambda evicted: versions[evicted.position].to_dict())
-    for at, item_id in enumerate("xy"):
-        known = (0, None, None, None, None, file, at + 1)
-        section.let_go([EvictedItem(item_id, "s", 1, at, at, *known)])
-    stored = Section.restore(spec, section.state(), section.held.entries())
-    assert stored.held.unloaded == 2
-    section.take_over(stored, shared=3)
-    assert section.held.unloaded == 0
-    assert [
-        unit.items[0].id
-        for unit in section.proposer.propose(Query(""), cap=100).earlier
-        if unit.items[0].id != "z"
-    ] == [
-        "y",
-        "x",
-    ]
 
 
 async def test_originals_can_be_recalled_beside_their_summary():
@@ -803,26 +708,6 @@ async def test_expanding_an_item_of_no_sources_gives_it():
     assert [item.id for item in await memory.archive.expand("q5")] == ["q5"]
     with pytest.raises(NotFoundError):
         await memory.archive.expand("nothing")
-
-
-async def test_a_summary_that_fits_its_section_is_shown():
-    """Messages that left the section without it do not come back by recall in its place."""
-    llm = ScriptedLLM(lambda _: "They worked on the shop: its orders were late by days. " * 2)
-    compaction = SummarizationCompaction(llm, 150, 100)
-    spec = SectionSpec("messages", 300, 90, 0.5, placement="history", compaction=compaction)
-    memory = SessionMemory.test_mode(sections=[spec])
-    for number in range(14):
-        path = f"/srv/shop/orders_{number * 7919}.sql"
-        memory.add(
-            "messages", f"Question {number}: look at {path} and port {number + 8000}.", role="user"
-        )
-        answer = f"I looked into TASK-{number * 613}. The orders were late by {number} days."
-        memory.add("messages", answer, role="assistant")
-        context = await memory.assemble_context(f"Question {number}", budget=4_000, format="openai")
-        roles = [item.role for item in memory["messages"]]
-        if "summary" in roles:
-            assert "summary" in [item.role for item in context.items]
-    assert "summary" in roles
 
 
 @pytest.mark.parametrize("recent", [60, 100, 200])

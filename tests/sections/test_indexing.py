@@ -16,16 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.corpus import seeded_queries, seeded_texts
+from benchmarks.corpus import seeded_texts
 from kaosmem import BM25Ranker, DenseRanker, Item, LinearRanker, SectionSpec, SessionMemory
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.sections import lazy_index
 
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa".split()
-
-MOST_S = 0.05
-"""The event loop never stands still for longer."""
 
 
 class Watchdog:
@@ -85,31 +82,6 @@ def own_objects_only(*, collecting: bool) -> Iterator[None]:
     finally:
         gc.enable()
         gc.unfreeze()
-
-
-async def stalls(place: Any, *, opened: Callable[[], Any]) -> dict[str, float]:
-    """Return for how long each kind of await stops the loop, in a session that is opened, asked, changed and saved."""
-    found: dict[str, float] = {}
-    one, other, *_ = seeded_queries(5)
-    more = seeded_texts(500, seed=1, words=120)
-
-    async def note(name: str, work: Any) -> None:
-        found[name] = max(found.get(name, 0.0), await stall_of(work))
-
-    async def take_turn() -> None:
-        async with opened() as memory:
-            memory.admin.counter("loads the encoding, which no thread can make shorter")
-            await note("first question", memory.assemble_context(one, budget=8_000))
-            for start in range(0, len(more), 50):
-                await asyncio.sleep(0)  # the loop goes on between the question and the additions
-                memory.add_many("documents", more[start : start + 50])  # at once: it is no await
-            await asyncio.sleep(0)
-            await note("after 500 more", memory.assemble_context(other, budget=8_000))
-            await note("save", memory.save())
-
-    await take_turn()
-    await note("another session's turn", take_turn())
-    return found
 
 
 @pytest.mark.timed
@@ -197,20 +169,6 @@ async def test_an_ingestion_that_was_saved_half_done_is_finished_by_the_next(
         assert (await again.ingest(tmp_path)).unchanged == ("a.md",)
 
 
-@pytest.mark.soak
-async def test_nothing_awaited_stops_the_event_loop(tmp_path, capsys):
-    """At 51,000 passages no await stops it for 50 ms, on a machine that does nothing else."""
-    await filled(tmp_path, 51_000)
-    with own_objects_only(collecting=True):
-        found = await stalls(tmp_path, opened=lambda: SessionMemory.open(tmp_path))
-    with capsys.disabled():
-        print(
-            "\n"
-            + "\n".join(f"{name:>24}{1e3 * seconds:>8.0f} ms" for name, seconds in found.items())
-        )
-    assert max(found.values()) < MOST_S
-
-
 # prepare
 
 
@@ -247,16 +205,6 @@ class SlowEmbedder:
         )
 
     embed_queries = embed
-
-
-async def test_texts_are_embedded_in_another_thread():
-    embedder = SlowEmbedder()
-    spec = SectionSpec("documents", ranker=DenseRanker(embedder=embedder))
-    memory = SessionMemory.test_mode(sections=(spec,))
-    memory.add_many("documents", [f"note {number}" for number in range(100)])
-    await memory.admin.prepare()
-    assert embedder.threads
-    assert threading.get_ident() not in embedder.threads
 
 
 async def test_a_single_text_is_embedded_in_another_thread(monkeypatch):
@@ -311,24 +259,6 @@ async def test_what_could_not_be_indexed_is_indexed_by_the_next_question():
     assert memory["documents"].proposer.unindexed == 0
     with index_of(memory["documents"]) as index:
         assert len(index) == len(memory["documents"])
-
-
-async def test_an_item_may_go_while_its_index_is_warmed_up(monkeypatch):
-    """The first ranking runs in another thread, and the session goes on changing."""
-    monkeypatch.setattr(lazy_index, "MIN_STORED", 5)
-    memory = SessionMemory.test_mode(sections=SPECS[:1])
-    items = memory.add_many("documents", [f"note {number}" for number in range(20)])
-    with_signals = LinearIndex._with_signals
-
-    def removing(index: Any, *given: Any) -> Any:
-        memory.remove(items.pop().id)
-        return with_signals(index, *given)
-
-    monkeypatch.setattr(LinearIndex, "_with_signals", removing)
-    await memory.admin.prepare()
-    monkeypatch.undo()
-    assert len(items) < 20
-    check_index(memory)
 
 
 # what changes meanwhile
@@ -452,18 +382,6 @@ async def test_all_who_ask_at_once_share_one_index(monkeypatch):
     assert isinstance(done[0], asyncio.CancelledError)
     assert len({context.text for context in done[1:]}) == 1
     assert sorted(entries) == list(range(700))
-
-
-async def test_closing_while_a_section_is_indexed_ends(tmp_path):
-    """The session closes and opens again, and then ranks as ever."""
-    async with SessionMemory.open(tmp_path, sections=SPECS[:1]) as memory:
-        memory.add_many("documents", seeded_texts(600, words=20))
-        task = asyncio.create_task(memory.admin.prepare())
-        await asyncio.sleep(0.01)
-    task.cancel()
-    async with SessionMemory.open(tmp_path, sections=SPECS[:1]) as memory:
-        await memory.admin.prepare()
-        check_index(memory)
 
 
 def test_event_loops_of_several_threads_share_one_index(tmp_path, monkeypatch):

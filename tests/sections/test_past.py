@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections import lazy_index
 from kaosmem.sections.archive import EvictedItem
-from tests.places import fill_once
+from tests.places import files_in, fill_once, put
 
 SPEC = SectionSpec("messages", 400, placement="history", recall=0.5, retrieval_threshold=5)
 FACT = "The vault code of the Zurich office is 4711."
@@ -129,20 +128,6 @@ async def test_a_text_that_is_not_proposed_is_not_read(tmp_path, reads):
         assert memory["messages"].held.texts.keys() <= {each.position for each in unread(memory)}
 
 
-async def test_a_long_text_is_recalled_from_its_own_file(place):
-    """What was evicted and has a file of its own is read from that when it is proposed."""
-    spec = replace(SPEC, budget=60_000)
-    text = f"{FACT} {'word ' * 20_000}"
-    async with SessionMemory.open(place, "s", sections=(spec,)) as memory:
-        memory.add("messages", text, id="fact")
-        for other in seeded_texts(TURNS, words=120):
-            memory.add("messages", other)
-    async with SessionMemory.open(place, "s", sections=(spec,)) as memory:
-        assert "fact" not in memory["messages"]
-        await memory.assemble_context(QUESTION, budget=60_000)
-        assert text in {item.text for item in memory["messages"].held.texts.values()}
-
-
 async def test_a_snapshot_takes_the_texts_out_of_memory(place):
     """What a process has evicted itself is read back from the archive as what an earlier one has."""
     async with opened(place) as memory:
@@ -161,29 +146,11 @@ async def test_a_snapshot_takes_the_texts_out_of_memory(place):
 
 def stored_line(place: Any, found: bytes) -> tuple[str, int]:
     """Return the archive file that holds these bytes, and where."""
-    for path in archive_paths(place):
-        at = data_of(place, path).find(found)
-        if at >= 0:
-            return path, at
-    raise AssertionError("not in an archive")
+    return next((path, data.find(found)) for path, data in archives(place).items() if found in data)
 
 
-def archive_paths(place: Any) -> Iterator[str]:
-    if isinstance(place, Path):
-        return map(str, sorted(place.rglob(f"{ARCHIVE}/*.jsonl")))
-    return iter(sorted(path for path in place.find("/") if f"/{ARCHIVE}/" in path))
-
-
-def data_of(place: Any, path: str) -> bytes:
-    data: bytes = Path(path).read_bytes() if isinstance(place, Path) else place.cat_file(path)
-    return data
-
-
-def rewrite(place: Any, path: str, data: bytes) -> None:
-    if isinstance(place, Path):
-        Path(path).write_bytes(data)
-    else:
-        place.pipe_file(path, data)
+def archives(place: Any) -> dict[str, bytes]:
+    return {path: data for path, data in files_in(place).items() if f"/{ARCHIVE}/" in path}
 
 
 def flipped(data: bytes, at: int) -> bytes:
@@ -195,7 +162,7 @@ async def test_a_damaged_line_costs_its_item_alone(place, read_only):
     """It is said once, and what else was evicted is recalled."""
     await filled(place)
     path, at = stored_line(place, FACT.encode())
-    rewrite(place, path, flipped(data_of(place, path), at))
+    put(place, {path: flipped(archives(place)[path], at)})
     async with opened(place, read_only=read_only) as memory:
         assert memory.damage == ()
         for _ in range(2):
@@ -214,12 +181,12 @@ async def test_a_line_of_another_item_is_damage(tmp_path):
     """Whole lines that changed places are not taken for one another."""
     await filled(tmp_path)
     path, _ = stored_line(tmp_path, FACT.encode())
-    head, first, second, *rest = data_of(tmp_path, path).split(b"\n")
+    head, first, second, *rest = archives(tmp_path)[path].split(b"\n")
     assert FACT.encode() in first
     moved = b"\n".join([head, second[: len(first)].ljust(len(first)), first, *rest])
     async with opened(tmp_path) as memory:
         await memory.assemble_context("zzyzx", budget=1_000)
-        rewrite(tmp_path, path, moved)
+        put(tmp_path, {path: moved})
         assert "fact" not in shown(await memory.assemble_context(QUESTION, budget=1_000))
         assert len(memory.damage) == 1
 
@@ -230,7 +197,7 @@ async def test_an_archive_file_that_is_missing_costs_what_it_held(place):
     async with opened(place) as memory:
         assert "fact" in shown(await memory.assemble_context(QUESTION, budget=1_000))
         path, _ = stored_line(place, FACT.encode())
-        Path(path).unlink() if isinstance(place, Path) else place.rm(path)
+        put(place, {path: None})
         memory["messages"].held.texts.clear()
         context = await memory.assemble_context(QUESTION, budget=1_000)
         is_copied = not isinstance(place, Path)
@@ -258,28 +225,13 @@ async def test_forgetting_moves_what_is_left(place):
         assert "fact" in shown(context)
         assert memory.notices == ()
         assert {each.file.path for each in unread(memory)} == {
-            re.findall("archive/.*jsonl", path)[0] for path in archive_paths(place)
+            re.findall("archive/.*jsonl", path)[0] for path in archives(place)
         }
         await memory.forget("fact")
         context = await memory.assemble_context(QUESTION, budget=1_000)
         assert "fact" not in shown(context)
         assert FACT not in context.text
-    assert not any(FACT.encode() in data_of(place, path) for path in archive_paths(place))
-
-
-async def test_who_forgets_elsewhere_takes_it_from_all(place):
-    """A process that had the session open goes on with the files that are left once it saves."""
-    await filled(place)
-    async with opened(place) as memory:
-        await memory.assemble_context(QUESTION, budget=1_000)
-        async with opened(place) as other:
-            await other.forget("fact")
-        memory.add("messages", "and more")
-        await memory.save()
-        context = await memory.assemble_context(QUESTION, budget=1_000)
-        assert "fact" not in shown(context)
-        assert shown(await memory.assemble_context(OTHER_QUESTION, budget=1_000))
-        assert memory.notices == ()
+    assert not any(FACT.encode() in data for data in archives(place).values())
 
 
 async def test_an_archive_that_says_nothing_at_its_end_is_read_whole(place, monkeypatch):
@@ -302,8 +254,7 @@ async def test_an_index_that_is_lost_is_made_from_the_archive(place):
     async with opened(place) as memory:
         expected = await memory.assemble_context(QUESTION, budget=1_000)
         assert "fact" in shown(expected)
-    for path in place.rglob("index/*") if isinstance(place, Path) else place.find("/s/index"):
-        path.unlink() if isinstance(path, Path) else place.rm(path)
+    put(place, {path: None for path in files_in(place) if "/index/" in path})
     async with opened(place) as memory:
         context = await memory.assemble_context(QUESTION, budget=1_000)
         assert context.text == expected.text

@@ -166,17 +166,6 @@ def test_an_item_larger_than_its_section_is_refused_by_every_policy_but_none():
     assert section_of(item("a", tokens=21), budget=20, eviction="none").used == 21
 
 
-def test_a_result_never_evicts_its_own_call():
-    """A unit that outgrows the section is refused rather than torn."""
-    section = section_of(call("ask", "1"), budget=15)
-    with pytest.raises(
-        SectionFullError,
-        match="the item's own unit stay; unpin or remove items, or raise its budget",
-    ):
-        section.add(result("answer", "1"))
-    assert [each.id for each in section] == ["ask"]
-
-
 @pytest.mark.parametrize(
     ("policy", "advice"),
     [
@@ -191,15 +180,6 @@ def test_a_full_section_gives_advice_for_its_policy(policy, advice):
     with pytest.raises(SectionFullError, match=advice) as raised:
         section.add(item("b", tokens=5))
     assert ("choose a policy" in str(raised.value)) == (policy == "refuse")
-
-
-def test_an_update_keeps_its_place_and_archives_the_old_content():
-    """The new content stands where the old one stood; others make room for it."""
-    section = section_of(item("a"), item("b"), item("c"), budget=30)
-    section.update(item("b", "changed", 15))
-    assert [(each.id, each.tokens) for each in section] == [("b", 15), ("c", 10)]
-    assert [each.item.id for each in section.archive.in_memory()] == ["a", "b"]
-    assert [entry["position"] for entry in section.held.entries()] == [1, 2]
 
 
 def test_an_update_that_shrinks_never_needs_room():
@@ -233,17 +213,6 @@ def test_peeking_is_no_use_and_getting_is():
     assert [each.id for each in section] == ["a", "c"]
     with pytest.raises(NotFoundError, match="check its id"):
         section.peek("b")
-
-
-def test_uses_are_journaled_only_where_eviction_looks_at_them():
-    """A turn that only reads writes nothing but for lru and lfu; a section never persisted keeps no journal."""
-    for policy, ops in (("fifo", ["add"]), ("lru", ["add", "use"]), ("lfu", ["add", "use"])):
-        section = section_of(item("a"), eviction=policy)
-        section.get("a")
-        section.use(["gone"])
-        assert [each.op for each in section.drain_journal()] == ops
-        assert section.journal == []
-    assert section_of(item("a"), persistence="none").journal == []
 
 
 def test_a_change_from_the_future_is_not_guessed_at():

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from benchmarks.corpus import seeded_texts
 from kaosmem import Context, Reason, SectionSpec, SessionMemory, WindowTooSmallError
 from kaosmem.formats.text import header_piece, item_piece
-from kaosmem.sections.eviction import POLICIES
 
 sizes = st.lists(st.integers(1, 12), min_size=1, max_size=40)
 
@@ -28,30 +27,6 @@ def text(number: int, words: int) -> str:
 
 def assembled(memory: SessionMemory, budget: int, **given: object) -> Context:
     return asyncio.run(memory.assemble_context("notice", budget=budget, **given))  # type: ignore[arg-type]
-
-
-@given(
-    st.sampled_from([name for name in POLICIES if POLICIES[name].bounded]), st.integers(1, 6), sizes
-)
-def test_max_items_is_never_exceeded_and_the_rest_is_archived(policy, most, words):
-    """A section holds at most so many items; what made room, or was refused, is accounted for."""
-    memory = SessionMemory.test_mode(
-        sections=(SectionSpec("last", max_items=most, eviction=policy),)
-    )
-    refused = 0
-    for number, count in enumerate(words):
-        try:
-            memory.add("last", text(number, count))
-        except OverflowError:
-            refused += 1
-        assert len(memory["last"]) <= most
-    assert len(memory["last"]) + len(memory["last"].archive) + refused == len(words)
-    assert len(memory["last"]) == min(most, len(words) - refused)
-    if policy == "fifo":
-        assert [item.text for item in memory["last"]] == [text(n, c) for n, c in enumerate(words)][
-            -most:
-        ]
-    assert assembled(memory, 2_000).by_section["last"].items == len(memory["last"])
 
 
 @example([1] * 12 + [5, 3, 9, 8, 12, 11], [5, 10], 0.25, 60)

@@ -157,16 +157,6 @@ async def test_a_pinned_version_is_shown_as_ever():
     assert context.text == f"## findings\n[until 1 January 2024] {OLD}\n[*] {NEW}\n"
 
 
-async def test_a_replaced_version_is_never_shown_alone():
-    """If both do not fit, the current version is shown, even if the replaced one matches better."""
-    memory = moved(0)
-    for budget in range(60):
-        context = await memory.assemble_context("Who lived at 1 Elm Street before?", budget=budget)
-        shown = [item.id for item in context.items]
-        assert shown in ([], ["new"], ["old", "new"])
-    assert shown == ["old", "new"]
-
-
 async def test_a_filter_holds_for_versions():
     """If the current version does not pass, its replaced versions are not shown either."""
     memory = SessionMemory.test_mode()

@@ -196,21 +196,6 @@ async def test_a_summary_ends_with_the_first_item_that_it_stands_for():
     assert not any("fact1x" in item.text for item in memory["talk"])
 
 
-async def test_two_writers_may_both_take_an_expired_item_out(tmp_path):
-    """It is no conflict, and what each of them adds stays."""
-    clock = Clock()
-    async with opened(tmp_path, clock) as memory:
-        memory.add("documents", "The door code is 4711.", id="code", ttl_s=60)
-    async with opened(tmp_path, clock) as one, opened(tmp_path, clock) as other:
-        clock.advance(60)
-        for number, memory in enumerate((one, other)):
-            memory.add("documents", f"document {number}")
-            await memory.assemble_context("door", budget=200)
-        await one.save()
-        await other.save()
-        assert [item.text for item in other["documents"]] == ["document 0", "document 1"]
-
-
 def test_a_derived_item_ends_with_the_first_of_its_sources():
     """It may end earlier, but not later."""
     memory = SessionMemory.test_mode(options=SessionOptions(clock=Clock()))

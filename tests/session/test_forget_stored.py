@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import kaosmem.persistence.log as log_module
 from kaosmem import (
@@ -28,11 +23,10 @@ from kaosmem import (
 )
 from kaosmem.persistence.layout import FOLDERS, PURGE
 from kaosmem.persistence.steps import Append, Delete, Publish, Step, Write
-from kaosmem.persistence.storage.disk import Disk
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import paths_holding
 from tests.persistence.damage.forgery import encoded, seal
-from tests.places import files_in
+from tests.places import files_in, put
 from tests.session.erasing import CANARY, LONG, SPECS, Failing, filled, opened
 
 
@@ -279,30 +273,6 @@ async def test_what_is_derived_elsewhere_meanwhile_is_refused(place):
     assert paths_holding(place, CANARY) == []
 
 
-class FaultyStore(IsolatedMemoryFileSystem):
-    """A store whose changes of these numbers fail, before they take effect or, of the others, after."""
-
-    def __init__(self, fails: Mapping[int, bool]) -> None:
-        super().__init__(skip_instance_cache=True)
-        self.fails = fails
-        self.changes = 0
-        self.is_faulty = True
-
-    def _change(self, change: Callable[[], None]) -> None:
-        self.changes += self.is_faulty
-        fault = self.fails.get(self.changes) if self.is_faulty else None
-        if fault is not True:
-            change()
-        if fault is not None:
-            raise OSError(5, "the store does not answer")
-
-    def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
-        self._change(lambda: super(FaultyStore, self).pipe_file(path, value, **options))
-
-    def rm_file(self, path: str) -> None:
-        self._change(lambda: super(FaultyStore, self).rm_file(path))
-
-
 async def test_a_store_that_cannot_delete_does_not_forget(monkeypatch):
     """The call raises, as the text is still there."""
 
@@ -319,96 +289,6 @@ async def test_a_store_that_cannot_delete_does_not_forget(monkeypatch):
         monkeypatch.undo()
         await memory.save()
     assert paths_holding(place, CANARY) == []
-
-
-class FaultyDisk(Disk):
-    """A disk whose changes of these numbers fail, before they take effect or, of the others, after."""
-
-    def __init__(self, fails: Mapping[int, bool]) -> None:
-        self.fails = fails
-        self.changes = 0
-        self.is_faulty = True
-
-    def _change(self, name: str, *given: Any) -> Any:
-        self.changes += self.is_faulty
-        fault = self.fails.get(self.changes) if self.is_faulty else None
-        answer = None if fault is True else getattr(super(), name)(*given)
-        if fault is not None:
-            raise OSError(5, "the disk does not answer")
-        return answer
-
-    def write(self, descriptor: int, data: memoryview, start: int | None = None) -> int:
-        return int(self._change("write", descriptor, data, start))
-
-    def sync(self, descriptor: int) -> None:
-        self._change("sync", descriptor)
-
-    def truncate(self, descriptor: int, size: int) -> None:
-        self._change("truncate", descriptor, size)
-
-    def replace(self, old: str, new: str) -> None:
-        self._change("replace", old, new)
-
-    def unlink(self, path: str) -> None:
-        self._change("unlink", path)
-
-
-@settings(max_examples=15)
-@given(
-    st.dictionaries(st.integers(1, 80), st.booleans(), max_size=8),
-    st.lists(st.sampled_from(["add", "save", "leave", "forget"]), max_size=8),
-)
-def test_a_disk_keeps_nothing_forgotten_after_faults(fails, actions):
-    """Whichever calls failed before, a `forget` that returns leaves no file with the text, and its receipt holds."""
-    disk = FaultyDisk(fails)
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kaosmem.persistence.storage.local.Disk", lambda: disk)
-        asyncio.run(_forgotten_with_faults(disk, Path(folder), actions))
-        assert paths_holding(folder, CANARY) == []
-
-
-@settings(max_examples=30)
-@given(
-    st.dictionaries(st.integers(1, 40), st.booleans(), max_size=8),
-    st.lists(st.sampled_from(["add", "save", "leave", "forget"]), max_size=8),
-)
-def test_an_object_store_keeps_nothing_forgotten_after_faults(fails, actions):
-    """Whichever requests failed before, a `forget` that returns leaves no object with the text, however long it is."""
-    place = FaultyStore(fails)
-    asyncio.run(_forgotten_with_faults(place, place, actions))
-    assert not paths_holding(place, CANARY)
-
-
-async def _forgotten_with_faults(
-    faulty: FaultyStore | FaultyDisk, place: Any, actions: list[str]
-) -> None:
-    """Carry out the actions; then store the text and forget it without faults.
-
-    `leave` closes the session.
-    """
-    known: set[str] = set()
-    for is_faulty in (True, False):
-        left = list(actions) if is_faulty else ["add", "save", "forget"]
-        while left:
-            with suppress(DurabilityError):
-                faulty.is_faulty = is_faulty
-                async with opened(place) as memory:
-                    while left and (action := left.pop(0)) != "leave":
-                        with suppress(DurabilityError):
-                            await _act(memory, action, known)
-
-
-async def _act(memory: SessionMemory, action: str, known: set[str]) -> None:
-    match action:
-        case "add":
-            known.add(memory.add("documents", f"{CANARY} {LONG}").id)
-        case "save":
-            await memory.save()
-        case "forget":
-            for item_id in known:
-                with suppress(NotFoundError):
-                    receipt = await memory.forget(item_id)
-                    assert await memory.admin.verify(receipt) == ()
 
 
 def _is_tombstone(step: Step) -> bool:
@@ -517,9 +397,7 @@ async def test_a_stored_version_that_makes_no_sense_is_damage(place, field, monk
     fields["d"][field] = "none"
     lines[1] = encoded(fields)
     [sealed] = seal({"archive/1.jsonl": lines}).values()
-    place.pipe_file(path, sealed) if not isinstance(place, Path) else (place / path).write_bytes(
-        sealed
-    )
+    put(place, {path: sealed})
     file = path[path.index("archive/") :]
     for call in (SessionMemory.forget, SessionMemory.fetch):
         with pytest.raises(CorruptionError) as caught:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from kaosmem import CorruptionError, InvalidArgumentError
+from tests.places import in_memory
 from tests.stored import (
     LOG,
     ids_at,
-    in_memory,
     logged,
     memory_at,
 )

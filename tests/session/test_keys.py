@@ -8,18 +8,13 @@ import pytest
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import (
-    InvalidArgumentError,
     Item,
     NotFoundError,
     Reason,
     SectionSpec,
     SessionMemory,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
 )
-from kaosmem.errors import DuplicateError, ReadOnlyError, SectionFullError
+from kaosmem.errors import DuplicateError, ReadOnlyError
 from tests.persistence.damage.damaged import opened, place_of, stored
 from tests.persistence.damage.turns import lost, turns
 
@@ -69,29 +64,6 @@ def test_a_key_is_a_sections_own(memory):
     assert live(memory, "messages") == [other]
 
 
-def test_its_room_is_the_newcomers(memory):
-    """What is superseded makes room before the policy is asked; a newcomer that is refused supersedes nothing."""
-    memory.add("full", "word " * 8)
-    old = memory.add("full", "word " * 8, key="k")
-    new = memory.add("full", "term " * 8, key="k")
-    assert new.id in memory["full"]
-    before = live(memory, "full")
-    with pytest.raises(SectionFullError):
-        memory.add("full", "word " * 15, key="k")
-    with pytest.raises(SectionFullError):
-        memory.add("full", "word " * 30, key="k")
-    assert live(memory, "full") == before
-    assert len(memory["full"].archive) == 1
-    assert old.id not in memory
-    memory.add("ranked", "word " * 30, key="k", priority=5)
-    low = memory.add("ranked", "term " * 30, key="k")
-    assert live(memory, "ranked") == [low]
-    newest = SessionMemory.test_mode(sections=(SectionSpec("last", max_items=1),))
-    newest.add("last", "a", key="k")
-    last = newest.add("last", "b", key="k")
-    assert live(newest, "last") == [last]
-
-
 def test_an_update_keeps_the_key_and_the_place(memory):
     """What was superseded can't be updated; a live id is not given twice, an archived one may be."""
     old = memory.add("findings", "Ann", key="owner", id="owner")
@@ -107,25 +79,6 @@ def test_an_update_keeps_the_key_and_the_place(memory):
     memory.remove(back.id)
     assert memory["findings"].keyed("owner") is None
     assert memory.get(new.id) is None
-
-
-def test_what_would_be_one_unit_with_its_older_version_is_refused(memory):
-    """Neither could leave alone; nothing has changed."""
-    memory.add("messages", [ToolUseBlock("a", "look")], role="assistant", key="page", id="call")
-    with pytest.raises(
-        InvalidArgumentError, match=r"result.* has the key of .*call.*; leave out the key of one"
-    ):
-        memory.add(
-            "messages", [ToolResultBlock("a", "found")], role="tool", key="page", id="result"
-        )
-    assert [item.id for item in memory["messages"]] == ["call"]
-    memory.add(
-        "messages", [ThinkingBlock("hm", "seal"), ToolUseBlock("b", "look")], role="assistant"
-    )
-    memory.add("messages", [ToolResultBlock("b", "found")], role="tool", key="page")
-    assert "call" not in memory
-    memory.add("messages", [TextBlock("found")], role="assistant", key="page", id="answer")
-    assert [item.id for item in memory["messages"]] == ["answer"]
 
 
 async def test_what_was_superseded_can_be_forgotten(tmp_path):
@@ -186,29 +139,6 @@ async def test_a_question_about_the_past_reaches_what_was_superseded(tmp_path):
         context = await memory.assemble_context(question, budget=1_000)
         assert context.decision(old.id).reason is Reason.RECALLED
         assert old.text in context.text
-
-
-def test_what_is_superseded_is_not_evicted_too():
-    """Where its room is not enough, others make the rest: each leaves once."""
-    memory = SessionMemory.test_mode(sections=(SectionSpec("notes", 40),), counter=len)
-    for text, key in (("a" * 10, "k"), ("b" * 10, None), ("c" * 10, None)):
-        memory.add("notes", text, key=key)
-    memory.add("notes", "d" * 30, key="k")
-    assert [item.text[0] for item in memory["notes"]] == ["c", "d"]
-    assert [version.item.text[0] for version in memory["notes"].archive.in_memory()] == ["a", "b"]
-
-
-async def test_a_superseded_call_leaves_with_its_result(memory):
-    """Units leave whole, open ones too: a result that comes after is an orphan, as after a removal."""
-    memory.add("messages", "Look it up.")
-    memory.add("messages", [ToolUseBlock("a", "look"), ToolUseBlock("b", "look")], role="assistant")
-    memory.add("messages", [ToolResultBlock("a", "an old page")], role="tool", key="page")
-    new = memory.add("messages", "a new page", key="page")
-    assert [item.text for item in memory["messages"]] == ["Look it up.", "a new page"]
-    late = memory.add("messages", [ToolResultBlock("b", "late")], role="tool")
-    context = await memory.assemble_context("", budget=500, format="openai")
-    assert context.decision(late.id).reason is Reason.ORPHAN
-    assert new in context.items
 
 
 async def test_it_lasts(tmp_path):

@@ -9,12 +9,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.bench_writers import measured
-from kaosmem import ConflictError, SectionSpec, SessionMemory
-from kaosmem.persistence.log import SessionLog
+from kaosmem import SectionSpec, SessionMemory
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.testing import paths_holding
-from tests.many_writers import SECTIONS, SESSION, commit_often, open_first, processes, said, talk
+from tests.many_writers import SECTIONS, SESSION, processes, talk
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -63,36 +60,6 @@ async def test_two_processes_talk_and_every_reader_reads_a_valid_session(tmp_pat
     assert reads > 10
 
 
-def commits_of(place: str, writers: int, commits: int) -> int:
-    """Let processes commit all at once, check what is there, and return how often one had to try again."""
-    names = [f"w{number}" for number in range(writers)]
-    with processes(commit_often, *((place, name, commits) for name in names)) as heard:
-        refused = sum(each for (each,) in said(heard))
-    _, recovered = SessionLog.open(place, SESSION)
-    stored = [data["id"] for _, data in recovered.items]
-    stored += [record.data["id"] for record in recovered.records if record.op == "add"]
-    assert len(stored) == writers * commits
-    for name in names:
-        assert of(name, stored) == [f"{name}-{number}" for number in range(commits)]
-    return refused
-
-
-def test_of_four_hundred_commits_none_is_lost(tmp_path):
-    """Four processes commit 100 times each without a pause: all of it is there once, and each one's in its order."""
-    assert commits_of(str(tmp_path), 4, 100) > 0
-
-
-async def test_forty_first_opens_at_once(tmp_path):
-    """Four processes with ten tasks each open a session that none of them may find there, and add to it."""
-    place = str(tmp_path)
-    with processes(open_first, *((place, f"p{number}", 10) for number in range(4))) as heard:
-        assert sum(map(len, said(heard))) == 40
-    stored = await ids_in(place, "documents")
-    assert sorted(stored) == sorted(
-        f"p{number}-{task}" for number in range(4) for task in range(10)
-    )
-
-
 async def test_a_writer_that_is_outrun_tries_once_more(place):
     """Writers wait in line, so that nobody commits between a writer's second look at the session and its commit."""
 
@@ -107,11 +74,6 @@ async def test_a_writer_that_is_outrun_tries_once_more(place):
 
     await asyncio.gather(*(talk_in_a_task(f"t{number}") for number in range(8)))
     assert len(await ids_in(place, "messages")) == 24
-
-
-def test_no_turn_of_four_processes_that_reopen_for_every_turn_is_lost(tmp_path):
-    """Each turn ends, and what it saved is there."""
-    assert measured(str(tmp_path), 4, 4).longest_ms < 60_000
 
 
 async def test_twenty_tasks_with_one_memory(place):
@@ -129,39 +91,6 @@ async def test_twenty_tasks_with_one_memory(place):
         held = [item.id for item in memory["messages"]]
     assert await ids_in(place, "messages") == held
     assert sorted(held) == sorted(f"{name}-{turn}" for name in names for turn in range(3))
-
-
-async def test_what_is_derived_from_what_another_forgets_is_refused(place):
-    """Who derives an item from one that another writer forgets meanwhile can't save it: the forgotten stays so."""
-    async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as memory:
-        memory.add("documents", "the number is 4711", id="secret")
-        await memory.save()
-        with pytest.raises(ConflictError, match="forgotten"):
-            async with SessionMemory.open(
-                place, SESSION, sections=SECTIONS, counter="estimate"
-            ) as other:
-                other.add("documents", "so it is 4711", id="derived", sources=["secret"])
-                other.add("messages", "beside it", id="beside")
-                await memory.forget("secret")
-                await other.save()
-    assert await ids_in(place, "documents") == []
-    assert await ids_in(place, "messages") == []
-
-
-async def test_no_file_has_what_a_refused_commit_had_and_a_later_one_forgot(place):
-    """A long text that was stored beside a commit which came second is forgotten with its item."""
-    text = "the number is 4711; " * 5_000
-    async with SessionMemory.open(place, SESSION, sections=SECTIONS, counter="estimate") as memory:
-        await memory.save()
-        async with SessionMemory.open(
-            place, SESSION, sections=SECTIONS, counter="estimate"
-        ) as other:
-            memory.add("messages", "the first", role="user")
-            await memory.save()
-            other.add("documents", text, id="secret")
-            await other.save()
-            await other.forget("secret")
-    assert paths_holding(place, "4711") == []
 
 
 @pytest.mark.parametrize("eviction", ["lru", "lfu"])

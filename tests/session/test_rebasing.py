@@ -503,42 +503,6 @@ async def test_what_another_superseded_is_not_updated(place):
         raise _DroppedError
 
 
-async def test_what_both_add_is_kept_in_the_order_of_saving(place):
-    """The second save takes in what the first wrote, and its own comes after."""
-    async with writers(place) as (one, other):
-        other.add("messages", "two", id="2")
-        other.add("scratch", "mine")
-        one.add("messages", "one", id="1")
-        one.add("documents", "an annex", id="annex")
-        await one.save()
-        await other.save()
-        assert held(other)["messages"] == [("1", "one"), ("2", "two")]
-        assert len(other["documents"]) == 2
-        assert [item.text for item in other["scratch"]] == ["mine"]
-        assert held(other) == await stored(place)
-        one.add("documents", "a schedule")
-        await one.save()
-        assert held(one) == await stored(place)
-
-
-async def test_eviction_is_decided_anew(place):
-    """Where both fill a section, its policy chooses among all that is there, and the archive has the rest."""
-    async with writers(place) as (one, other):
-        for number in range(4):
-            one.add("messages", f"one {number} " + "word " * 12, id=f"a{number}")
-            other.add("messages", f"other {number} " + "word " * 12, id=f"b{number}")
-        await one.save()
-        await other.save()
-        assert other["messages"].used <= 60
-        assert [item.id for item in other["messages"]] == ["b0", "b1", "b2", "b3"][
-            -len(other["messages"]) :
-        ]
-        for number in range(4):
-            for item_id in (f"a{number}", f"b{number}"):
-                assert str(number) in (await other.fetch(item_id)).text
-        assert held(other) == await stored(place)
-
-
 async def test_a_refresh_shows_what_another_saved_and_commits_nothing(place):
     """Unsaved changes stay unsaved, after the other's; a refresh without log_changes changes nothing."""
     async with writers(place) as (one, other):
@@ -556,24 +520,6 @@ async def test_a_refresh_shows_what_another_saved_and_commits_nothing(place):
         assert "scratch" in other
         await other.save()
         assert await stored(place) == before
-        raise _DroppedError
-
-
-async def test_a_turn_goes_on_after_a_conflict(place):
-    """A refresh that clashes raises as a save does; once the changes are discarded the turn can be repeated."""
-    async with writers(place) as (one, other):
-        one.update("contract", "the first's contract")
-        await one.save()
-        other.update("contract", "the second's contract")
-        with pytest.raises(ConflictError, match="contract"):
-            await other.admin.refresh()
-        with pytest.raises(ConflictError, match="contract"):
-            await other.save()
-        await other.admin.refresh(discard=True)
-        assert other.get("contract").text == "the first's contract"
-        other.update("contract", "the second's contract")
-        await other.save()
-        assert (await stored(place))["documents"] == [("contract", "the second's contract")]
         raise _DroppedError
 
 
@@ -652,23 +598,6 @@ async def test_first_opens_at_once(place, sections):
     await asyncio.gather(*map(take_part, range(12)))
     async with SessionMemory.open(place, sections=sections) as memory:
         assert sorted(int(item.id) for item in memory["documents"]) == [*range(12)]
-
-
-async def test_a_cancelled_save_is_finished(place):
-    """Who awaits a save may be cancelled; the save is whole all the same, and the next one goes on from it."""
-    async with writers(place, 1) as (memory,):
-        for number in range(5):
-            memory.add("documents", f"part {number}", id=str(number))
-            saving = asyncio.create_task(memory.save())
-            await asyncio.sleep(0)
-            saving.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await saving
-            assert str(number) in dict((await stored(place))["documents"])
-        memory.add("documents", "last")
-        await memory.save()
-        assert held(memory) == await stored(place)
-        assert len(memory["documents"]) == 7
 
 
 def test_a_conflict_with_versions_survives_pickling():

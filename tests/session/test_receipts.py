@@ -22,35 +22,15 @@ from kaosmem.persistence.erasure import _items_in
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.session import ErasureReceipt
 from kaosmem.testing import paths_holding
+from tests.places import files_in, put
 from tests.session.erasing import CANARY, Failing, filled, opened
 from tests.session.notes import ErasableNotes, Notes
 
+SESSION = "default/default"
+
 
 def files(place: Any) -> dict[str, bytes]:
-    """Return the session's files by their paths in its folder."""
-    root = place / "default" / "default" if isinstance(place, Path) else "/default/default"
-    if isinstance(place, Path):
-        return {
-            path.relative_to(root).as_posix(): path.read_bytes()
-            for path in root.rglob("*")
-            if path.is_file()
-        }
-    return {path.removeprefix(f"{root}/"): place.cat_file(path) for path in place.find(root)}
-
-
-def put(place: Any, path: str, data: bytes | None) -> None:
-    """Store a file of the session, or delete it."""
-    whole = (
-        place / "default" / "default" / path
-        if isinstance(place, Path)
-        else f"/default/default/{path}"
-    )
-    if data is None:
-        whole.unlink() if isinstance(place, Path) else place.rm_file(whole)
-    elif isinstance(place, Path):
-        whole.write_bytes(data)
-    else:
-        place.pipe_file(whole, data)
+    return files_in(place, SESSION)
 
 
 async def verified(place: Any, receipt: ErasureReceipt) -> tuple[str, ...]:
@@ -108,16 +88,14 @@ async def test_each_file_that_comes_back_is_named(place: Any) -> None:
         receipt = await memory.forget("secret")
     after = files(place)
     for path in receipt.files:
-        put(place, path, before.get(path, b"{}\n"))
+        put(place, {path: before.get(path, b"{}\n")}, SESSION)
         async with SessionMemory.open(place, read_only=True) as memory:
             reasons = await memory.admin.verify(receipt)
         assert any(path in reason for reason in reasons), path
-        put(place, path, after.get(path))
+        put(place, {path: after.get(path)}, SESSION)
     assert await verified(place, receipt) == ()
-    for path in after:
-        put(place, path, None)
-    for path, data in before.items():
-        put(place, path, data)
+    put(place, dict.fromkeys(after), SESSION)
+    put(place, before, SESSION)
     assert any("older copy" in reason for reason in await verified(place, receipt))
 
 
@@ -139,13 +117,13 @@ async def test_a_writer_erases_each_file_that_a_slow_server_stored_after_the_era
         "index",
     }
     for path in receipt.files:
-        put(place, path, before.get(path, CANARY.encode()))
+        put(place, {path: before.get(path, CANARY.encode())}, SESSION)
         assert any(path in reason for reason in await verified(place, receipt)), path
         async with opened(place):
             pass
         assert not files(place).get(path), path
         assert await verified(place, receipt) == ()
-    put(place, "log/.probe-0123456789abcdef", b"1")  # its writer was killed
+    put(place, {"log/.probe-0123456789abcdef": b"1"}, SESSION)  # its writer was killed
     assert await verified(place, receipt) == ()
     assert paths_holding(place, f"{CANARY}, version") == []
 
@@ -254,8 +232,7 @@ async def test_the_receipt_of_another_session_is_refused(place):
     ):
         with pytest.raises(InvalidArgumentError, match="no receipt"):
             ErasureReceipt.from_dict(wrong)
-    for path in files(place):
-        put(place, path, None)
+    put(place, dict.fromkeys(files(place)), SESSION)
     async with opened(place) as memory:
         memory.add("documents", "a contract", id="contract")
         memory.add("documents", "another", id="another")

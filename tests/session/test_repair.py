@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 
-from kaosmem import SessionMemory, delete_session, list_sessions, repair_session
+from kaosmem import SessionMemory, list_sessions, repair_session
 from kaosmem.cli import main
 from kaosmem.errors import (
     ConflictError,
@@ -41,12 +41,7 @@ from tests.persistence.damage.damaged import (
     stored,
 )
 from tests.persistence.damage.turns import FIRST, added, forged, newer, turns, whole_log
-
-
-def contents(place: Any) -> dict[str, bytes]:
-    if isinstance(place, IsolatedMemoryFileSystem):
-        return {path: file.getvalue() for path, file in place.store.items()}
-    return {path.as_posix(): path.read_bytes() for path in Path(place).rglob("*") if path.is_file()}
+from tests.places import files_in, put
 
 
 async def filled(place: Any, session_id: str = "s") -> Held:
@@ -72,13 +67,10 @@ async def filled(place: Any, session_id: str = "s") -> Held:
 
 def break_log(place: Any, session_id: str = "s") -> None:
     """Damage the last record but one, of the long text."""
-    path = max(path for path in contents(place) if f"/{session_id}/log/" in path)
-    data = bytearray(contents(place)[path])
+    path = max(path for path in files_in(place) if f"/{session_id}/log/" in path)
+    data = bytearray(files_in(place)[path])
     data[data.rindex(b'"long"') + 1] ^= 1
-    if isinstance(place, IsolatedMemoryFileSystem):
-        place.pipe_file(path, bytes(data))
-    else:
-        Path(path).write_bytes(bytes(data))
+    put(place, {path: bytes(data)})
 
 
 async def archived(place: Any, session_id: str, item_ids: list[str]) -> list[Any]:
@@ -91,10 +83,10 @@ async def test_all_that_is_intact_is_in_the_new_session(place):
     whole = await filled(place)
     before_damage = await archived(place, "s", ["d0", "d3", "m0", "m1"])
     break_log(place)
-    damaged = contents(place)
+    damaged = files_in(place)
     report = await repair_session(place, "s")
     assert (report.session_id, report.into) == ("s", "s-repaired")
-    assert damaged.items() <= contents(place).items()
+    assert damaged.items() <= files_in(place).items()
     assert await list_sessions(place) == ["s", "s-repaired"]
     async with opened(place, "s-repaired") as memory:
         assert held(memory) == {key: content for key, content in whole.items() if key[1] != "long"}
@@ -115,60 +107,43 @@ async def test_all_that_is_intact_is_in_the_new_session(place):
     assert (again.into, again.damage) == (None, ())
 
 
-async def test_long_texts_are_rescued(place):
-    """A long text is in the new session, which needs nothing of the old one."""
-    await filled(place)
-    async with opened(place) as memory:
-        memory.remove("end")
-        memory.add("documents", "after", id="after")
-    path = max(path for path in contents(place) if "/s/log/" in path)
-    data = contents(place)[path].replace(b'"after"', b'"aftex"')
-    place.pipe_file(path, data) if isinstance(place, IsolatedMemoryFileSystem) else Path(
-        path
-    ).write_bytes(data)
-    await repair_session(place, "s", "new")
-    await delete_session(place, "s")
-    assert await archived(place, "new", ["long"]) == [LONG]
-
-
 async def test_a_sound_session_is_left_alone(place):
     """Nothing is written, with a torn tail neither, which the next commit cuts; what there is is reported."""
     whole = await filled(place)
-    before = contents(place)
+    before = files_in(place)
     report = await repair_session(place, "s", "new")
     assert (report.into, report.damage) == (None, ())
     assert sum(report.items.values()) == len(whole)
     path = max(path for path in before if "/s/log/" in path)
     torn = before[path][:-30]
-    if isinstance(place, IsolatedMemoryFileSystem):
-        place.pipe_file(path, torn)
-    else:
-        Path(path).write_bytes(torn)
-        lock = Path(path).parents[1] / "lock"
-        lock.write_bytes(b"")  # a crash in the middle of a commit comes before its record is noted
-        before[lock.as_posix()] = b""
+    put(place, {path: torn})
+    if not isinstance(place, IsolatedMemoryFileSystem):
+        lock = path.replace(path[path.index("log/") :], "lock")
+        put(
+            place, {lock: b""}
+        )  # a crash in the middle of a commit comes before its record is noted
+        before[lock] = b""
     report = await repair_session(place, "s", "new")
     assert report.into is None
     assert "unfinished" in str(report.damage[0])
-    assert contents(place) == before | {path: torn}
+    assert files_in(place) == before | {path: torn}
 
 
-async def test_damage_in_the_archive_alone_is_repaired(place):
-    """A session whose live items are whole is damaged all the same, as its archive lacks something."""
+@pytest.mark.parametrize("at", [-200, -1], ids=["a line", "its last byte"])
+async def test_damage_in_the_archive_alone_is_repaired(place, at):
+    """A session whose live items are whole is damaged all the same, as its archive has other bytes."""
     whole = await filled(place)
-    path = min(path for path in contents(place) if "/s/archive/" in path)
-    data = contents(place)[path]
-    data = data[:-200] + b"x" + data[-199:]
-    place.pipe_file(path, data) if isinstance(place, IsolatedMemoryFileSystem) else Path(
-        path
-    ).write_bytes(data)
+    path = min(path for path in files_in(place) if "/s/archive/" in path)
+    data = bytearray(files_in(place)[path])
+    data[at] = ord("x")
+    put(place, {path: bytes(data)})
     report = await repair_session(place, "s")
     assert {error.file for error in report.damage} == {f"archive/{path.rpartition('/')[2]}"}
     async with opened(place, "s-repaired") as memory:
         assert held(memory) == whole
     gone = await filled(place, "t")
-    path = min(path for path in contents(place) if "/t/archive/" in path)
-    place.rm_file(path) if isinstance(place, IsolatedMemoryFileSystem) else Path(path).unlink()
+    path = min(path for path in files_in(place) if "/t/archive/" in path)
+    put(place, {path: None})
     report = await repair_session(place, "t")
     assert report.into == "t-repaired"
     assert any(
@@ -179,29 +154,16 @@ async def test_damage_in_the_archive_alone_is_repaired(place):
         assert held(memory) == gone
 
 
-async def test_a_damaged_end_of_an_archive_is_reported(place):
-    """All its lines are whole, and a repair says that its bytes are not."""
-    await filled(place)
-    path = min(path for path in contents(place) if "/s/archive/" in path)
-    data = contents(place)[path][:-1] + b"x"
-    place.pipe_file(path, data) if isinstance(place, IsolatedMemoryFileSystem) else Path(
-        path
-    ).write_bytes(data)
-    report = await repair_session(place, "s")
-    assert {error.file for error in report.damage} == {f"archive/{path.rpartition('/')[2]}"}
-    assert report.into == "s-repaired"
-
-
 async def test_nothing_is_overwritten(place):
     """A taken id is refused, the default one and the session's own included."""
     await filled(place)
     break_log(place)
     assert (await repair_session(place, "s")).into == "s-repaired"
-    before = contents(place)
+    before = files_in(place)
     for into in ("s", "s-repaired", None):
         with pytest.raises(ConflictError, match="another id"):
             await repair_session(place, "s", into)
-    assert contents(place) == before
+    assert files_in(place) == before
     long = "l" * 128
     await filled(place, long)
     break_log(place, long)
@@ -218,10 +180,8 @@ async def test_a_repaired_session_without_its_snapshot_is_not_taken_for_an_empty
     await filled(place)
     break_log(place)
     report = await repair_session(place, "s")
-    snapshot = next(path for path in contents(place) if f"/{report.into}/snap/" in path)
-    place.rm_file(snapshot) if isinstance(place, IsolatedMemoryFileSystem) else Path(
-        snapshot
-    ).unlink()
+    snapshot = next(path for path in files_in(place) if f"/{report.into}/snap/" in path)
+    put(place, {snapshot: None})
     with pytest.raises(CorruptionError, match="is missing"):
         async with opened(place, report.into or ""):
             pass
@@ -294,7 +254,7 @@ async def test_a_session_with_its_own_counter_and_sections_keeps_them(tmp_path):
 
 async def check(case: Case) -> None:
     place = place_of(case.files)
-    before = contents(place)
+    before = files_in(place)
     try:
         async with opened(place, read_only=True) as memory:
             found = held(memory)
@@ -305,9 +265,9 @@ async def check(case: Case) -> None:
     except NotFoundError:
         assert not found
         return
-    assert before.items() <= contents(place).items()
+    assert before.items() <= files_in(place).items()
     if report.into is None:
-        assert contents(place) == before
+        assert files_in(place) == before
         return
     assert report.damage
     async with opened(place, report.into) as memory:
@@ -381,7 +341,7 @@ def test_the_command_gives_json_and_takes_an_id(folder, capsys):
 def test_the_command_on_a_sound_missing_or_newer_session(folder, capsys):
     """Nothing to repair is said with exit code 0; what can't be repaired is one line on stderr, exit code 2."""
     asyncio.run(filled(folder))
-    before = contents(folder)
+    before = files_in(folder)
     code, out, err = run(capsys, "repair", f"{ROOT}/s")
     assert (code, err) == (0, "")
     assert out.startswith("session: s\nstate: sound\nitems: ")
@@ -395,7 +355,7 @@ def test_the_command_on_a_sound_missing_or_newer_session(folder, capsys):
     log.close()
     code, _, err = run(capsys, "repair", f"{ROOT}/new")
     assert (code, "newer kaosmem" in err) == (2, True)
-    assert before.items() <= contents(folder).items()
+    assert before.items() <= files_in(folder).items()
 
 
 def test_reports_show_no_content():

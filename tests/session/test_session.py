@@ -110,25 +110,6 @@ async def test_working_sections_are_never_on_disk(tmp_path):
         assert len(memory["working"]) == 0
 
 
-async def test_uses_survive_a_restart(tmp_path):
-    """What was used is evicted last, also after opening again; a save of uses alone writes for LRU sections only."""
-    specs = (SectionSpec("actions", eviction="lru", max_items=3), SectionSpec("notes", max_items=3))
-    async with SessionMemory.open(str(tmp_path), sections=specs) as memory:
-        used = memory.add("actions", "used")
-        for text in ("second", "third"):
-            memory.add("actions", text)
-        note = memory.add("notes", "note")
-    size = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
-    async with SessionMemory.open(str(tmp_path), sections=specs) as memory:
-        memory.get(note.id)
-        await memory.save()
-        assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) == size
-        memory.get(used.id)
-    async with SessionMemory.open(str(tmp_path), sections=specs) as memory:
-        memory.add("actions", "fourth")
-        assert [item.content for item in memory["actions"]] == ["used", "third", "fourth"]
-
-
 async def test_another_counter_counts_again(tmp_path):
     """Opened with another counter, the session is counted with it, and says so."""
     async with SessionMemory.open(str(tmp_path)) as memory:
@@ -299,27 +280,6 @@ async def test_a_text_is_counted_once():
     memory.add("messages", "It does.", role="assistant")
     await memory.assemble_context(budget=1_000, format="openai")
     assert not [text for text in counted if len(text) > 60]
-
-
-async def test_messages_of_a_provider_come_in_with_their_calls():
-    """An assistant's calls and their results are one unit; an answer that is missing is stated."""
-    memory = SessionMemory.test_mode()
-    memory.add_message({"role": "user", "content": "What is the fee?"}, format="openai")
-    call = {
-        "id": "c1",
-        "type": "function",
-        "function": {"name": "search", "arguments": '{"q": "fee"}'},
-    }
-    memory.add_message(
-        {"role": "assistant", "content": None, "tool_calls": [call]}, format="openai"
-    )
-    context = await memory.assemble_context(budget=200, format="openai")
-    assert context.messages[-1]["role"] == "tool"
-    assert "no result" in context.messages[-1]["content"]
-    memory.add_message({"role": "tool", "tool_call_id": "c1", "content": "5 %"}, format="openai")
-    context = await memory.assemble_context(budget=200, format="openai")
-    assert context.messages[-2]["tool_calls"] == [call]
-    assert context.messages[-1] == {"role": "tool", "tool_call_id": "c1", "content": "5 %"}
 
 
 BAD_CALLS = {

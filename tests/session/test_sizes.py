@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from kaosmem import CorruptionError, InvalidArgumentError, SectionSpec, SessionMemory
+from kaosmem.persistence.files.lines import MAX_LINE_BYTES
 from kaosmem.sections.spec import MAX_SECTIONS, check_specs
 from kaosmem.types import items
-from tests.stored import changed, ids_at, in_memory, logged, memory_at
+from tests.places import in_memory
+from tests.stored import changed, ids_at, logged, memory_at
 
 
 async def test_a_session_has_so_many_sections_at_most(tmp_path):
@@ -25,11 +27,11 @@ async def test_a_session_has_so_many_sections_at_most(tmp_path):
 
 
 TOO_LARGE: list[dict[str, Any]] = [
-    {"content": "x", "metadata": {"nested": [[]] * 410_000}},
-    {"content": "x", "metadata": {"long": ["y" * 10_000] * 2_000}},
-    {"content": "x", "tags": ["z" * 10_000] * 2_000},
-    {"content": "x", "metadata": {"long": "y" * 20_000_000}},
-    {"content": "word " * 2_100_000},
+    {"content": "x", "metadata": {"nested": [[]] * 600}},
+    {"content": "x", "metadata": {"long": ["y" * 1_000] * 20}},
+    {"content": "x", "tags": ["z" * 1_000] * 20},
+    {"content": "x", "metadata": {"long": "y" * 20_000}},
+    {"content": "word " * 2_100},
 ]
 
 
@@ -44,16 +46,19 @@ def test_an_item_has_so_many_blocks_at_most(monkeypatch):
     assert len(memory["documents"]) == 1
 
 
-async def test_what_could_not_be_stored_is_refused_before_it_is_taken(tmp_path):
+async def test_what_could_not_be_stored_is_refused_before_it_is_taken(tmp_path, monkeypatch):
     """An item too large for one record leaves the session as it was, and later saves work."""
+    assert 6 * items.MAX_ITEM_CHARS < MAX_LINE_BYTES  # as JSON writes a control character
+    monkeypatch.setattr(items, "MAX_ITEM_CHARS", 10_000)
+    monkeypatch.setattr(items, "MAX_ITEM_CONTAINERS", 500)
     async with memory_at(tmp_path) as memory:
         for given in TOO_LARGE:
             with pytest.raises(InvalidArgumentError, match="split it"):
                 memory.add("documents", **given)
-        memory.add("documents", "word " * 20_000, id="long", metadata={"long": "\x01" * 9_000_000})
+        memory.add("documents", "word", id="long", metadata={"long": "\x01" * 9_000})
         await memory.save()
     async with memory_at(tmp_path) as memory:
-        assert [len(item.metadata["long"]) for item in memory["documents"]] == [9_000_000]
+        assert [len(item.metadata["long"]) for item in memory["documents"]] == [9_000]
 
 
 @pytest.mark.parametrize("kind", ["lists", "mappings", "values"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -257,30 +256,6 @@ async def test_what_is_read_differently_is_not_shared(tmp_path):
                 assert len(room["documents"]) == 100
             else:
                 assert len(room["documents"]) == (2 if "namespace" not in options else 0)
-
-
-def test_threads_may_share_a_room(tmp_path):
-    """Event loops in several threads ask one shared section at once, before it has an index."""
-    asyncio.run(stored_room(tmp_path, documents=2_000))
-    answers: list[list[str]] = []
-
-    async def ask() -> list[str]:
-        memory = SessionMemory.test_mode()
-        async with SessionMemory.open(tmp_path, "room", read_only=True) as room:
-            await memory.attach(room["documents"])
-            context = await memory.assemble_context("liability cap of contract 1003", budget=60)
-        return [item.text for item in context.items]
-
-    threads = [
-        threading.Thread(target=lambda: answers.append(asyncio.run(ask()))) for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(answers) == 8
-    assert all(answer == answers[0] for answer in answers)
-    assert "liability cap of contract 1003" in answers[0]
 
 
 class Weather:

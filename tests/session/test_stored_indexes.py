@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +20,6 @@ from kaosmem import (
     repair_session,
 )
 from kaosmem.language.analysis import analyze
-from kaosmem.memos import clear_memos
 from kaosmem.persistence.layout import INDEX
 from kaosmem.persistence.steps import Draft, Read
 from kaosmem.persistence.storage.local import LocalStorage
@@ -30,8 +27,8 @@ from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval import RankBM25Ranker
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.sections import lazy_index
-from tests.canary import modules_of, traces
-from tests.places import files_in
+from tests.canary import traces
+from tests.places import files_in, in_memory, put
 
 CANARY = "quetzalcoatl"
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa".split()
@@ -85,16 +82,9 @@ async def filled(place: Any, count: int = 20, **options: Any) -> None:
 
 async def asked_anew(place: Any, **options: Any) -> tuple[Any, ...]:
     """Return what a session answers that has no index."""
-    return await asked_of(place, "alpha beta 3", **options)
-
-
-async def asked_of(place: Any, query: str, **options: Any) -> tuple[Any, ...]:
-    other = IsolatedMemoryFileSystem()
-    for path, data in files_in(place).items():
-        if f"/{INDEX}/" not in path:
-            other.pipe_file(path, data)
-    async with opened(other, **options) as memory:
-        return await asked(memory, query)
+    files = {path: data for path, data in files_in(place).items() if f"/{INDEX}/" not in path}
+    async with opened(in_memory(files, ""), **options) as memory:
+        return await asked(memory)
 
 
 class Reads:
@@ -121,20 +111,6 @@ async def test_a_session_ranks_by_the_index_that_was_kept(place, monkeypatch):
     assert reads.count == 2
     assert found == await asked_anew(place)
     assert reads.count == 2
-
-
-def eighths(text: str) -> int:
-    return (len(text) + 7) // 8
-
-
-async def test_an_index_with_the_tokens_of_another_counter_is_made_anew(place, monkeypatch):
-    """The size of an item is one of the signals that it is ranked by."""
-    await filled(place)
-    reads = Reads(monkeypatch)
-    async with opened(place, counter=eighths) as memory:
-        found = await asked(memory)
-    assert reads.count == 0
-    assert found == await asked_anew(place, counter=eighths)
 
 
 OPS = st.sampled_from(
@@ -260,21 +236,6 @@ async def test_who_does_not_rank_does_not_read_it(tmp_path, monkeypatch):
     assert len(read()) == 2
 
 
-async def test_leaving_the_session_waits_until_it_is_written(tmp_path, monkeypatch):
-    import time
-
-    perform = LocalStorage.perform
-
-    def slow(self: LocalStorage, step: Any) -> Any:
-        if isinstance(step, Draft):
-            time.sleep(0.05)
-        return perform(self, step)
-
-    monkeypatch.setattr(LocalStorage, "perform", slow)
-    await filled(tmp_path)
-    assert len(indexes(tmp_path)) == 2
-
-
 async def test_a_full_disk_costs_the_index_alone(tmp_path, monkeypatch):
     """The save succeeds, and a notice says that no index was written."""
     perform = LocalStorage.perform
@@ -384,55 +345,6 @@ async def test_what_is_forgotten_while_nobody_has_ranked_is_gone_from_the_index(
         assert await asked(memory) == await asked_anew(place)
 
 
-def damage(place: Any, path: str, data: bytes) -> None:
-    (place / path).write_bytes(data) if isinstance(place, Path) else place.pipe_file(path, data)
-
-
-async def test_what_was_updated_and_then_evicted_is_recalled_as_it_was_last(place):
-    """Its update is not missed although it is no longer held, and only an archive has it."""
-    await filled(place, 8)
-    async with opened(place) as memory:
-        memory.update("m7", "osprey osprey")
-        for number in range(10, 20):
-            memory.add("messages", text(number), id=f"m{number}", role="user")
-        assert "m7" not in memory
-    for number in range(40):  # until a snapshot has it archived
-        async with opened(place) as memory:
-            memory.add("notes", text(number))
-    assert any("archive" in path for path in files_in(place))
-    async with opened(place) as memory:
-        context = await memory.assemble_context("osprey", budget=120)
-        assert context.decision("m7").score
-        assert await asked(memory) == await asked_anew(place)
-
-
-async def snapshotted(place: Any) -> None:
-    """Have all that is in the log stored in snapshots, of which two are kept."""
-    for number in range(60):
-        async with opened(place) as memory:
-            memory.add("notes", text(number))
-    newest = max(path for path in files_in(place) if "/snap/" in path)
-    assert b'"updated":' in files_in(place)[newest]
-
-
-async def test_updates_are_counted_across_snapshots(place):
-    """One that came before a snapshot and after the index is not missed, nor one that comes after both."""
-    await filled(place)
-    async with opened(place) as memory:
-        memory.update("d3", "alpha osprey")
-    await snapshotted(place)
-    async with opened(place) as memory:
-        assert await asked(memory, "osprey") == await asked_of(place, "osprey")
-        memory.add_many("documents", map(text, range(20, 40)))
-        memory.update("d4", "alpha heron")
-        await asked(memory)
-    await snapshotted(place)
-    async with opened(place) as memory:
-        memory.update("d5", "alpha osprey")
-    async with opened(place) as memory:
-        assert await asked(memory, "osprey") == await asked_of(place, "osprey")
-
-
 async def test_a_session_that_is_read_only_reads_it_and_writes_none(place, monkeypatch):
     await filled(place)
     before = files_in(place)
@@ -446,19 +358,6 @@ async def test_a_session_that_is_read_only_reads_it_and_writes_none(place, monke
     assert reads.count == 2
     assert files_in(place) == before
     assert found == await asked_anew(place)
-
-
-async def test_a_section_that_is_attached_is_ranked_by_its_own(place, monkeypatch):
-    await filled(place)
-    reads = Reads(monkeypatch)
-    for read_only in (True, False):
-        async with (
-            opened(place, read_only=read_only) as memory,
-            SessionMemory.open(IsolatedMemoryFileSystem(), sections=()) as other,
-        ):
-            await other.attach(memory["documents"])
-            await other.assemble_context("alpha", budget=100)
-    assert reads.count == 2
 
 
 @pytest.mark.parametrize(
@@ -478,29 +377,24 @@ async def test_what_no_file_holds_is_in_no_index(place):
     assert indexes(place) == {}
 
 
-async def test_another_ranker_replaces_the_index(place, monkeypatch):
-    """It does not read the index of the first ranker, and stores its own once."""
-    await filled(place, ranker=BM25Ranker())
+@pytest.mark.parametrize(
+    ("kept", "now"),
+    [
+        ({"ranker": BM25Ranker()}, {}),
+        ({"ranker": Renamed()}, {}),
+        ({}, {"counter": lambda text: (len(text) + 7) // 8}),
+    ],
+    ids=["another ranker", "one of another name with the same bytes", "another counter"],
+)
+async def test_an_index_of_another_ranker_or_counter_is_replaced(kept, now, place, monkeypatch):
+    """It is not read, as its terms or sizes are others, and an own index is stored once."""
+    await filled(place, **kept)
     assert indexes(place)
     reads = Reads(monkeypatch)
     for expected in (0, 2):
-        async with opened(place) as memory:
-            assert await asked(memory) == await asked_anew(place)
+        async with opened(place, **now) as memory:
+            assert await asked(memory) == await asked_anew(place, **now)
         assert reads.count == expected
-    own = indexes(place)
-    assert len(own) == 2
-    async with opened(place) as memory:
-        await asked(memory)
-    assert indexes(place) == own
-
-
-async def test_one_of_another_name_is_passed_over(place, monkeypatch):
-    """The name says what the index is good for, even where the bytes could be read."""
-    await filled(place, ranker=Renamed())
-    reads = Reads(monkeypatch)
-    async with opened(place) as memory:
-        await asked(memory)
-    assert reads.count == 0
 
 
 @pytest.mark.parametrize("how", ["cut", "flip", "empty", "other"])
@@ -513,11 +407,8 @@ async def test_a_damaged_one_changes_nothing(how, place):
                 + bytes([data[len(data) // 2] ^ 4])
                 + data[len(data) // 2 + 1 :]
             )
-            damage(
-                place,
-                path,
-                {"cut": data[:-9], "flip": flipped, "empty": b"", "other": b"{}" * 99}[how],
-            )
+            damaged = {"cut": data[:-9], "flip": flipped, "empty": b"", "other": b"{}" * 99}
+            put(place, {path: damaged[how]})
     async with opened(place) as memory:
         assert await asked(memory) == await asked_anew(place)
         assert not memory.notices
@@ -543,35 +434,3 @@ async def test_a_session_that_is_repaired_has_none(tmp_path, monkeypatch):
     assert all("/rescued/" not in path for path in files_in(tmp_path) if f"/{INDEX}/" in path)
     async with SessionMemory.open(tmp_path, "rescued", sections=SPECS) as memory:
         await asked(memory)
-
-
-async def test_who_takes_in_what_others_did_keeps_an_index_of_what_is_stored(place):
-    """Two writers, each with an index of its own, that commit in turn and rebase; and then a third."""
-    await filled(place)
-    async with opened(place) as first, opened(place) as second:
-        for number in range(30, 42):
-            memory, other = (first, second) if number % 2 else (second, first)
-            memory.add("documents", text(number))
-            await asked(memory)
-            other.add("documents", text(number + 1_000))
-            other.update("d5", f"alpha beta {number}") if number % 5 == 0 else None
-            await asked(other)
-            await other.save()
-            await memory.save()
-    async with opened(place) as memory:
-        assert await asked(memory) == await asked_anew(place)
-
-
-async def test_what_is_forgotten_is_in_no_memory_that_read_an_index(place):
-    clear_memos()  # of other tests, which take seconds to search
-    async with opened(place) as memory:
-        memory.add("documents", f"{CANARY} alpha", id="secret")
-    await filled(place)
-    async with opened(place) as memory, opened(place) as other:
-        for each in (memory, other):
-            await asked(each, "alpha beta")
-        await memory.forget("secret")
-        other.add("documents", "more")
-        await other.save()
-        gc.collect()
-        assert traces([CANARY], [memory, other, *modules_of()]) == []

@@ -15,7 +15,6 @@ from kaosmem import (
     InvalidArgumentError,
     NotFoundError,
     Reason,
-    SectionSpec,
     SessionMemory,
     SessionOptions,
 )
@@ -238,16 +237,3 @@ async def test_a_question_about_the_past_is_asked_as_the_session_knew_it():
         "the deal.\n"
     )
     assert next(times)
-
-
-async def test_a_look_into_the_past_changes_nothing():
-    """No use is marked, and the next context is as it would have been."""
-    memory = SessionMemory.test_mode(
-        sections=(SectionSpec("actions", max_items=2, eviction="lru"),)
-    )
-    for text in "abc":
-        memory.add("actions", text)
-    journal = list(memory["actions"].journal)
-    assert len((await memory.at(as_of="2025-01-01").assemble_context("", budget=100)).items) == 3
-    assert memory["actions"].journal == journal
-    assert [item.text for item in memory["actions"]] == ["b", "c"]

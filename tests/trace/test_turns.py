@@ -57,24 +57,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return tmp_path if request.param == "folder" else IsolatedMemoryFileSystem()
 
 
-async def test_every_turn_is_replayed_byte_for_byte(place):
-    """After reopening, each stored turn gives the bytes that were sent, in every format."""
-    sent: list[bytes] = []
-    for number in range(3):
-        async with SessionMemory.open(place, "s", trace=True) as memory:
-            if not number:
-                memory.add("role", "You are a careful clerk of a hotel.")
-                memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(60)])
-            sent += await _talk(memory, 2, 2 * number)
-            fact = f"The guest of day {number} wants a room to the north."
-            item = memory.add("findings", fact, key="wish")
-            if number:
-                memory.update(item.id, content=fact + " Breakfast is at eight.")
-    async with SessionMemory.open(place, "s", read_only=True) as memory:
-        replay = _replay(memory)
-        assert [request_bytes(replay.request(n)) for n in range(1, len(sent) + 1)] == sent
-
-
 async def test_forget_erases_turns_and_verify_covers_them(place):
     """Turns that showed the item keep only sums, others lose its decision; no file holds it."""
     async with SessionMemory.open(place, "s", trace=True) as memory:
@@ -216,26 +198,6 @@ async def test_a_repaired_copy_keeps_its_turns(place):
         await memory.assemble_context("room 3", budget=60)
     async with SessionMemory.open(place, report.into, read_only=True) as memory:
         assert _replay(memory).turns[-1].number == len(sent) + 1
-
-
-async def test_two_writers_keep_the_turns_of_both(place):
-    """Turns of two writers are all kept, and numbered in the order of the log."""
-    async with SessionMemory.open(place, "s", trace=True) as one:
-        one.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30)])
-        await one.save()
-        async with SessionMemory.open(place, "s", trace=True) as two:
-            sent = []
-            for number, memory in enumerate((one, two, one, two, two)):
-                context = await memory.assemble_context(f"room {number}", budget=60)
-                sent.append(context.text.encode())
-                if number in (2, 4):
-                    await memory.save()
-            await one.save()
-            await two.save()
-    async with SessionMemory.open(place, "s", read_only=True) as memory:
-        replay = _replay(memory)
-        assert [turn.number for turn in replay.turns] == [1, 2, 3, 4, 5]
-        assert sorted(request_bytes(replay.request(n)) for n in range(1, 6)) == sorted(sent)
 
 
 async def test_turns_move_to_the_archive_and_stay(place):

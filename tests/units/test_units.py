@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -138,15 +137,6 @@ def test_a_history_may_be_cut_exactly_where_no_unit_has_members_on_both_sides(
         if not any(min(group) < position <= max(group) for group in plain.groups)
     ]
     assert cut_points(links) == expected
-
-
-def test_plain_entries_that_stand_alone_are_not_stored():
-    """A hundred thousand plain messages leave nothing behind in Units."""
-    units = Units()
-    for ordinal in range(100_000):
-        units.add(ordinal, USER if ordinal % 2 else ASSISTANT)
-    assert not units._members
-    assert units.members(77_777) == (77_777,)
 
 
 def test_a_link_is_read_off_the_content_blocks():
@@ -283,63 +273,4 @@ def test_a_late_result_moves_up_and_what_came_between_moves_down():
     ]
 
 
-def test_one_unanswered_call_costs_no_other_message():
-    """In a signed loop of fifty pairs with one call in flight, only that call gets a stated error."""
-    pairs = [
-        ChatMessage("assistant", (ThinkingBlock("hm", "seal"), ToolUseBlock(str(n // 2), "find")))
-        if n % 2 == 0
-        else ChatMessage("tool", (ToolResultBlock(str(n // 2), "here"),))
-        for n in range(101)
-    ]
-    repaired = repair(pairs)
-    assert repaired[:101] == pairs
-    assert [message.content[0].is_error for message in repaired[101:]] == [True]
-
-
 SYSTEM = Link(role="system")
-
-
-@pytest.mark.parametrize(
-    ("links", "cuts"),
-    [
-        ([], [0]),
-        ([USER, call("1"), result("1"), USER], [0, 1, 3, 4]),
-        ([call("1", batch="p"), call("2", batch="p"), result("1"), result("2")] * 1, [0, 4]),
-        (
-            [USER, call("1", "2"), result("1"), USER, result("2"), USER, call("3"), result("3")],
-            [0, 1, 5, 6, 8],
-        ),
-        (
-            [USER, call("1"), result("1"), call("2"), result("2"), call("3"), result("3"), USER],
-            [0, 1, 3, 5, 7, 8],
-        ),
-        ([call("1", batch="p"), result("1"), call("2", batch="p"), result("2")], [0, 4]),
-    ],
-    ids=["empty", "pair", "parallel batch", "late result", "tool loop", "interleaved batch"],
-)
-def test_cut_points_of_typical_histories(links, cuts):
-    """A pair, a batch and all that arrives inside an open call are never cut; a loop is cut between its rounds."""
-    assert cut_points(links) == cuts
-
-
-def test_a_batch_that_joins_a_larger_unit_goes_on_there():
-    """A result of two answers makes them one, and what comes of either stays with both."""
-    joined = (
-        call("a", batch="p"),
-        call("b", batch="q"),
-        call("c", batch="q"),
-        result("a", "b"),
-        call("d", batch="p"),
-    )
-    assert grouped(*joined).members(4) == (0, 1, 2, 3, 4)
-
-
-def test_units_that_merge_match_their_calls_and_results_anew():
-    """A call that an update brought in late is answered as soon as its result shares its unit, as after a restart."""
-    units = grouped(ASSISTANT, Link(("b",), ("a",), role="user", mixed=True))
-    units.replace(0, call("a", "b"))
-    units.add(2, Link(("a",), ("b",), role="user"))
-    assert units.is_open(0)
-    units.add(3, Link(answers=("a", "b"), role="user"))
-    assert units.members(0) == (0, 1, 2, 3)
-    assert not units.is_open(0)

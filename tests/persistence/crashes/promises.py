@@ -82,14 +82,6 @@ class Holding:
                 self.live[data["id"]] = section, data
             case "evict":
                 self.evicted[data["id"]] = self.live.pop(data["id"])
-            case "compact":
-                self.evicted |= {item_id: self.live.pop(item_id) for item_id in data["replaced"]}
-                self.live |= {item["id"]: (section, item) for item in data["items"]}
-            case "expand":
-                self.evicted |= {item_id: self.live.pop(item_id) for item_id in data["ids"]}
-                for version in data["versions"]:
-                    self.evicted.pop(version["id"], None)
-                    self.live[version["id"]] = section, version
             case "forget":
                 self.live.pop(data["id"], None)
                 self.evicted.pop(data["id"], None)

@@ -26,21 +26,6 @@ def evicting(*item_ids: str) -> Act:
     return committing(*map(evict, item_ids))
 
 
-def compacting(*item_ids: str, into: str) -> Act:
-    """Put a summary in the place of items."""
-    replaced = list(item_ids)
-    summary = {"id": into, "content": "summary", "sources": replaced, "place": replaced[0]}
-    return committing(
-        Change("messages", "compact", {"version": 1, "replaced": replaced, "items": [summary]})
-    )
-
-
-def expanding(item_id: str, *versions: str, text: str = "text") -> Act:
-    """Bring back what a summary replaced."""
-    stored = [{"id": version, "content": text} for version in versions]
-    return committing(Change("messages", "expand", {"ids": [item_id], "versions": stored}))
-
-
 def snapshotting(*meanwhile: Change) -> Act:
     """Store the present state late, when other changes are committed already."""
     return lambda session: session.snapshot(*meanwhile)
@@ -131,27 +116,6 @@ SCENARIOS: dict[str, tuple[Act, ...]] = {
         evicting("b"),
         SNAPSHOT,
         adding("d"),
-    ),
-    "compactions": (
-        *(
-            OPENED,
-            adding("b"),
-            adding("c", text=LONG),
-            compacting("a", "b", into="s"),
-            SNAPSHOT,
-            REOPEN,
-        ),
-        *(
-            compacting("s", "c", into="t"),
-            expanding("t", "c", text=LONG),
-            SNAPSHOT,
-            evicting("c"),
-            adding("d"),
-        ),
-    ),
-    "forget what came back": (
-        *(OPENED, adding("f", text=CANARY), compacting("a", "f", into="s"), SNAPSHOT),
-        *(expanding("s", "f", text=CANARY), FORGET, adding("d")),
     ),
     "forget": (
         *(

@@ -24,7 +24,7 @@ from tests.tables import add_table
 Table = dict[str, Count]
 
 LIVES = {**SCENARIOS, **SHORT}
-LONGER = {"snapshots", "archive", "compactions", "forget"}
+LONGER = {"snapshots", "archive", "forget"}
 BRIEF = {
     *SHORT,
     "torn tail",

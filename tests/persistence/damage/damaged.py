@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -28,6 +28,7 @@ from kaosmem.errors import SectionFullError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections.substitution import Substitution
 from kaosmem.tokens.counters import EstimateCounter
+from tests.places import files_in, in_memory
 
 COUNTER = EstimateCounter()
 SPECS = (
@@ -37,7 +38,7 @@ SPECS = (
     SectionSpec("actions", 40, eviction="lru"),
     SectionSpec("documents", eviction="none"),
 )
-FOLDER = "/default/s/"
+FOLDER = "default/s"
 _COMPACTS_FROM = 12
 """Lives from this seed on compact their sections."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -168,19 +169,11 @@ def _compact(memory: SessionMemory, rng: random.Random, name: str) -> None:
         section.compact(Substitution(gone, ((gone[0], told),)))
 
 
-def stored(filesystem: IsolatedMemoryFileSystem) -> Files:
-    return {
-        path.removeprefix(FOLDER): file.getvalue()
-        for path, file in filesystem.store.items()
-        if FOLDER in path
-    }
+def stored(place: Any) -> Files:
+    return files_in(place, FOLDER)
 
 
-def place_of(files: Mapping[str, bytes]) -> IsolatedMemoryFileSystem:
-    filesystem = IsolatedMemoryFileSystem()
-    for path, data in files.items():
-        filesystem.pipe_file(FOLDER + path, data)
-    return filesystem
+place_of = in_memory
 
 
 KINDS = ("flip", "flip", "line", "file", "cut", "range", "newline", "nuls", "swap", "again", "crlf")

@@ -24,10 +24,10 @@ from kaosmem import (
     ToolUseBlock,
 )
 from kaosmem.language.query import Query
-from kaosmem.persistence.files.lines import MAX_CONTAINERS, MAX_LINE_BYTES
+from kaosmem.persistence.files import lines as file_lines
+from kaosmem.persistence.files.lines import MAX_LINE_BYTES
 from kaosmem.persistence.files.records import decode_record
 from kaosmem.persistence.log import SessionLog
-from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import MAX_SECTIONS
@@ -36,6 +36,7 @@ from kaosmem.session.saving.hydration import Hydrated, hydrate
 from kaosmem.tokens.counters import EstimateCounter
 from tests.persistence.damage.forgery import Files, Forger, encoded, seal
 from tests.persistence.worlds import newest
+from tests.places import files_in, in_memory
 
 SPECS = (
     SectionSpec("role", 400, placement="static", eviction="none"),
@@ -45,7 +46,6 @@ SPECS = (
     SectionSpec("plan", None, eviction="none"),
 )
 COUNTER = EstimateCounter()
-FOLDER = "/default/s/"
 
 
 async def live(memory: SessionMemory, name: str) -> None:
@@ -92,9 +92,7 @@ async def live(memory: SessionMemory, name: str) -> None:
 
 
 def stored(memory: SessionMemory) -> dict[str, bytes]:
-    files = {
-        path.removeprefix(FOLDER): file.getvalue() for path, file in memory.admin.fs.store.items()
-    }
+    files = files_in(memory.admin.fs, "default/s")
     return {path: data for path, data in files.items() if path.endswith(".jsonl")}
 
 
@@ -125,10 +123,7 @@ def sessions() -> list[Files]:
 
 
 def opened(files: Files, *, read_only: bool = False) -> tuple[SessionLog, Hydrated]:
-    filesystem = IsolatedMemoryFileSystem()
-    for path, data in files.items():
-        filesystem.pipe_file(FOLDER + path, data)
-    log, recovered = SessionLog.open(filesystem, "s", read_only=read_only)
+    log, recovered = SessionLog.open(in_memory(files), "s", read_only=read_only)
     return log, hydrate(recovered, SPECS, COUNTER, BM25Ranker())  # half the time of the default
 
 
@@ -211,7 +206,7 @@ def test_many_forged_files_are_opened_or_refused():
     assert outcomes["opened"] > 25_000
 
 
-@pytest.mark.parametrize("number", [0, 10**6, 2**62, 2**63 - 1])
+@pytest.mark.parametrize("number", [0, 2**62, 2**63 - 1])
 def test_a_number_that_cannot_be_is_no_size_and_no_place(number):
     """A seq, a k or a count in one line of any file, whatever it is, is served or refused, and soon."""
     lines = {path: data.split(b"\n")[:-1] for path, data in sessions()[1].items()}
@@ -256,15 +251,18 @@ def bombed(change: Callable[[dict[str, Any]], Any], line: int = -1) -> dict[str,
     return seal(lines)
 
 
+OBJECTS = 50_000
+"""At most so many may be in a line, here."""
+
 # Each with how many times its size may be held: what is built before it is refused is larger than
 # its text.
 BOMBS: dict[str, tuple[int, Callable[[], Files]]] = {
     "100,000 lists in each other": (10, lambda: raw_bomb(b"[" * 100_000 + b"]" * 100_000)),
-    "1,000,000 objects": (10, lambda: raw_bomb(b"[" + b"{}," * 1_000_000 + b"{}]")),
+    "twice as many objects": (10, lambda: raw_bomb(b"[" + b"{}," * 2 * OBJECTS + b"{}]")),
     "a number of 1,000,000 digits": (10, lambda: raw_bomb(b"1" * 1_000_000)),
     "objects as many as may be": (
         32,
-        lambda: raw_bomb(b"[" + b"{}," * (MAX_CONTAINERS - 10) + b"{}]"),
+        lambda: raw_bomb(b"[" + b"{}," * (OBJECTS - 10) + b"{}]"),
     ),
     "20,000 sections": (
         32,
@@ -284,8 +282,9 @@ def many_sections() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("times", "bomb"), BOMBS.values(), ids=BOMBS)
-def test_what_would_grow_in_memory_is_refused_first(times, bomb):
+def test_what_would_grow_in_memory_is_refused_first(times, bomb, monkeypatch):
     """A small file that would be a large heap is refused; what is held on the way is bounded by the file's size."""
+    monkeypatch.setattr(file_lines, "MAX_CONTAINERS", OBJECTS)
     files = bomb()
     size = sum(map(len, files.values()))
 

@@ -22,8 +22,8 @@ from kaosmem.errors import CorruptionError, NotFoundError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.persistence.storage.places import list_sessions
 from kaosmem.session.saving.repair import repair_session
-from tests.persistence.damage.damaged import COUNTER, FOLDER, Files
-from tests.persistence.damage.damaged import stored as stored_objects
+from tests.persistence.damage.damaged import COUNTER, Files, place_of, stored
+from tests.places import in_memory
 
 SPECS = (SectionSpec("facts", 200), SectionSpec("notes", 40_000))
 LONG = "a long text " * 6_000
@@ -76,17 +76,6 @@ def history(seed: int, kind: str) -> History:
             return thread.submit(asyncio.run, lived).result()
 
 
-def stored(place: Path | IsolatedMemoryFileSystem) -> Files:
-    if isinstance(place, IsolatedMemoryFileSystem):
-        return stored_objects(place)
-    files = [
-        path for path in place.glob("default/s/**/*") if path.is_file() and path.name != "lock"
-    ]
-    return {
-        path.relative_to(place / "default" / "s").as_posix(): path.read_bytes() for path in files
-    }
-
-
 async def _lived(place: Any, rng: random.Random, name: str, log_bytes: int) -> History:
     found = History({}, [{}], appends=isinstance(place, Path))
     ids: list[str] = []
@@ -110,7 +99,9 @@ async def _lived(place: Any, rng: random.Random, name: str, log_bytes: int) -> H
                 await memory.save()
                 await memory._session.saver._checkpoints.finished()
                 found.answers.append(await answered(memory, ids))
-            found.older.append(stored(place))
+            files = stored(place)
+            files.pop("lock", None)
+            found.older.append(files)
     found.files = found.older.pop()
     return found
 
@@ -135,13 +126,6 @@ def broken(case: History, other: History, path: str) -> Iterator[tuple[str, File
     for name in sorted(files):
         if name > path and name.rpartition("/")[0] == folder:
             yield "swapped", files | {path: files[name], name: files[path]}
-
-
-def place_of(files: Files) -> IsolatedMemoryFileSystem:
-    place = IsolatedMemoryFileSystem()
-    for path, data in files.items():
-        place.pipe_file(FOLDER + path, data)
-    return place
 
 
 async def check(case: History, kind: str, path: str, files: Files) -> None:
@@ -324,9 +308,7 @@ async def test_a_copied_session_is_the_same_session_under_its_own_id():
     async with opened(place_of(case.files)) as memory:
         whole = await answered(memory, case.answers[-1])
         assert (whole, memory.damage) == (case.answers[-1], ())
-    place = IsolatedMemoryFileSystem()
-    for name, data in case.files.items():
-        place.pipe_file(f"/default/copy/{name}", data)
+    place = in_memory(case.files, "default/copy")
     with pytest.raises(CorruptionError, match="created as 's', not as 'copy'"):
         async with opened(place, session_id="copy"):
             pass
