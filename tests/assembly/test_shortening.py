@@ -107,17 +107,6 @@ async def test_only_the_section_that_is_over_its_own_budget_is_cut():
     assert 60 < context.by_section["notes"].used <= 100
 
 
-async def test_the_longest_are_cut_first():
-    """A short question stays whole beside a long result."""
-    memory = SessionMemory.test_mode()
-    question = memory.add("messages", "What does it say about notice?")
-    memory.add("messages", [ToolUseBlock("c", "read", "{}")], role="assistant")
-    memory.add("messages", [ToolResultBlock("c", long_text(3_000))], role="tool")
-    context = await memory.assemble_context(budget=600, format="openai", overflow="cut")
-    assert context.decision(question.id).reason is Reason.MUST
-    assert {"role": "user", "content": "What does it say about notice?"} in context.messages
-
-
 async def test_what_is_shorter_than_the_note_stays_whole():
     """In the smallest window that holds anything, the long result is a note and the short question itself."""
     memory = SessionMemory.test_mode()

@@ -127,13 +127,6 @@ async def test_a_filter_is_named_with_its_field_and_types():
     assert "'year' is a text and the filter gives a number" in str(context.why("900 euros"))
 
 
-async def test_an_expired_item_says_when_it_expired():
-    memory = SessionMemory.test_mode()
-    memory.add("findings", "The code of the door is 4711.", ttl_s=1)
-    context = await memory.assemble_context("door", budget=100)
-    assert "it expired on 2024-01-01 00:00:01" in str(context.why("code of the door"))
-
-
 async def test_words_that_nothing_says_name_the_nearest_texts():
     """A text that was never stored has no decision; the nearest texts are named."""
     _, context = await _rooms()

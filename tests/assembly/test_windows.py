@@ -56,18 +56,6 @@ def turns(world: World, number: int, **options: object) -> None:
         world.call(**options)  # type: ignore[arg-type]
 
 
-def test_a_window_grows_until_it_is_full(world):
-    """Each request begins with the one before; a full window is packed anew, and its thinking is left out."""
-    world.add("role", "Be brief.")
-    for _ in range(30):
-        world.add("documents")
-    turns(world, 40)
-    assert world.rebased[0] == "new"
-    assert set(world.rebased[1:]) == {"", "full"}
-    assert world.rebased.count("full") < 12
-    assert world.bound > 60
-
-
 def test_a_window_goes_on_in_another_process(world):
     """The next request after reopening has the same bytes before it, and its thinking is still valid."""
     for _ in range(10):

@@ -647,19 +647,6 @@ def test_show_prints_the_newest_of_each_section(session, place, command):
     assert files(place) == before
 
 
-def test_show_json_has_whole_items(session, command):
-    """Programs get the items in full, and one section where it is asked for."""
-    shown = json.loads(command("show", session, "--json").out)
-    assert shown["session"] == "deal"
-    assert {each["section"] for each in shown["newest"]} == {"role", "messages", "findings"}
-    messages = [each["content"] for each in shown["newest"] if each["section"] == "messages"]
-    assert messages[:2] == ["message 7", "message 6"]
-    shown = json.loads(command("show", session, "--section", "findings", "--json").out)
-    assert [(item["id"], item["content"]) for item in shown["newest"]] == [
-        ("finding", "a bell \x07")
-    ]
-
-
 def test_show_prints_one_item_in_full(session, place, command):
     """What it is and all of its content, from the archive too; programs get the same as JSON."""
     before = files(place)
@@ -940,21 +927,6 @@ def test_the_openai_format_gives_messages(place, command):
     assert answer["used"] == count_messages(answer["messages"], "openai")
     printed = command("assemble", "docs", "-q", QUESTION, "--format", "openai").out
     assert printed.startswith(json.dumps(answer["messages"], ensure_ascii=False, indent=2))
-
-
-def test_a_second_question_reads_what_changed_and_drops_what_vanished(place, command):
-    """Only the changed file is read again, and passages of a file that is gone are not shown."""
-    command("assemble", "docs", "-q", QUESTION, "--session", "kept/deal")
-    (place / "docs/contracts/03.md").write_text("The notice of termination is now forty days.\n")
-    (place / "docs/contracts/04.md").unlink()
-    _, out, err = command(
-        "assemble", "docs", "-q", "forty days of notice", "--session", "kept/deal"
-    )
-    assert err.splitlines()[0].startswith(
-        "files: 1 changed, 30 unchanged, 1 vanished, 1 skipped; passages: 1 added"
-    )
-    assert "forty days" in out
-    assert "04.md" not in out
 
 
 def test_another_process_gives_the_same_answer(place, command):

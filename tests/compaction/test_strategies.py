@@ -136,14 +136,6 @@ def test_a_window_is_no_longer_than_it_may_be_and_has_the_newest(most):
         ]
 
 
-def test_a_window_may_begin_inside_what_is_kept_anyway():
-    """A unit that is protected, for a pinned call, stays wherever the window begins."""
-    calls = ChatMessage("assistant", (ToolUseBlock("late", "f"),), pinned=True)
-    late = ChatMessage("tool", (ToolResultBlock("late", "found"),))
-    history = [calls, *talk(20), late, *talk(2)]
-    assert compacted(SlidingWindowCompaction(10), history) == [*history[:3], *history[-7:]]
-
-
 def within(history: Sequence[ChatMessage], most: int, *, by_chars: bool) -> list[ChatMessage]:
     """Return the tail of a history with so many characters, or so many messages."""
 
@@ -404,15 +396,6 @@ def test_strategies_run_until_it_fits():
         == history[1:]
     )
     assert (first.given, second.given) == ([20], [])
-
-
-def test_what_no_strategy_brings_within_the_budget_is_cut_to_a_tail():
-    history = talk(50)
-    for budget in (24, 50, 100, 300):
-        left = compacted(TokenBudgetCompaction([ToolResultCompaction()], budget), history)
-        assert tokens_of(left) <= budget
-        assert is_tail(history, left)
-        assert all(tokens_of(tail) > budget for tail in longer_tails(history, left))
 
 
 @given(conversations(), st.integers(0, 2_000))

@@ -113,15 +113,6 @@ async def test_no_answer_stays_without_its_request_where_tokens_are_too_many(
         assert answers <= requests
 
 
-async def test_a_view_is_condensed_above_its_size_alone():
-    condenser, model = summarizing(max_size=100)
-    log = logged(*said(100))
-    assert await condenser.condense(log.view) is log.view
-    assert not model.requests
-    log.append(agent())
-    assert isinstance(await condenser.condense(log.view), Condensation)
-
-
 class Asking(RollingCondenser):
     """Condenses when it is told to."""
 
@@ -169,11 +160,6 @@ async def test_a_view_that_cannot_be_condensed_is_returned_if_only_should_conden
     assert await Asking(asks=True).condense(log.view) is log.view
 
 
-async def test_what_has_to_be_and_cannot_is_a_clear_error():
-    with pytest.raises(NoCondensationError, match=r"protected entries take \d+ of 9 tokens"):
-        await RollingCondenser(max_tokens=9).condense(view_of(system(), user()))
-
-
 async def test_a_model_that_fails_once_is_asked_again():
     """The record is the one that it would have been, and the newest half of the view stays."""
     condenser, model = summarizing(
@@ -185,28 +171,6 @@ async def test_a_model_that_fails_once_is_asked_again():
     assert shown(log.view)[1].startswith("<all of it")
     assert "fallback" not in record.metadata
     assert len(model.requests) == 2
-
-
-async def test_a_model_that_is_down_is_left_alone_for_a_while():
-    """Each step goes on with an outline in which the newest entries stay, and the pause doubles."""
-    now = 0.0
-    model = ScriptedLLM(lambda _: ConnectionError("down"))
-    summarizer = Summarizer(model, pause_s=30.0, clock=lambda: now)
-    condenser = LLMSummarizingCondenser(summarizer, max_tokens=1_200)
-    log = logged(system())
-    asked = []
-    for step in range(60):
-        now = 10.0 * step
-        log.append(agent(f"Step {step} in src/part_{step}.py. " * 8))
-        view = await condenser.condensed_view(log)
-        assert f"Step {step} " in view[-1].text
-        assert len(view) > 5 or step < 5
-        asked.append(len(model.requests))
-    records = [event for event in log if isinstance(event, Condensation)]
-    assert {record.metadata["fallback"] for record in records} == {"ConnectionError"}
-    assert len(records) > 8
-    assert asked[-1] <= 3 + 5
-    assert all(f"src/part_{step}.py" in "".join(shown(log.view)) for step in range(45, 60))
 
 
 async def test_a_view_does_not_wait_for_ever_for_a_model_that_is_down():
@@ -317,10 +281,3 @@ async def test_events_that_no_log_has_taken_are_not_forgotten():
     """They have no ids yet, so that one record would forget them all."""
     with pytest.raises(InvalidArgumentError, match="append them to an EventLog"):
         await RollingCondenser(max_size=10).condense(ConversationView(said(11)))
-
-
-async def test_a_reset_never_forgets_the_open_instruction():
-    condenser, model = summarizing(max_tokens=5)
-    with pytest.raises(NoCondensationError):
-        await condenser.condense(view_of(system("S"), user("U1")))
-    assert not model.requests

@@ -168,21 +168,6 @@ def test_recalled_messages_name_speaker_and_day(format, evicted):
     ) in block
 
 
-def test_recalled_messages_name_a_source_once():
-    """Earlier messages stand in the block, and are labelled like all that does."""
-    spec = SectionSpec("messages", placement="history", eviction="none", recall=0.5)
-    memory = SessionMemory.test_mode(sections=(spec,))
-    for number in range(80):
-        memory.add("messages", f"fee {number} of the supplier", metadata={"source": LONG})
-    context = assembled(memory, 300)
-    recalled = [
-        item for item in context.items if context.decision(item.id).reason is Reason.RECALLED
-    ]
-    assert len(recalled) > 3
-    assert context.text.count(f"[{LONG.replace(' ', '_')}]") == 1
-    assert memory.admin.counter(context.text) == context.used
-
-
 @given(texts, texts, st.none() | st.lists(texts, min_size=2, max_size=2), st.booleans())
 def test_nothing_stored_can_pass_for_a_run(source, role, lines, provenance):
     """Whatever a source, a role or lines say, only the label of an item that continues a run begins with a colon."""

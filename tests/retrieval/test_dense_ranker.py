@@ -22,7 +22,6 @@ from kaosmem.retrieval.dense_index import (
     DenseIndex,
     cosines,
     rounded,
-    text_key,
 )
 from kaosmem.retrieval.embedders import MiniLMEmbedder, WordVectorEmbedder, _folder, _paths
 from kaosmem.retrieval.linear_model import BY_HAND
@@ -159,18 +158,6 @@ def test_vectors_of_no_use_are_refused(dimensions, vectors, remedy):
     embedder.dimensions = dimensions
     with pytest.raises(InvalidArgumentError, match=remedy):
         index_of({1: text_item("rent")}, embedder)
-
-
-def test_of_an_entry_that_is_gone_nothing_is_kept():
-    """Neither its vector, from which words could be guessed, nor the digest of its text, also after a load."""
-    index = index_of({1: text_item("rent"), 2: text_item("secret word")}, Hashing())
-    loaded = DenseRanker(embedder=Hashing()).load(b"".join(index.dump() or ()))
-    for each in index, loaded:
-        slot = each.slots.find(2)
-        assert each._rows.values[slot].any()
-        each.remove(2)
-        assert not each._rows.values[slot].any()
-        assert text_key("secret word") not in each._digests.values
 
 
 @given(

@@ -163,25 +163,6 @@ def test_what_stands_beside_an_answer_is_a_candidate_where_a_source_is_named():
     assert set(dict(unnamed.rank("termination", 4))) == {0}
 
 
-def test_what_says_it_in_other_words_is_preferred():
-    """Of two notes without the words that are asked for, that which speaks of what goes with them elsewhere."""
-    rng = random.Random(5)
-    money = "salary wage payment invoice bonus bank payroll account transfer tax".split()
-    garden = "rose soil seed water flower spade hedge lawn compost bloom".split()
-    texts = [
-        f"note {' '.join(rng.sample(money if number % 2 else garden, 6))}" for number in range(300)
-    ]
-    texts += [
-        "note rose soil seed water spade hedge lawn",
-        "note salary wage bonus bank payroll tax account",
-    ]
-    index = index_of({number: text_item(text) for number, text in enumerate(texts)})
-    ranked = index.ranking("the note on payment and invoice", 302)
-    places = {ordinal: place for place, (ordinal, _) in enumerate(ranked.matches)}
-    assert places[301] < places[300]
-    assert ranked.signals(301)["meaning"] > ranked.signals(300)["meaning"]
-
-
 def conversation(texts: list[str], roles: tuple[str, ...] = ("user", "assistant")) -> LinearIndex:
     said = zip(texts, cycle(roles), strict=False)
     return index_of(
@@ -353,29 +334,6 @@ def test_no_sum_of_feedback_overflows(texts, matches):
     terms = terms_of(np.array([n for text in texts for n in text], np.int64), list(map(len, texts)))
     near = RelevanceFeedback(terms).similarities(np.full(len(texts), matches))
     assert ((near >= 0) & (near <= ONE)).all()
-
-
-@given(
-    changes=st.lists(
-        st.tuples(st.integers(0, 9), st.sampled_from(["", "lease 2018", "tenant.pdf"])), max_size=40
-    )
-)
-def test_of_a_source_that_is_gone_nothing_is_kept(changes):
-    """Neither its name nor a word of it stays."""
-    index = LinearRanker().index()
-    held = dict[int, str]()
-    for ordinal, source in changes:
-        if ordinal in held:
-            index.remove(ordinal)
-            del held[ordinal]
-        else:
-            index.add([(ordinal, document("rent", source))])
-            held[ordinal] = source
-    names = {name for name in held.values() if name}
-    assert set(index.sources._number_of) == names == {name for name in index.sources.names if name}
-    known = {term for term in index.vocabulary._terms if term and not index.vocabulary.has(term)}
-    words = {term for name in names for term in analyze(name)}
-    assert known == words - set(analyze("rent"))
 
 
 async def test_a_decision_names_the_signal_that_carried_an_item_in():

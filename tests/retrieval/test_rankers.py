@@ -24,7 +24,7 @@ from kaosmem.retrieval.text_index import TextIndex
 from kaosmem.testing import RankerContract
 from kaosmem.types.items import Item
 from tests.retrieval.brute_force import exact_ranking, textbook_scores
-from tests.retrieval.seeded import WORDS, seeded, text_of
+from tests.retrieval.seeded import seeded, text_of
 
 texts = seeded.map(text_of)
 BM25_RANKERS = [BM25Ranker(), RankBM25Ranker()]
@@ -119,32 +119,6 @@ TestIndexMachine = IndexMachine.TestCase
 TestIndexMachine.settings = settings(stateful_step_count=30)
 
 
-def test_the_ranking_is_exact_after_2_000_changes():
-    """A long run of changes leaves no trace: the ranking is that of brute force."""
-    rng = random.Random(7)
-    pool = seeded_texts(600, words=30)
-    index = BM25Ranker().index()
-    entries = dict[int, str]()
-    for change in range(2_000):
-        text = rng.choice(pool)
-        kind = rng.random()
-        if not entries or kind < (0.5 if len(entries) < 400 else 0.2):
-            index.add([(change, text_item(text))])
-            entries[change] = text
-        elif kind < 0.7:
-            ordinal = rng.choice(list(entries))
-            index.update(ordinal, text_item(text))
-            entries[ordinal] = text
-        else:
-            ordinal = rng.choice(list(entries))
-            index.remove(ordinal)
-            del entries[ordinal]
-        if change % 500 == 499:
-            for query in seeded_queries(3, seed=change):
-                assert exact(index, index.rank(query, 50)) == exact_ranking(entries, query)[:50]
-    assert len(entries) > 100
-
-
 @pytest.mark.parametrize("k1, b", [(1.5, 0.75), (1.2, 0.0), (2.0, 1.0), (0.1, 0.5)])
 def test_scores_are_those_of_the_textbook(k1, b):
     """All but near ties are in the textbook's order, and scores are within 0.5 % of its scores."""
@@ -159,24 +133,6 @@ def test_scores_are_those_of_the_textbook(k1, b):
             assert score == pytest.approx(expected[ordinal], rel=0.005)
         for (first, _), (second, _) in pairwise(ranked):
             assert expected[first] > 0.995 * expected[second]
-
-
-def test_a_batch_counts_as_its_entries_one_by_one():
-    """Adding many at once, after queries too, gives the index that adding each gives."""
-    entries = [
-        (n, text_item(f"{text} {WORDS[n % 5]}"))
-        for n, text in enumerate(seeded_texts(1_500, words=12))
-    ]
-    at_once = BM25Ranker().index()
-    one_by_one = BM25Ranker().index()
-    for start, stop in ((0, 200), (200, 240), (240, 1_500)):
-        at_once.add(entries[start:stop])
-        for entry in entries[start:stop]:
-            one_by_one.add([entry])
-        for query in seeded_queries(10):
-            assert (
-                at_once.rank(f"lease {query}", 100) == one_by_one.rank(f"lease {query}", 100) != []
-            )
 
 
 @pytest.mark.parametrize("n_others", [4, 60])
@@ -195,17 +151,6 @@ def test_a_term_repeated_very_often_counts_in_full(n_others):
     index.update(2, text_item("rent " + "lease " * 1_000))
     index.remove(1)
     assert [ordinal for ordinal, _ in index.rank("lease", 2)] == [2, 0]
-
-
-def test_the_best_of_thousands_are_those_with_the_best_scores():
-    """What is left out of the ranking before all scores are known would not have been ranked."""
-    index = BM25Ranker().index()
-    index.add(entries_of(enumerate(seeded_texts(3_000, words=60))))
-    for query, limit in zip(seeded_queries(60), [1, 7, 60] * 20, strict=True):
-        (scores,) = index.bm25(index.weights(index.terms_of(query)))
-        order = np.lexsort((np.arange(len(scores)), scores))[: -limit - 1 : -1]
-        expected = [(n, int(scores[n])) for n in order.tolist() if scores[n] > 0]
-        assert exact(index, index.rank(query, limit)) == expected != []
 
 
 def test_more_entries_than_postings_can_number_are_refused(

@@ -14,8 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from benchmarks.corpus import seeded_queries, seeded_texts, text_item
-from kaosmem import CorruptionError, SessionMemory
+from benchmarks.corpus import seeded_texts, text_item
+from kaosmem import CorruptionError
 from kaosmem.memos import clear_memos
 from kaosmem.retrieval import (
     GraphRanker,
@@ -260,14 +260,3 @@ def test_bytes_that_are_no_dump_are_refused(data):
     for ranker in RANKERS:
         with pytest.raises(CorruptionError):
             ranker.load(data)
-
-
-async def test_a_session_ranks_as_before():
-    """A section's index, which knows of nothing that is stored, can be dumped and read back."""
-    memory = SessionMemory.test_mode()
-    for text in seeded_texts(60, words=20):
-        memory.add("documents", text)
-    query = seeded_queries(1)[0]
-    with memory["documents"].index.asked() as index:
-        assert isinstance(index, text_index.TextIndex)
-        assert LinearRanker().load(bytes_of(index)).rank(query, 9) == index.rank(query, 9) != []

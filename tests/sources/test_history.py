@@ -314,20 +314,6 @@ def test_nothing_that_was_cleared_is_shown(steps, budget):
     asyncio.run(play())
 
 
-async def test_what_is_appended_or_cleared_between_turns_is_seen():
-    """The next window shows the thread as it is, and so does one of another writer's."""
-    provider = await thread([])
-    memory = await memory_over(HistorySource(provider, "a", "s"))
-    assert (await window(memory)).messages == []
-    await provider.append_many("a", said("one", "two"), session_id="s", run_id="r")
-    await provider.append("a", *said("three"), session_id="s")
-    assert [m["content"] for m in (await window(memory)).messages] == ["one", "two", "three"]
-    await provider.clear_run("a", session_id="s", run_id="r")
-    assert [m["content"] for m in (await window(memory)).messages] == ["three"]
-    await provider.clear("a", session_id="s")
-    assert (await window(memory)).messages == []
-
-
 async def test_a_thread_that_is_cleared_while_it_is_read_is_read_again():
     """What is shown is the thread at one moment."""
 
