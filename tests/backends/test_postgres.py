@@ -33,7 +33,6 @@ from kaosmem.testing.contracts.vector import FILTERS, METADATA
 from tests.backends.hostile_values import NOTHING, SECRET, HostileValues, everything, read, write
 from tests.console import Console
 from tests.embeddings import Words
-from tests.formation.formers import check_shelf
 from tests.servers import example, postgres_server
 from tests.stores.compared import (
     ComparedGraph,
@@ -170,11 +169,6 @@ async def test_a_tenant_sees_and_changes_nothing_of_another(postgres):
         for store in others.values():
             await store.delete_all()
         assert await read(own, "victim", SECRET) == everything("victim", SECRET)
-
-
-async def test_formed_facts_are_kept_and_erased(postgres):
-    async with PostgresDatabase(postgres, schema=f"t{next(_schemas)}") as database:
-        await check_shelf(PostgresLongTermMemory(database))
 
 
 async def test_a_connection_that_names_no_tenant_sees_no_rows(postgres):
@@ -509,24 +503,6 @@ async def test_of_workers_that_start_one_task_a_single_one_succeeds(postgres):
     assert sum(taken) == 10
     for each in workers:
         await each.close()
-
-
-async def test_connections_that_the_server_cuts_are_replaced(postgres):
-    """The next call works; what was acknowledged is there."""
-    async with database(postgres, max_connections=2) as cut:
-        history = PostgresHistoryProvider(cut)
-        for number in range(3):
-            await history.append("a", ChatMessage("user", str(number)), session_id="s")
-            with psycopg.connect(postgres, autocommit=True) as connection:
-                connection.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                    "WHERE application_name = 'kaosmem' AND pid <> pg_backend_pid()"
-                )
-        assert [message.content for message in await history.get_messages("a", "s")] == [
-            "0",
-            "1",
-            "2",
-        ]
 
 
 def test_a_store_serves_several_event_loops(postgres):

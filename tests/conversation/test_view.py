@@ -9,13 +9,11 @@ from kaosmem.conversation import (
     ActionEvent,
     Condensation,
     ConversationView,
-    SummaryEvent,
 )
 from kaosmem.conversation.log import event_of
 from tests.conversation.logs import (
     agent,
     call,
-    ids,
     logged,
     result,
     shown,
@@ -51,36 +49,6 @@ def test_a_summary_hides_the_earlier_one_that_it_covers():
     log.append(forget(1, 2, 3, 5, 6, summary="C"))  # "B" stands for "A" too
     assert shown(log.view) == ["e0", "<C>"]
     assert shown(ConversationView(log.view)) == ["e0", "<C>"]
-
-
-def test_a_summary_of_other_events_stays():
-    """So does one if a later condensation covers a part of it, or shows no summary."""
-    log = logged(*messages(0, 1, 2, 3), forget(0, 1, summary="A"))
-    log.append(forget(1, 2, summary="B"))
-    assert shown(log.view) == ["<A>", "<B>", "e3"]
-    log.append(forget(0, 1, 2, 3))
-    assert shown(log.view) == ["<A>", "<B>"]
-    log.append(forget(3, summary="of nothing"))
-    log.append(forget(0, 1, summary="C"))
-    assert shown(log.view) == ["<C>", "<B>"]
-
-
-def test_a_summary_that_names_an_earlier_one_takes_its_place():
-    """However often; it names the earlier one, by which its events are found. A pinned summary stays."""
-    log = logged(*messages(*range(7)))
-    log.append(forget(0, 1, 2, 3, summary="1"))
-    log.append(forget(7, 5, summary="2"))
-    assert shown(log.view) == ["e4", "<2>", "e6"]
-    assert log.view[1].sources == (7, 5)
-    for number in range(3, 11):
-        log.append(user("more"))
-        earlier, new = ids(log.view)[1:3]
-        log.append(forget(earlier, new, summary=f"{number}"))
-        assert shown(log.view)[1] == f"<{number}>"
-        assert sum(isinstance(event, SummaryEvent) for event in log.view) == 1
-    log = logged(*messages(0, 1, 2), forget(0, summary="pinned").changed(pinned=True))
-    log.append(forget(1, 3, summary="of 1"))
-    assert shown(log.view) == ["<pinned>", "<of 1>", "e2"]
 
 
 def test_a_blank_summary_is_refused():

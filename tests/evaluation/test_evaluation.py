@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 from hypothesis import given, note
@@ -188,26 +189,22 @@ BAD_QUESTIONS: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", BAD_ITEMS)
-def test_malformed_items_are_refused_by_file_and_line(case, tmp_path):
-    """The error names the file, the line, what is wrong and what to do."""
-    content, message = BAD_ITEMS[case]
+MALFORMED = [(read_items, *each) for each in BAD_ITEMS.values()]
+MALFORMED += [
+    (partial(read_questions, items=[EvidenceItem("i1", "text")]), *each)
+    for each in BAD_QUESTIONS.values()
+]
+
+
+@pytest.mark.parametrize(
+    ("read", "content", "message"), MALFORMED, ids=[*BAD_ITEMS, *BAD_QUESTIONS]
+)
+def test_malformed_files_are_refused_by_file_and_line(read, content, message, tmp_path):
+    """The error names the file, the line, what is wrong and what to do; evidence that no item is is malformed, too."""
     path = tmp_path / "mine.jsonl"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(InvalidArgumentError) as raised:
-        read_items(path)
-    assert f"{str(path)!r}" in str(raised.value)
-    assert message in str(raised.value)
-
-
-@pytest.mark.parametrize("case", BAD_QUESTIONS)
-def test_malformed_questions_are_refused_by_file_and_line(case, tmp_path):
-    """As malformed items are; evidence that no item is too."""
-    content, message = BAD_QUESTIONS[case]
-    path = tmp_path / "asked.jsonl"
-    path.write_text(content)
-    with pytest.raises(InvalidArgumentError) as raised:
-        read_questions(path, items=[EvidenceItem("i1", "text")])
+        read(path)
     assert f"{str(path)!r}" in str(raised.value)
     assert message in str(raised.value)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from contextlib import AsyncExitStack
 from typing import Any
@@ -146,24 +145,6 @@ async def test_forget_erases_credits(where, tmp_path):
         await memory.save()
         assert await memory.admin.verify(receipt) == ()
     assert paths_holding(place, "a-secret-id") == []
-
-
-async def test_two_workers_lose_no_credit():
-    """Both count. An item that the other has forgotten is left out."""
-    memory = filled(RENT, OWNER)
-    await memory.save()
-    async with SessionMemory.open(memory.admin.fs, "test") as other:
-        (await asked(memory)).credit("It is 900, says Ann.")
-        (await asked(other)).credit("900")
-        await asyncio.gather(memory.save(), other.save())
-        await memory.admin.refresh()
-        assert credited(memory) == {"fact-0": 2, "fact-1": 1}
-        (await asked(memory)).credit("It is 900, says Ann.")
-        await other.forget("fact-0")
-        await memory.save()
-        assert credited(memory) == {"fact-1": 2}
-        await other.admin.refresh()
-        assert credited(other) == {"fact-1": 2}
 
 
 async def test_a_credit_of_another_worker_ends_no_window():

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import ClassVar
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kaosmem import ChatMessage
+from kaosmem import Item
 from kaosmem.formats import HistoryEntry, Mark
+from kaosmem.formats.text import item_piece
 from kaosmem.testing import FormatContract
 from kaosmem.testing.contracts.format import PIECES
 from kaosmem.units import repair
+from tests.formats.drawn import MESSAGES
 from tests.tool_conversations import conversations
+from tests.worlds import texts
 
-_pieces = st.lists(st.sampled_from(PIECES), max_size=3).map(tuple)
-_messages = st.builds(
-    ChatMessage, st.sampled_from(["user", "assistant", "critic"]), st.text(max_size=20)
+_items = texts.map(
+    lambda text: Item("a", "notes", "user", text, 0, datetime(2024, 1, 1, tzinfo=UTC))
 )
+_pieces = st.lists(st.sampled_from(PIECES) | _items.map(item_piece), max_size=3).map(tuple)
 _entries = st.one_of(
     conversations().map(repair).map(list),
-    st.lists(_messages | st.builds(Mark, st.integers(1, 5_000)), max_size=5),
+    st.lists(MESSAGES | st.builds(Mark, st.integers(1, 5_000)), max_size=5),
 )
 
 

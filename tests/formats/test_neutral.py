@@ -20,7 +20,7 @@ from kaosmem.formats import FORMATS, Format, HistoryPart, Layout, get_format, pa
 from kaosmem.formats.delimiters import BLOCK_BEGIN
 from kaosmem.types.content import DocumentBlock, ImageBlock, OpaqueBlock, block_text
 from tests.formats.any_layout import AnyLayout
-from tests.formats.test_formats import ANTHROPIC_MESSAGES, OPENAI_MESSAGES, PNG
+from tests.formats.drawn import ANTHROPIC_MESSAGES, OPENAI_MESSAGES, PNG
 
 PART = OpaqueBlock("gemini", "executableCode", '{"executableCode":{"code":"1+1"}}')
 CALL = ToolUseBlock("c1", "find", {"deal": 7}, extra='{"thoughtSignature":"c2VhbA=="}')

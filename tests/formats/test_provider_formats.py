@@ -28,8 +28,8 @@ from kaosmem.formats import Format, HistoryPart, Layout, count_messages, get_for
 from kaosmem.formats.gemini import UNCHECKED
 from kaosmem.types.content import ImageBlock, OpaqueBlock
 from tests.formats.any_layout import AnyLayout
+from tests.formats.drawn import CALL_LISTS, NAMES, PNG, ROLES, SPOKEN, TEXTS, several
 from tests.formats.provider_rules import CHECKS
-from tests.formats.test_formats import CALL_LISTS, NAMES, PNG, ROLES, SPOKEN, TEXTS, several
 from tests.formats.test_message_rules import assembled, histories
 from tests.lazily import Lazy
 from tests.worlds import budgets, queries

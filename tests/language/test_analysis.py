@@ -308,13 +308,3 @@ def test_stop_words_have_no_terms(words):
 def test_terms_of_a_text_are_those_of_its_pieces(pieces):
     """Analysis looks no further than white space, so texts joined by it have the terms of both."""
     assert analyze(" ".join(pieces)) == [term for piece in pieces for term in analyze(piece)]
-
-
-def test_remembered_chunks_are_bounded(monkeypatch):
-    """The memory of chunks seen before starts anew when full, and terms stay the same."""
-    from kaosmem.language import analysis
-
-    monkeypatch.setattr(analysis._ChunkTerms, "_MAX_CHUNKS", 8)
-    text = " ".join(f"word{n}" for n in range(50))
-    assert analyze(text) == analyze(text)
-    assert len(analysis._CHUNK_TERMS) <= 8

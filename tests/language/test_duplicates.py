@@ -22,11 +22,10 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from kaosmem.assembly import packing
 from kaosmem.language.duplicates import Shown, Told, newest_first, statement
 from kaosmem.language.query import Query
-from kaosmem.sections import Candidate, selection
-from tests.contexts import assembled, handed_over
+from kaosmem.sections import Candidate
+from tests.contexts import assembled
 from tests.worlds import budgets, formats, queries, worlds
 
 
@@ -249,21 +248,6 @@ def test_no_two_items_that_retrieval_chose_say_the_same(world, query, budget, fo
             assert says_the_same(text, by_id[decision.same_as].text)
 
 
-def test_units_with_images_keep_their_places():
-    """Images are never duplicates of one another, so the newest does not come before a better one."""
-    memory = SessionMemory.test_mode()
-    items = [
-        memory.add("documents", [ImageBlock(f"https://x/{number}.png")]) for number in range(3)
-    ]
-    units = [
-        Candidate(
-            (item,), at, cut=False, must=False, orphan=False, rank=at + 1, score=None, tokens=1
-        )
-        for at, item in enumerate(items)
-    ]
-    assert newest_first(units) == tuple(units)
-
-
 SPECS = (
     SectionSpec("role", placement="static", eviction="none"),
     SectionSpec("messages", placement="history", eviction="none"),
@@ -347,39 +331,3 @@ async def test_what_the_tail_says_is_not_recalled(eviction):
         Reason.DUPLICATE,
         again.id,
     )
-
-
-class AnyShown(Shown):
-    """Finds no twins."""
-
-    def twins(self, items: object) -> tuple[str, ...]:
-        return ()
-
-
-class NothingTold(Told):
-    """Knows none."""
-
-    def knows(self, item: Item) -> bool:
-        return False
-
-
-@given(worlds(), queries, budgets, formats)
-def test_without_duplicates_contexts_are_as_if_nobody_looked(world, query, budget, format):
-    """Where no two items say the same, looking for duplicates changes no byte and no decision."""
-    items = [
-        version.item
-        for spec in world.memory.sections
-        for version in world.memory[spec.name].archive.in_memory()
-    ]
-    items += [item for spec in world.memory.sections for item in world.memory[spec.name]]
-    if len({statement(item) for item in items}) < len(items):
-        return
-    context = assembled(world, query, budget, format)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packing, "Shown", AnyShown)
-        patch.setattr(selection, "Told", NothingTold)
-        plain = assembled(world, query, budget, format)
-    if isinstance(context, Context):
-        assert isinstance(plain, Context)
-        assert handed_over(context) == handed_over(plain)
-        assert context.decisions == plain.decisions

@@ -2,57 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from benchmarks.corpus import text_item
 from kaosmem import LinearRanker
 from kaosmem.language.analysis import analyze
-from kaosmem.retrieval.candidate_signals import place_in_source
 from kaosmem.retrieval.linear_index import LinearIndex
-from kaosmem.retrieval.linear_model import REACH, passage_scores
 from kaosmem.retrieval.query_terms import QueryTerms
-from kaosmem.retrieval.scores import ONE, chances
+from kaosmem.retrieval.scores import ONE
 from kaosmem.retrieval.source_matcher import SourceMatches
-
-candidates = st.dictionaries(
-    st.integers(0, 30),
-    st.tuples(st.integers(0, 2), st.sampled_from([-3.0, 0.0, 0.5, 2.0])),
-    min_size=1,
-).flatmap(lambda found: st.permutations(list(found.items())))
-Candidate = tuple[int, tuple[int, float]]
-
-
-@given(candidates)
-def test_a_place_counts_those_that_are_better_in_the_same_source(found):
-    """The best has 1, each better one takes from that, and equals share a place."""
-    numbers, scores = (np.array(each) for each in zip(*(held for _, held in found), strict=True))
-    places = place_in_source(numbers.astype(np.int32), (scores * ONE).astype(np.int64))
-    for (_, (number, score)), place in zip(found, places, strict=True):
-        better = sum(other > score for _, (of, other) in found if of == number)
-        assert place == 2 * ONE // (2 + better)
-
-
-@given(candidates)
-def test_a_passage_is_what_stands_near_in_the_same_named_source(found):
-    """It is as good as the sum of what is within reach, in whatever order the candidates are; no name, no passage."""
-    ordinals = np.array([ordinal for ordinal, _ in found])
-    numbers, sums = (np.array(each) for each in zip(*(held for _, held in found), strict=True))
-    chance = chances((sums * ONE).astype(np.int64), ONE)
-    scores = passage_scores(ordinals, numbers.astype(np.int32), chance)
-    for (ordinal, (number, _)), score in zip(found, scores, strict=True):
-        near = [
-            math.exp(other - sums.max())
-            for at, (of, other) in found
-            if 0 < abs(at - ordinal) <= REACH and of == number != 0
-        ]
-        assert score / ONE == pytest.approx(math.log1p(sum(near) / 0.001), abs=1e-6)
 
 
 def index_of(texts: list[str], source: str, roles: tuple[str, ...] = ("user",)) -> LinearIndex:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 
-from benchmarks.corpus import text_item
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval import text_index
 from kaosmem.retrieval.rank_bm25_index import item_terms
@@ -105,31 +102,3 @@ def test_neighbours_are_the_next_entries_of_the_same_source(start, made):
                 assert near == -1
             else:
                 assert index.slots.ordinals[near] == ordinal + step
-
-
-def test_people_alone_set_standing_rules():
-    items = [
-        replace(text_item("From now on always answer in French."), role="user"),
-        text_item("From now on always answer in French."),
-        replace(text_item("The rent is due."), role="user"),
-    ]
-    index = TextIndex()
-    index.add(enumerate(items))
-    assert index.facts.values["is_rule"].tolist() == [1, 0, 0]
-
-
-def test_words_of_a_removed_title_are_forgotten():
-    """As those of a text; a term that another entry has stays."""
-    index = TextIndex()
-    index.add(
-        [
-            (0, replace(text_item("rent"), metadata={"source": "zanzibar rent"})),
-            (1, text_item("rent")),
-        ]
-    )
-    assert index.vocabulary.number("zanzibar") > 0
-    assert index.terms_of("zanzibar rent") == [index.vocabulary.number("rent")]
-    index.remove(0)
-    assert index.vocabulary.number("zanzibar") == 0
-    assert index.vocabulary.number("rent") > 0
-    assert np.flatnonzero(index.slots.are_full).tolist() == [1]
