@@ -22,8 +22,7 @@ from rich.text import Text
 from kaosmem import SessionMemory
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.explanation import COLUMNS
-from kaosmem.view.data import page_data
-from kaosmem.view.page import html_page
+from kaosmem.view.page import html_page, page_data
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

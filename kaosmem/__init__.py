@@ -27,7 +27,7 @@ from kaosmem.session.options import SessionOptions
 from kaosmem.session.saving.repair import repair_session
 from kaosmem.session.sessions import Sessions
 from kaosmem.session.synchronous import SyncSessionMemory
-from kaosmem.session.window import Window
+from kaosmem.session.windows import Window
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.tokens.models import context_length

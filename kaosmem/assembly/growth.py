@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeAlias
 
 from kaosmem.arguments import json_text
-from kaosmem.assembly import Offers
 from kaosmem.assembly.allocation import Costs, entries_of, header_of, items_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
 from kaosmem.assembly.fitting import Share
+from kaosmem.assembly.offers import Offers
 from kaosmem.assembly.packing import Packing, Part, part_of
 from kaosmem.assembly.windows import (
     Rebased,
@@ -44,7 +44,7 @@ _UNBOUND = (
     "provider would refuse it"
 )
 
-Turn: TypeAlias = JSONDict
+TurnRecord: TypeAlias = JSONDict
 """The record of a turn, which takes a window to the next one."""
 
 
@@ -57,20 +57,18 @@ class Request:
         own: The session's own sections.
         attached: The attached sections of other sessions.
         model: The model of the call.
+        preserves_thinking: The model binds its thinking to the request that produced it.
         context: The context that a call without the window would give.
         packing: The packing of that context.
-        call: A digest of the call's own instructions and tools.
-        is_bound: Thinking is valid only after the same instructions and tools.
     """
 
     offers: Offers
     own: Mapping[str, Section]
     attached: Mapping[str, Section]
     model: str | None
+    preserves_thinking: bool
     context: Context
     packing: Packing
-    call: str = ""
-    is_bound: bool = False
 
     def settings(self) -> JSONDict:
         """Return the settings whose change ends an epoch, by reason, in their order."""
@@ -78,16 +76,27 @@ class Request:
             [spec.name, spec.title, str(spec.labels)] for spec in self.specs("static")
         ]
         histories: list[JSONValue] = [spec.name for spec in self.specs("history")]
-        wanted = self.offers.wanted
+        wanted = self.offers.call.wanted
         filtered = "" if wanted is None else wanted.text
         return {
-            Rebased.FORMAT.value: self.offers.format.name,
+            Rebased.FORMAT.value: self.offers.call.format.name,
             Rebased.COUNTER.value: self.offers.counter.name,
-            Rebased.BUDGET.value: self.offers.budget,
+            Rebased.BUDGET.value: self.offers.call.budget,
             Rebased.MODEL.value: self.model,
             Rebased.FILTER.value: text_digest(filtered) if filtered else None,
             Rebased.STATIC.value: text_digest(json_text([static, histories])),
         }
+
+    @cached_property
+    def call(self) -> str:
+        """A digest of the call's own instructions and tools."""
+        return self.offers.call.instructions.digest
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether thinking is valid only after the same instructions and tools."""
+        format_ = self.offers.call.format
+        return self.preserves_thinking and getattr(format_, "binds_thinking", False)
 
     def specs(self, placement: str) -> list[SectionSpec]:
         """Return the specs with a placement."""
@@ -127,7 +136,7 @@ class Growth:
         self._corrected = corrections if self.is_asked else ()
         self._keys = {(each.section, each.key) for each in window.shown.values()}
         self._block = [*self._static_parts(), *self._parts()]
-        format_ = request.offers.format
+        format_ = request.offers.call.format
         self.rendered = format_.render(self._layout(), after=window.rendered.messages or ())
         self.used = window.used + self._appended()
 
@@ -152,14 +161,14 @@ class Growth:
         for part in self._block:
             pieces += part.pieces
         offers = self._request.offers
-        place = Costs(offers.format, offers.counter).block_place(last) if pieces else None
+        place = Costs(offers.call.format, offers.counter).block_place(last) if pieces else None
         return Layout((), tuple(history), tuple(pieces), place)
 
     def _appended(self) -> int:
         """Return the tokens that the turn appends."""
         rendered = self.rendered
         counter = self._request.offers.counter
-        format_ = self._request.offers.format
+        format_ = self._request.offers.call.format
         if not (rendered.messages or rendered.text):
             return 0
         if rendered.text is not None and not counter.additive:
@@ -261,7 +270,7 @@ class Growth:
             items += part.items
         return items
 
-    def turn(self) -> Turn:
+    def turn(self) -> TurnRecord:
         """Return the record of the turn."""
         window = self._window
         request = self._request
@@ -279,12 +288,12 @@ class Growth:
     def by_section(self) -> dict[str, SectionUse]:
         """Return the tokens and items of each section, in order of declaration."""
         offers = self._request.offers
-        costs = Costs(offers.format, offers.counter)
+        costs = Costs(offers.call.format, offers.counter)
         added = []
         for spec in self._request.specs("history"):
             units = self._new.get(spec.name)
             if units:
-                header = offers.format.history_header_tokens(spec.title, offers.counter)
+                header = offers.call.format.history_header_tokens(spec.title, offers.counter)
                 used = header + sum(map(costs.entries, units))
                 added.append((spec.name, used, len(items_of(units))))
         for part in self._block:
@@ -306,7 +315,7 @@ class Growth:
         shown = {item.id: item for item in _live(window, self._request.own)} | appended
         decided = partial(_decided, window=window, appended=appended)
         offers = self._request.offers
-        rendered, lost, thoughtless = without_unbound(grown, offers.format, offers.counter)
+        rendered, lost, thoughtless = without_unbound(grown, offers.call.format, offers.counter)
         notices = anew.notices
         if thoughtless:
             uses = _less(uses, lost, self._request.specs("history"))
@@ -382,7 +391,7 @@ def record_of(
     request: Request,
     items: Iterable[Item],
     uses: Mapping[str, SectionUse],
-) -> Turn:
+) -> TurnRecord:
     """Return the part of a turn's record that a turn and a rebase share.
 
     Args:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from kaosmem.arguments import json_text
 from kaosmem.assembly.allocation import items_of
 from kaosmem.assembly.context import Context
-from kaosmem.assembly.growth import Growth, Request, Turn, record_of
+from kaosmem.assembly.growth import Growth, Request, TurnRecord, record_of
 from kaosmem.assembly.windows import Rebased, WindowState, digest
 from kaosmem.sections import Candidate
 from kaosmem.sections.section import Section
@@ -23,7 +23,7 @@ def next_request(
     request: Request,
     *,
     rebase: bool = False,
-) -> tuple[Turn, Context]:
+) -> tuple[TurnRecord, Context]:
     """Return the record of a window's next turn, and its context.
 
     The window goes on as long as nothing that it shows has changed and the turn fits. Else it is
@@ -52,7 +52,7 @@ def _anew(
     window: WindowState,
     request: Request,
     reason: str,
-) -> tuple[Turn, Context]:
+) -> tuple[TurnRecord, Context]:
     """Return the record of a window that is packed anew, and its context."""
     context = request.context
     turn = record_of(window, request, context.items, context.by_section) | {
@@ -135,7 +135,7 @@ def _reason_to_rebase(
         return Rebased.CHANGED
     if _has_lost_static(window, request, sections):
         return Rebased.STATIC
-    wanted = request.offers.wanted
+    wanted = request.offers.call.wanted
     # If a newer version may not be shown, the older one may not stay.
     if wanted is not None and not all(wanted(item.metadata) for item in corrections):
         return Rebased.CHANGED

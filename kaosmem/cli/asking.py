@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kaosmem.arguments import check_share, check_text
-from kaosmem.assembly import check_budget
+from kaosmem.assembly.offers import check_budget
 from kaosmem.cli.options import (
     LINEAR,
     TEXT,

@@ -172,8 +172,7 @@ async def _write_page(
     output: Path,
 ) -> None:
     """Write the page of a session to a file. Raises InvalidArgumentError without its folder."""
-    from kaosmem.view.data import page_data
-    from kaosmem.view.page import html_page
+    from kaosmem.view.page import html_page, page_data
 
     if not output.absolute().parent.is_dir():
         raise InvalidArgumentError(f"there is no folder {str(output.parent)!r}; make it first")

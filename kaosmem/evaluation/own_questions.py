@@ -10,11 +10,11 @@ from time import perf_counter
 
 from kaosmem.assembly.context import Context, Reason
 from kaosmem.assembly.credit import find_uses
+from kaosmem.assembly.offers import ContextCall
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.measurement import Progress, check_budgets
 from kaosmem.evaluation.report import Outcome, Report
 from kaosmem.retrieval.ranker import Ranker
-from kaosmem.session.context_call import ContextCall
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.roster import Roster
 from kaosmem.session.tracing import Replay
@@ -124,7 +124,7 @@ async def _rehearsed(
     """Return the ranker, the budget, the context and its seconds of each call for a query."""
     runs = []
     for ranker, budget in product(rosters, budgets):
-        call = ContextCall(query, budget=budget, overflow="cut")
+        call = ContextCall.checked(query, budget=budget, overflow="cut")
         started = perf_counter()
         context = await rehearse(memory._session, rosters[ranker], call)
         runs.append((ranker, budget, context, perf_counter() - started))

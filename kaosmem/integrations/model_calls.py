@@ -17,7 +17,7 @@ from kaosmem.integrations.conversations import on_loop as on_loop
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.session.memory import SessionMemory
-from kaosmem.session.window import Window
+from kaosmem.session.windows import Window
 from kaosmem.types import JSONDict, JSONObject, JSONValue
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage

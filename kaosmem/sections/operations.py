@@ -71,7 +71,7 @@ class Describe(_SessionOperation):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn(_SessionOperation):
+class WindowTurn(_SessionOperation):
     """A window goes on by a turn, or ends. data: the turn, as `WindowState.after` reads it."""
 
     op = "window"
@@ -506,7 +506,7 @@ _OPERATIONS = {
     each.op: each
     for each in (
         Describe,
-        Turn,
+        WindowTurn,
         TraceTurn,
         Add,
         Update,

@@ -149,8 +149,6 @@ class Proposal:
             rank, or it is a history that has no more.
         signals: Returns the parts of the score of the candidate at a position, by name, or nothing
             if the ranker does not tell them.
-        is_behind: The index of the section lacks changes, which must be indexed first. Until then,
-            nothing is shown.
         error: The name of the error's type, if the proposal is incomplete.
         unanswered: The reason why the filter lets no item through, if it cannot be compared with
             any of them.
@@ -169,7 +167,6 @@ class Proposal:
     signals: Callable[[int], Mapping[str, float]] = field(
         default=lambda _: {}, repr=False, compare=False
     )
-    is_behind: bool = False
     error: str = ""
     unanswered: str = ""
     unrelated: frozenset[int] = frozenset()

@@ -64,12 +64,6 @@ class Proposer:
                     kept.append(each)
         return [*kept, item] if is_new else kept
 
-    @property
-    def newest_question(self) -> Item | None:
-        """Return a history's newest item of role user with more than tool results."""
-        ordinal = self.held.newest_question
-        return None if ordinal is None else self.held[ordinal]
-
     def required_units(self) -> set[int]:
         """Return the first ordinals of the units that must be shown.
 
@@ -119,6 +113,19 @@ class Proposer:
             return True
         is_more = len(held) + evicted > spec.retrieval_threshold
         return is_crowded or is_more or spec.min_score > 0
+
+    def lacks_changes(
+        self,
+        query: Query,
+        cap: int,
+        *,
+        is_crowded: bool = True,
+    ) -> bool:
+        """Return whether `propose` would first index so much that it is done beside the event loop.
+
+        `Section.index_all` does so.
+        """
+        return self._ranks(query, cap, is_crowded=is_crowded) and self._index.lag > 0
 
     def _scores(
         self,
@@ -231,9 +238,10 @@ class Proposer:
         cap: int,
         wanted: MetadataFilter | None = None,
         is_crowded: bool = True,
-        may_index: bool = True,
     ) -> Proposal:
         """Return units in order of want until they hold twice `cap` tokens.
+
+        Changes that the index lacks are indexed first (see `lacks_changes`).
 
         The units that must be shown come first, then the `recent` newest ones. The rest of a
         `query` section follows by worth, or newest first if there are few and all fit. The units
@@ -246,13 +254,9 @@ class Proposer:
                 need not pass.
             is_crowded: Whether something may be left out of the window, so that the order of the
                 units matters.
-            may_index: Many changes are indexed here, if the index lacks them. Otherwise the
-                proposal says that it is behind.
         """
         held = self.held
         is_ranked = self._ranks(query, cap, is_crowded=is_crowded)
-        if is_ranked and not may_index and self._index.lag:
-            return Proposal((), is_behind=True)
         with self._index.asking:
             if wanted is not None and self.spec.placement != "static":
                 wanted = held.narrowed(wanted)

@@ -173,6 +173,12 @@ class Section:
         ordinal = self.held.keyed.get(key)
         return None if ordinal is None else self.held[ordinal]
 
+    @property
+    def newest_question(self) -> Item | None:
+        """Return a history's newest item of role user with more than tool results."""
+        ordinal = self.held.newest_question
+        return None if ordinal is None else self.held[ordinal]
+
     def freeze(
         self, why: str = "was opened read-only; open it without read_only to change it"
     ) -> None:

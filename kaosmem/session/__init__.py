@@ -8,7 +8,7 @@ from kaosmem.session.directory import (
     list_namespaces,
     stored_sessions,
 )
-from kaosmem.session.receipts import ErasureReceipt
+from kaosmem.session.forgetting import ErasureReceipt
 from kaosmem.session.retention import RetentionReport
 from kaosmem.session.saving.repair import RepairReport
 

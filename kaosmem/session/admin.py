@@ -15,8 +15,8 @@ from kaosmem.persistence.storage.places import filesystem_of
 from kaosmem.sections.proposal import Source
 from kaosmem.sections.retention import RetentionPolicy
 from kaosmem.sections.section import Section
+from kaosmem.session.forgetting import ErasureReceipt
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.receipts import ErasureReceipt
 from kaosmem.session.retention import RetentionReport, retain
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types.items import Item

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from datetime import date, datetime
 
 from kaosmem.arguments import check_time
-from kaosmem.assembly import Overflow
 from kaosmem.assembly.context import Context
+from kaosmem.assembly.offers import ContextCall, Overflow
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import Filter
 from kaosmem.formats import Format
 from kaosmem.sections.proposal import Hit
-from kaosmem.session.context_call import ContextCall
+from kaosmem.session.context_call import ask
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.roster import Roster
 
@@ -77,7 +77,7 @@ class MemoryAt:
             SourceError: If a required source fails.
         """
         session = self._session
-        call = ContextCall(
+        call = ContextCall.checked(
             query,
             budget=budget,
             format=format,
@@ -88,7 +88,7 @@ class MemoryAt:
         )
         specs = session.roster.shown(sections)
         roster = await self._roster()
-        offers = await call.ask(roster, specs, session, as_of=self.as_of, known_at=self.known_at)
+        offers = await ask(call, roster, specs, session, as_of=self.as_of, known_at=self.known_at)
         context, _ = offers.pack()
         return context
 

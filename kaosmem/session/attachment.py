@@ -152,14 +152,11 @@ class AttachedSection:
         wanted: MetadataFilter | None = None,
     ) -> Proposal:
         """Return the section's proposal, having indexed it beside the event loop."""
-        propose = partial(
-            self.section.proposer.propose, query, cap=cap, wanted=wanted, may_index=False
-        )
-        while True:
-            proposal = await asyncio.to_thread(propose) if self.section.frozen else propose()
-            if not proposal.is_behind:
-                return proposal
+        proposer = self.section.proposer
+        while proposer.lacks_changes(query, cap):
             await self.section.index_all()
+        propose = partial(proposer.propose, query, cap=cap, wanted=wanted)
+        return await asyncio.to_thread(propose) if self.section.frozen else propose()
 
     async def get(self, item_id: str) -> Item | None:
         """Return a live item, or an archived version in memory under that id."""

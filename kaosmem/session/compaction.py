@@ -170,7 +170,7 @@ class SectionCompaction:
         its originals.
         """
         kept = []
-        question = self._section.proposer.newest_question
+        question = self._section.newest_question
         if question is not None:
             kept.append(question.id)
         for item in reversed(self._section):

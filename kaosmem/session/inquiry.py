@@ -100,19 +100,18 @@ class Inquiry:
         """Return the proposals of the sections, all made at one moment."""
         sections = {name: each for name, each in self.roster.sections.items() if name in self.specs}
         is_crowded = has_sources or _may_be_crowded(sections.values(), block)
-        own: dict[str, Proposal] = {}
-        behind = [*sections]
-        while behind:
+        lacking = [*sections]
+        while lacking:
+            lacking = []
             for name, section in sections.items():
-                own[name] = section.proposer.propose(
-                    self.query,
-                    cap=caps[name],
-                    wanted=self.wanted,
-                    is_crowded=is_crowded,
-                    may_index=False,
-                )
-            behind = [name for name, proposal in own.items() if proposal.is_behind]
-            await asyncio.gather(*(sections[name].index_all() for name in behind))
+                if section.proposer.lacks_changes(self.query, caps[name], is_crowded=is_crowded):
+                    lacking.append(name)
+            await asyncio.gather(*(sections[name].index_all() for name in lacking))
+        own = {}
+        for name, section in sections.items():
+            own[name] = section.proposer.propose(
+                self.query, cap=caps[name], wanted=self.wanted, is_crowded=is_crowded
+            )
         for name, section in sections.items():
             if section.spec.last_verified and section.ledger.marks:
                 own[name] = self._with_old_facts(own[name], section)

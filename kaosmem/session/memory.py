@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import (
     AsyncIterator,
-    Collection,
     Iterable,
     Iterator,
     Mapping,
@@ -17,14 +16,12 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from itertools import count
-from time import perf_counter
 from typing import Any, NoReturn
 
 from kaosmem.arguments import Clock, check_instance, check_several, check_text
-from kaosmem.assembly import Offers, Overflow
 from kaosmem.assembly.allocation import check_required
 from kaosmem.assembly.context import Context
-from kaosmem.assembly.instructions import Instructions
+from kaosmem.assembly.offers import ContextCall, Overflow
 from kaosmem.assembly.why import Why
 from kaosmem.display import fitted
 from kaosmem.errors import (
@@ -54,26 +51,22 @@ from kaosmem.session.archive import SessionArchive
 from kaosmem.session.at import MemoryAt
 from kaosmem.session.attachment import AttachedSection
 from kaosmem.session.collecting import Collector, collecting
-from kaosmem.session.context_call import ContextCall
-from kaosmem.session.crediting import TurnCredit
-from kaosmem.session.forgetting import forget
+from kaosmem.session.context_call import assemble
+from kaosmem.session.forgetting import ErasureReceipt, forget
 from kaosmem.session.formations import Formations
 from kaosmem.session.graph import Graph
 from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.message_sync import MessageSync
-from kaosmem.session.notebook import session_as_html
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.opening import SHARED_SESSIONS, Opening, unopened
 from kaosmem.session.options import DEFAULT_OPTIONS, SessionOptions, system_clock
 from kaosmem.session.proposals import Proposals
-from kaosmem.session.receipts import ErasureReceipt
 from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.turns import Queues, Turns
 from kaosmem.session.tools import MemoryTools, tool_schemas
-from kaosmem.session.tracing import is_stored, why
+from kaosmem.session.tracing import why
 from kaosmem.session.what_if import WhatIf, what_if
-from kaosmem.session.window import Window
-from kaosmem.session.windows import NamedWindows
+from kaosmem.session.windows import NamedWindows, Window
 from kaosmem.telemetry import observed
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import AnyCounter
@@ -128,7 +121,7 @@ class SessionMemory:
         return f"<SessionMemory {session_id!r}{access}: {session.used:,} tokens; {session.held}>"
 
     def _repr_html_(self) -> str:
-        return session_as_html(self._session)
+        return self._session._repr_html_()
 
     def __reduce__(self) -> NoReturn:
         # `copy` and `pickle` ask for this: two memories over one log would both write the same
@@ -846,8 +839,7 @@ class SessionMemory:
         ()
         """
         session = self._session
-        started = perf_counter()
-        call = ContextCall(
+        call = ContextCall.checked(
             query,
             budget=budget,
             format=format,
@@ -855,45 +847,16 @@ class SessionMemory:
             filter=filter,
             overflow=overflow,
             min_confidence=min_confidence,
+            system=system,
+            tools=tools,
         )
-        instructions = Instructions.of(system, check_several(tools, "tools"))
-        roster = session.roster
-        specs = roster.shown(sections)
+        specs = session.roster.shown(sections)
         if window is not None:
             window = window if isinstance(window, Window) else Window(window)
             session.check_writable()
-        session.expire()
-        await session.compact(call.format)
-        await session.read_back([each for each in self if each.spec.name in specs])
-        visible: Collection[str] = ()
-        if window is None:
-            offers = await call.ask(roster, specs, session)
-            context, packing = instructions.packed(offers, Offers.pack)
-        else:
-            block = window.block_of(call.tokens)
-            offers = await call.ask(roster, specs, session, block=block)
-            windows = session.saver.windows
-            context, packing = windows.turn(
-                window,
-                offers,
-                sections=session.sections,
-                attached=roster.attached_sections,
-                instructions=instructions,
-            )
-            visible = windows.visible(window.name)
-        roster.use(packing.items)
-        last = session.trace.last(context.window)
-        context = replace(context, before=None if last is None else last.items)
-        session.trace.note(
-            context,
-            session.clock,
-            perf_counter() - started,
-            visible=visible,
-            is_stored=is_stored(session, context),
-        )
+        context = await assemble(session, call, specs, window)
         self._formations.note_turn()
-        # Not in the trace: what it keeps may not refer to the session, or a cycle would keep both.
-        return replace(context, _credits=TurnCredit(context, session))
+        return context
 
     def why(self, words: str, *, turn: int = -1) -> Why:
         """Return why an item was in or out of a turn, in one or two sentences with numbers.

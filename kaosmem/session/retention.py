@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from kaosmem.sections.retention import RetentionPolicy, age_begin
 from kaosmem.sections.section import Section
-from kaosmem.session.forgetting import forget
+from kaosmem.session.forgetting import ErasureReceipt, forget
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.receipts import ErasureReceipt
 
 
 class RetentionReport(NamedTuple):

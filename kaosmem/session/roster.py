@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import count
@@ -21,7 +21,6 @@ from kaosmem.sections.spec import SectionSpec, renamed
 from kaosmem.session.attachment import AttachedSection, Attachment
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.types.content import ToolResultBlock, content_text
 from kaosmem.types.items import Item
 
 
@@ -133,34 +132,6 @@ class Roster:
         return {name: spec for name, spec in shown_specs.items() if name in wanted}
 
     # Items of the sections.
-
-    def newest_question(self) -> str:
-        """Return the text of the newest user message in all histories, "" if there is none.
-
-        Tool results are left out.
-        """
-        newest: Item | None = None
-        for section in self.sections.values():
-            item = section.proposer.newest_question
-            if item is None:
-                continue
-            if newest is None or item.created_at > newest.created_at:
-                newest = item
-        if newest is None:
-            return ""
-        blocks = newest.message.blocks
-        return content_text(tuple(each for each in blocks if not isinstance(each, ToolResultBlock)))
-
-    async def question(self, names: Collection[str]) -> str:
-        """Return the text of the newest user message in all histories of the session.
-
-        Without one, return that of the first source among these names that has one.
-        """
-        found = self.newest_question()
-        for name, attached in self.attached.items():
-            if not found and name in names:
-                found = await attached.newest_question()
-        return found
 
     def use(self, items: Iterable[Item]) -> None:
         """Mark a use of each of these items. Items of sources are not marked."""

@@ -20,7 +20,7 @@ from kaosmem.session.admin import SessionAdmin
 from kaosmem.session.archive import SessionArchive
 from kaosmem.session.at import MemoryAt
 from kaosmem.session.collecting import Collector
-from kaosmem.session.crediting import TurnCredit
+from kaosmem.session.context_call import TurnCredit
 from kaosmem.session.graph import Graph
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.opening import UnopenedSync

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kaosmem.assembly.context import Context, Decision, Reason
+from kaosmem.assembly.context import Decision, Reason
 from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import Why
 from kaosmem.errors import NotFoundError
@@ -32,16 +32,6 @@ def why(
     if words in session.saver.forgotten:
         return Why(None, f"Item {words!r} was erased, so no turn shows it any more.")
     return Replay(session).seen(number).why(words) if context is None else context.why(words)
-
-
-def is_stored(session: OpenSession, context: Context) -> bool:
-    """Return whether a file may hold the texts that a context shows."""
-    window = session.saver.windows.held.get(context.window)
-    if window is not None:
-        return window.is_stored
-    shown = {item.section for item in context.items}
-    specs = [session.sections[name].spec for name in shown & session.sections.keys()]
-    return all(spec.persistence != "none" for spec in specs)
 
 
 def turns_of(session: OpenSession) -> list[Turn]:

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kaosmem.arguments import check_instance, check_several
-from kaosmem.assembly import check_budget
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.difference import Difference, difference
+from kaosmem.assembly.offers import ContextCall, check_budget
 from kaosmem.display import aligned, listed, preview, visible
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import Filter
 from kaosmem.formats import Format
 from kaosmem.retrieval.ranker import Ranker
-from kaosmem.session.context_call import ContextCall
+from kaosmem.session.context_call import ask
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.roster import Roster
 
@@ -40,7 +40,7 @@ async def rehearse(
         WindowTooSmallError: If the required items do not fit.
         SourceError: If a required source fails.
     """
-    offers = await call.ask(roster, roster.shown(None), session)
+    offers = await ask(call, roster, roster.shown(None), session)
     context, _ = offers.pack()
     return context
 
@@ -146,7 +146,9 @@ async def what_if(
     contexts = {}
     rosters = await rosters_by_ranker(session, rankers)
     for budget in sizes:
-        call = ContextCall(query, budget=budget, format=format, filter=filter, overflow="cut")
+        call = ContextCall.checked(
+            query, budget=budget, format=format, filter=filter, overflow="cut"
+        )
         for name, roster in rosters.items():
             contexts[budget, name] = await rehearse(session, roster, call)
     return WhatIf(contexts)

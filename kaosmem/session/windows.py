@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from kaosmem.assembly import Offers
+from kaosmem.arguments import check_count, check_text
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.growth import Request
-from kaosmem.assembly.instructions import NO_INSTRUCTIONS, Instructions
 from kaosmem.assembly.next_request import is_changed, next_request
+from kaosmem.assembly.offers import Offers
 from kaosmem.assembly.packing import Limits, Packing
 from kaosmem.assembly.windows import (
     Rebased,
     WindowState,
+    default_block,
     history_limit,
     without_thinking,
 )
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.names import choices, shown
-from kaosmem.sections.operations import Turn
+from kaosmem.names import check_name, choices, shown, shown_number
+from kaosmem.sections.operations import WindowTurn
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.session.window import Window
 from kaosmem.tokens.models import preserves_thinking
 from kaosmem.types import JSONDict, JSONValue
 
@@ -32,6 +32,55 @@ _MAX_STORED_CHARS = 16 * 2**20
 
 _REMOVED = "removed"
 """What a record says in place of a reason if the window was removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window of a session, and how this call continues it.
+
+    Args:
+        name: The name of the window. A session may have several.
+        block: Tokens of the block of retrieved items that one call appends. The default is a
+            sixteenth of the budget, from 512 to 4,096; an eighth of a budget below 4,096.
+        model: The model that the request is sent to. Thinking from before a rebase is left out.
+            A model without preserved thinking keeps the thinking of the last message if its calls
+            were just answered. The default is a model with preserved thinking.
+        rebase: Pack the window anew.
+
+    Raises:
+        InvalidNameError: If the name is not valid.
+        InvalidArgumentError: If another value is not valid.
+
+    >>> from kaosmem import SessionMemory
+    >>> memory = SessionMemory.test_mode()
+    >>> item = memory.add("messages", "Who owns the deal?")
+    >>> window = Window("main", block=200)
+    >>> (await memory.assemble_context(budget=1_000, window=window)).window
+    'main'
+    """
+
+    name: str
+    block: int | None = None
+    model: str | None = None
+    rebase: bool = False
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "window")
+        if not isinstance(self.rebase, bool):
+            raise InvalidArgumentError(f"rebase is {shown_number(self.rebase)}; give True or False")
+        if self.block is not None:
+            check_count(self.block, "block")
+        if self.model is not None:
+            check_text(self.model, "model")
+
+    @property
+    def preserves_thinking(self) -> bool:
+        """Whether the model binds its thinking to the request that produced it."""
+        return self.model is None or preserves_thinking(self.model)
+
+    def block_of(self, tokens: int) -> int:
+        """Return the tokens of the block in a request of so many tokens."""
+        return default_block(tokens) if self.block is None else self.block
 
 
 class Windows:
@@ -56,11 +105,11 @@ class Windows:
         if after.ended == _REMOVED:
             del self.held[name]
 
-    def drain(self) -> list[Turn]:
+    def drain(self) -> list[WindowTurn]:
         """Return the turns since the last drain."""
         turns = self.journal
         self.journal = []
-        return [Turn("", turn) for turn in turns]
+        return [WindowTurn("", turn) for turn in turns]
 
     def to_list(self, sections: Mapping[str, Section]) -> list[JSONValue]:
         """Return the windows as JSON values.
@@ -112,7 +161,6 @@ class Windows:
         *,
         sections: Mapping[str, Section],
         attached: Mapping[str, Section],
-        instructions: Instructions = NO_INSTRUCTIONS,
     ) -> tuple[Context, Packing]:
         """Continue a window by one turn, or pack it anew.
 
@@ -121,26 +169,26 @@ class Windows:
             offers: All that may be shown.
             sections: The session's own sections.
             attached: The attached sections of other sessions.
-            instructions: The instructions and tools of the call.
 
         Returns:
             The context of the window, and the packing of a call without it.
         """
-        keeps_open_loop = window.model is not None and not preserves_thinking(window.model)
-        bound = without_thinking(offers.specs, offers.proposals, keeps_open_loop=keeps_open_loop)
-        is_bound = not keeps_open_loop and getattr(offers.format, "binds_thinking", False)
-        block = window.block_of(offers.budget - offers.reserve)
+        bound = without_thinking(
+            offers.specs, offers.proposals, keeps_open_loop=not window.preserves_thinking
+        )
+        block = window.block_of(offers.call.tokens)
         before = self.held.get(window.name, WindowState(window.name))
 
         def made(left: Offers) -> tuple[Context, tuple[JSONDict, Packing]]:
-            limits = Limits(history_limit(left.budget - left.reserve), block)
+            limits = Limits(history_limit(left.call.tokens), block)
             packed = replace(left, proposals=bound).pack(limits)
-            request = Request(left, sections, attached, window.model, *packed)
-            request = replace(request, call=instructions.digest, is_bound=is_bound)
+            request = Request(
+                left, sections, attached, window.model, window.preserves_thinking, *packed
+            )
             turn, context = next_request(before, request, rebase=window.rebase)
             return context, (turn, request.packing)
 
-        context, (turn, packing) = instructions.packed(offers, made)
+        context, (turn, packing) = offers.with_instructions(made)
         self._take(turn, offers.specs)
         return context, packing
 

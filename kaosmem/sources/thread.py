@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from kaosmem.compaction.transcript import is_record
 from kaosmem.filters import MetadataFilter
@@ -185,7 +184,7 @@ class Mirror:
     @property
     def newest_question(self) -> Item | None:
         """Return the newest user message with more than tool results, None if none was read."""
-        return self.section.proposer.newest_question
+        return self.section.newest_question
 
     async def propose(
         self,
@@ -202,13 +201,10 @@ class Mirror:
         Args:
             recalls: Whether `earlier` has the units that match the query.
         """
-        propose = partial(
-            self.section.proposer.propose, query, cap=cap, wanted=wanted, may_index=False
-        )
-        found = propose()
-        while found.is_behind:
+        proposer = self.section.proposer
+        while proposer.lacks_changes(query, cap):
             await self.section.index_all()
-            found = propose()
+        found = proposer.propose(query, cap=cap, wanted=wanted)
         units = sorted(map(self._shown, found.candidates), key=lambda unit: not unit.must)
         candidates = [unit._replace(rank=rank) for rank, unit in enumerate(units, 1)]
         proposal = replace(

@@ -15,8 +15,7 @@ from kaosmem.errors import MissingExtraError
 from kaosmem.persistence.storage.places import fingerprint
 from kaosmem.serving import serve_app
 from kaosmem.session.memory import SessionMemory
-from kaosmem.view.data import PageData, page_data
-from kaosmem.view.page import escaped_json, html_page
+from kaosmem.view.page import PageData, escaped_json, html_page, page_data
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

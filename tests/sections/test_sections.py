@@ -227,14 +227,14 @@ def test_the_newest_user_item_is_one_that_says_something():
     """Tool results in user role are no question; an update may make or unmake one."""
     section = section_of(item("q1"), item("q2"), item("a", role="assistant"), placement="history")
     section.add(replace(result("r", "1"), role="user"))
-    assert section.proposer.newest_question == section.peek("q2")
+    assert section.newest_question == section.peek("q2")
     section.update(replace(section.peek("q2"), role="assistant"))
-    assert section.proposer.newest_question == section.peek("q1")
+    assert section.newest_question == section.peek("q1")
     section.update(replace(section.peek("a"), role="user"))
     section.update(replace(section.peek("q2"), role="user"))
-    assert section.proposer.newest_question == section.peek("a")
+    assert section.newest_question == section.peek("a")
     section.remove("a")
-    assert section.proposer.newest_question == section.peek("q2")
+    assert section.newest_question == section.peek("q2")
 
 
 # proposing

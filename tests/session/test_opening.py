@@ -280,7 +280,7 @@ async def test_opening_decodes_the_items_evicted_since_the_snapshot(tmp_path, mo
             "messages", [f"{number} " + "word " * 250 for number in range(200)]
         )
     async with SessionMemory.open(tmp_path, sections=history) as memory:
-        assert memory["messages"].proposer.newest_question == before[-1]
+        assert memory["messages"].newest_question == before[-1]
         memory.add_many("messages", ["a later one"] * 150)
     asked: list[str] = []
     item = StoredItem.item

@@ -21,7 +21,7 @@ from kaosmem.sources import FactSource
 from kaosmem.stores import InMemoryLongTermMemory
 from kaosmem.trace.request import join, request_bytes, request_of, split
 from kaosmem.types.items import Item
-from kaosmem.view.data import page_data
+from kaosmem.view.page import page_data
 from tests.places import files_in
 from tests.session.test_repair import break_log
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from kaosmem import SessionMemory
 from kaosmem.assembly.why import MEANINGS
-from kaosmem.view.data import PageData, page_data
-from kaosmem.view.page import html_page
+from kaosmem.view.page import PageData, html_page, page_data
 
 HOSTILE = [
     "</script><script>window.pwned=1</script>",

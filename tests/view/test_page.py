@@ -12,8 +12,7 @@ import pytest
 
 import kaosmem
 from kaosmem import SessionMemory
-from kaosmem.view.data import PageData
-from kaosmem.view.page import html_page
+from kaosmem.view.page import PageData, html_page
 from kaosmem.view.serve import LivePage, view_app
 from tests.view.pages import hostile_page
 
@@ -119,7 +118,7 @@ async def test_a_live_page_gets_the_new_turns(tmp_path, live):
 
 async def test_an_erased_turn_shows_its_sums_alone():
     """The page of a session has no text of an erased item, and the turn's tokens."""
-    from kaosmem.view.data import page_data
+    from kaosmem.view.page import page_data
 
     memory = SessionMemory.test_mode(trace=True)
     item = memory.add("findings", "The password is swordfish.")

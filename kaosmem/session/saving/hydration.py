@@ -27,7 +27,7 @@ from kaosmem.sections.operations import (
     Operation,
     SectionOperation,
     TraceTurn,
-    Turn,
+    WindowTurn,
     parse_operation,
 )
 from kaosmem.sections.section import Section
@@ -220,7 +220,7 @@ def _apply_to_session(
     """Repeat the turns of windows and of the trace, and return the ids of forgotten items."""
     forgotten: set[str] = set()
     for operation in operations:
-        if isinstance(operation, Turn):
+        if isinstance(operation, WindowTurn):
             windows.apply(operation.data)
         if isinstance(operation, TraceTurn):
             trace.apply(operation.data)

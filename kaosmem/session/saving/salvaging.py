@@ -22,9 +22,9 @@ from kaosmem.sections.operations import (
     Operation,
     Remove,
     SectionOperation,
-    Turn,
     Update,
     Use,
+    WindowTurn,
     parse_operation,
 )
 from kaosmem.sections.section import Section
@@ -85,7 +85,7 @@ def repeat_intact(
         what = f"{where} cannot be repeated without the records that are lost"
         damage.append(CorruptionError(what, seq=record.seq))
         return None
-    return None if isinstance(operation, Turn) else operation
+    return None if isinstance(operation, WindowTurn) else operation
 
 
 def _repeat(section: Section, operation: SectionOperation) -> None:

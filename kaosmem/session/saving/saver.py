@@ -34,8 +34,8 @@ from kaosmem.sections.operations import (
     Operation,
     SectionOperation,
     TraceTurn,
-    Turn,
     Use,
+    WindowTurn,
 )
 from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import derived_from
@@ -335,8 +335,8 @@ class Saver:
             each.section for each in theirs.operations if not isinstance(each, Use | Credit)
         }
         self.windows.follow(
-            [each.data for each in ours if isinstance(each, Turn)],
-            [each.data for each in theirs.operations if isinstance(each, Turn)],
+            [each.data for each in ours if isinstance(each, WindowTurn)],
+            [each.data for each in theirs.operations if isinstance(each, WindowTurn)],
             None if theirs.stored is None else theirs.stored.windows,
             forgotten=theirs.forgotten,
             is_history_changed=theirs.touched is None or not histories.isdisjoint(by_others),

@@ -1,0 +1,382 @@
+"""One call of `assemble_context`: its checked arguments, all that is offered for it, its context.
+
+want   each source has proposed units, best first
+grant  `allocate` shares the window out
+fit    whole units, until nothing more fits
+build  static sections, histories, then the block that depends on the query
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
+
+from kaosmem.arguments import JSONDict, check_several, check_share, check_text, json_text
+from kaosmem.assembly.allocation import FRAME, Costs, scaled_floors, window_too_small
+from kaosmem.assembly.confidence import confidence_of
+from kaosmem.assembly.context import Context, Decision, SourceReport
+from kaosmem.assembly.decisions import decide, retrieved
+from kaosmem.assembly.packing import Limits, Packer, Packing
+from kaosmem.assembly.shortening import Shortened, Shortener
+from kaosmem.assembly.windows import text_digest
+from kaosmem.display import counted, listed
+from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
+from kaosmem.filters import Filter, MetadataFilter, parse_filter
+from kaosmem.formats import Format, Layout, Rendered, get_format, tool_dicts, tool_tokens
+from kaosmem.formats.text import adds_up
+from kaosmem.names import shown, shown_name, shown_number
+from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.spec import SectionSpec
+from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types.items import Item
+
+Overflow: TypeAlias = Literal["raise", "cut"]
+"""The treatment of required items that do not fit: an error, or shortened copies."""
+
+T = TypeVar("T")
+
+_NOTHING = Layout((), (), ())
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """The system prompt and the tools of one call: counted and sent, but not stored.
+
+    Args:
+        system: The instructions, as they are sent.
+        tools: The schemas of the tools in the format of the call.
+
+    Raises:
+        InvalidArgumentError: If the instructions are no text, or a tool is no dict or object of an
+            SDK.
+    """
+
+    system: str = ""
+    tools: tuple[object, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_text(self.system, "system")
+        if self.tools:
+            self.schemas  # noqa: B018 - to check them before anything is asked
+
+    @cached_property
+    def schemas(self) -> list[JSONDict]:
+        """The tools as dicts."""
+        return tool_dicts(self.tools)
+
+    @property
+    def digest(self) -> str:
+        """Return a digest of all that a provider may bind thinking to; "" for no instructions."""
+        if not self.system.strip() and not self.tools:
+            return ""
+        return text_digest(json_text([self.system, self.schemas]))
+
+    def tokens(self, format: Format, counter: TokenCounter) -> int:
+        """Return the tokens of a request of the instructions alone."""
+        alone = self._joined(format.render(_NOTHING))
+        return format.count(alone, counter) + tool_tokens(self.schemas, format, counter)
+
+    @property
+    def _piece(self) -> str:
+        text = self.system.strip()
+        return f"{text}\n" if text else ""
+
+    def _joined(self, rendered: Rendered) -> Rendered:
+        """Return a request that begins with the instructions."""
+        if not self._piece:
+            return rendered
+        if rendered.text is not None:
+            return replace(rendered, text=self._piece + rendered.text)
+        if rendered.system is not None:
+            return replace(rendered, system=self._piece + rendered.system)
+        message = {"role": "system", "content": self.system.strip()}
+        return replace(rendered, messages=[message, *(rendered.messages or ())])
+
+    def before(self, context: Context, budget: int) -> Context:
+        """Return a context with the instructions before it, in a budget for both."""
+        rendered = self._joined(context.rendered)
+        added = self._added(context, rendered)
+        shift = len(rendered.messages or ()) - len(context.rendered.messages or ())
+        return replace(
+            context,
+            budget=budget,
+            used=context.used + added,
+            frame=context.frame + added,
+            rendered=rendered,
+            tools=self.tools,
+            prefix_tokens=context.prefix_tokens + added if context.prefix_tokens else 0,
+            cache_breakpoints=tuple(at + shift for at in context.cache_breakpoints),
+        )
+
+    def _added(self, context: Context, rendered: Rendered) -> int:
+        """Return the tokens that the instructions add: messages add up, so that one is enough."""
+        count = context._format.count
+        counter = context._counter
+        before = context.rendered
+        if before.text is not None:
+            added = count(rendered, counter) - count(before, counter)
+        else:
+            first = before.messages[:1] if before.messages else []
+            alone = replace(before, messages=first)
+            added = count(self._joined(alone), counter) - count(alone, counter)
+        return added + tool_tokens(self.schemas, context._format, counter)
+
+
+NO_INSTRUCTIONS = Instructions()
+
+
+@dataclass(frozen=True)
+class ContextCall:
+    """The checked arguments of a call, as `SessionMemory.assemble_context` describes them.
+
+    Attributes:
+        query: The question. None stands for the newest one.
+        budget: Tokens of the request with its reserve.
+        reserve: Tokens that are kept free.
+        wanted: The parsed filter, or None.
+        overflow: The treatment of required items that do not fit.
+        min_confidence: Retrieved units are left out below it.
+    """
+
+    query: str | None
+    budget: int
+    reserve: int
+    format: Format
+    wanted: MetadataFilter | None
+    overflow: Overflow
+    min_confidence: float
+    instructions: Instructions = NO_INSTRUCTIONS
+
+    @classmethod
+    def checked(
+        cls,
+        query: str | None,
+        *,
+        budget: int,
+        format: str | Format = "text",
+        reserve: int = 0,
+        filter: Filter | None = None,
+        overflow: Overflow = "raise",
+        min_confidence: float = 0.0,
+        system: str = "",
+        tools: Iterable[object] = (),
+    ) -> ContextCall:
+        """Return the call with these arguments. Raises InvalidArgumentError."""
+        check_budget(budget, reserve)
+        if overflow not in ("raise", "cut"):
+            raise InvalidArgumentError(f"overflow is {shown_name(overflow)}; use 'raise' or 'cut'")
+        return cls(
+            None if query is None else check_text(query, "query"),
+            budget,
+            reserve,
+            get_format(format),
+            None if filter is None else parse_filter(filter),
+            overflow,
+            check_share(min_confidence, "min_confidence"),
+            Instructions(system, tuple(check_several(tools, "tools"))),
+        )
+
+    @property
+    def tokens(self) -> int:
+        """The budget without the reserve."""
+        return self.budget - self.reserve
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offers:
+    """Everything that is offered for a context.
+
+    Args:
+        call: The call, whose filter the proposals passed.
+        query: The question.
+        specs: The specs in order of declaration.
+        proposals: The proposals by section name. A section without one is not shown.
+        sources: The status of attached sources, for the record.
+        decide: Answers for items that were not proposed.
+        known: Yields the items that the session has at hand; for True, those of its files too.
+    """
+
+    call: ContextCall
+    query: str
+    specs: Sequence[SectionSpec]
+    proposals: Mapping[str, Proposal]
+    counter: TokenCounter
+    sources: Mapping[str, SourceReport]
+    decide: Callable[[str], Decision]
+    known: Callable[[bool], Iterable[Item]]
+
+    def with_instructions(self, make: Callable[[Offers], tuple[Context, T]]) -> tuple[Context, T]:
+        """Return a context with the instructions of the call, and the rest of what `make` returns.
+
+        Args:
+            make: Packs offers into the room that the instructions leave.
+
+        Raises:
+            WindowTooSmallError: If the instructions leave too little room.
+        """
+        call = self.call
+        instructions = call.instructions
+        if not instructions.digest:
+            return make(self)
+        needed = instructions.tokens(call.format, self.counter)
+        while True:
+            if needed > call.tokens:
+                raise window_too_small({FRAME: needed}, call.tokens)
+            smaller = replace(call, reserve=call.reserve + needed)
+            context, rest = make(replace(self, call=smaller))
+            whole = instructions.before(context, call.tokens)
+            if whole.used <= call.tokens:
+                return whole, rest
+            # A counter that is not additive may find more in texts that stand together.
+            needed += whole.used - call.tokens
+
+    def pack(self, limits: Limits | None = None) -> tuple[Context, Packing]:
+        """Return the context that packs all this into the budget, and its packing.
+
+        The instructions of the call are left out.
+
+        Args:
+            limits: The limits of the histories and the block. The default is none.
+
+        Raises:
+            WindowTooSmallError: If the required items do not fit, with the sums.
+        """
+        packed = self._packed(limits)
+        proposals = self.proposals.values()
+        judge = cache(partial(confidence_of, self.query, packed.packing.items, proposals))
+        if self.call.min_confidence:
+            found = judge()
+            if found is not None and found < self.call.min_confidence:
+                packed = self._packed(limits, retrieved(packed.packing))
+        by_section = packed.packing.by_section
+        context = Context(
+            format=self.call.format.name,
+            query=self.query,
+            budget=self.call.tokens,
+            used=packed.used,
+            frame=packed.used - sum(use.used for use in by_section.values()),
+            items=packed.packing.items,
+            by_section=by_section,
+            sources=dict(self.sources),
+            rendered=packed.rendered,
+            _format=self.call.format,
+            _counter=self.counter,
+            _proposed=partial(decide, packed.packing),
+            _others=self.decide,
+            _known=self.known,
+            _judge=judge,
+            notices=tuple(_notices(self.proposals, packed.packing)),
+            filter=self.call.wanted,
+            asked=tuple(spec.name for spec in self.specs),
+        )
+        return context, packed.packing
+
+    def _packed(
+        self, limits: Limits | None, barred: Mapping[str, frozenset[int]] = MappingProxyType({})
+    ) -> _Packed:
+        """Return the proposals packed into the window, and counted as rendered.
+
+        Args:
+            barred: As of `Packer`.
+        """
+        window = self.call.tokens
+        offered = [name for name, each in self.proposals.items() if each.candidates]
+        specs = scaled_floors([spec for spec in self.specs if spec.name in offered])
+        costs = Costs(self.call.format, self.counter)
+        room = window
+
+        def pack(some: Shortened) -> Packing:
+            return Packer(specs, some.proposals, room, costs, some.ids, barred, limits).pack()
+
+        while True:
+            try:
+                if self.call.overflow == "cut":
+                    packing = Shortener(specs, self.proposals, counter=self.counter).packed(pack)
+                else:
+                    packing = pack(Shortened(self.proposals))
+            except WindowTooSmallError as error:
+                raise _with_loss(error, window, window - room) from None
+            rendered = self.call.format.render(packing.layout)
+            if self.counter.additive and adds_up(packing.layout.static):
+                used = packing.used
+            else:
+                used = self.call.format.count(rendered, self.counter)
+            if used <= window:
+                return _Packed(packing, rendered, used)
+            # Pieces of a counter that is not additive can weigh more together: give the difference
+            # up and pack again.
+            room -= used - window
+
+
+def _with_loss(
+    error: WindowTooSmallError,
+    window: int,
+    lost: int,
+) -> WindowTooSmallError:
+    """Return an error with the tokens in its sums that pieces weigh more together."""
+    if not lost or FRAME not in error.need:
+        return error
+    return window_too_small({**error.need, FRAME: error.need[FRAME] + lost}, window)
+
+
+def _notices(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[str]:
+    left_out = _unrelated(packing)
+    if left_out:
+        names = listed([shown(name) for name in left_out], 3)
+        number = sum(left_out.values())
+        yield f"nothing in {names} speaks for the query: {counted(number, 'candidate')} left out"
+    for name, proposal in proposals.items():
+        if proposal.has_no_match:
+            yield f"nothing in {shown(name)} speaks for the query"
+        if proposal.unanswered:
+            yield f"the filter leaves out all of {shown(name)}: {proposal.unanswered}"
+    if not packing.items:
+        yield from _nothing_fits(packing)
+
+
+def _nothing_fits(packing: Packing) -> Iterator[str]:
+    """Yield how many tokens the best candidate lacks, if there was room for none."""
+    too_large = [each for each in decide(packing) if each.lacking is not None]
+    if too_large:
+        best = max(too_large, key=lambda each: each.score or 0)
+        lacking = counted(best.lacking or 0, "more token")
+        yield f"nothing fits: the best match needs {lacking}; raise the budget"
+
+
+def _unrelated(packing: Packing) -> dict[str, int]:
+    """Return the number of units left out as unrelated, for each section that shows nothing."""
+    found = {}
+    for name, share in packing.shares.items():
+        if share.unrelated and not share.taken:
+            left = sum(unit.position in share.unrelated for unit in share.left_out)
+            if left:
+                found[name] = left
+    return found
+
+
+class _Packed(NamedTuple):
+    packing: Packing
+    rendered: Rendered
+    used: int
+
+
+def check_budget(budget: object, reserve: object = 0) -> int:
+    """Return the window that a budget less a reserve leaves, in tokens.
+
+    Raises InvalidArgumentError.
+    """
+    for name, value in (("budget", budget), ("reserve", reserve)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise InvalidArgumentError(
+                f"{name} is {shown_number(value)}; give a whole number of tokens from 0 up"
+            )
+    assert isinstance(budget, int)
+    assert isinstance(reserve, int)
+    if reserve > budget:
+        raise InvalidArgumentError(
+            f"reserve {reserve} is more than the whole budget {budget}; lower it"
+        )
+    return budget - reserve
