@@ -2,9 +2,10 @@
 
 from kaosmem.entities import Entity, Relationship
 from kaosmem.stores.blob import BlobStore, InMemoryFileStore
-from kaosmem.stores.facts import InMemoryLongTermMemory, LongTermMemory
+from kaosmem.stores.facts import LongTermMemory
 from kaosmem.stores.graph import GraphStore, InMemoryGraphStore
 from kaosmem.stores.history import HistoryProvider, InMemoryHistoryProvider
+from kaosmem.stores.indexed_facts import InMemoryLongTermMemory
 from kaosmem.stores.state import InMemoryShortTermMemory, ShortTermMemory
 from kaosmem.stores.task_list import Task, TaskStatus
 from kaosmem.stores.tasks import InMemoryTaskStore, TaskStore

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import copy
-import random
 import secrets
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import count
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kaosmem.arguments import Clock, check_clock, check_count, check_metadata, check_text, check_ttl
 from kaosmem.errors import NotFoundError
 from kaosmem.names import check_id, shown
-from kaosmem.retrieval.ranker import Ranker, ranking_of
-from kaosmem.retrieval.rankers import BM25Ranker
-from kaosmem.stores.expiry import Expiries, utc_now
+from kaosmem.stores.expiry import utc_now
 from kaosmem.stores.kind import StoreKind
 from kaosmem.types import JSONDict, JSONObject
-from kaosmem.types.items import Item, check_timestamp, utc_time
+from kaosmem.types.items import check_timestamp, utc_time
 from kaosmem.types.versions import Version
 
 T = TypeVar("T")
@@ -388,158 +384,6 @@ class LongTermMemory(StoreKind):
         The store may call `work` again, and changes the shelf once. If `work` raises, nothing
         changes.
         """
-
-
-class InMemoryLongTermMemory(LongTermMemory):
-    """A LongTermMemory in this process. It finds facts by their words.
-
-    Args:
-        ranker: Orders the facts for a query.
-        clock: Returns times with a zone.
-        rng: Source of ids.
-
-    >>> facts = InMemoryLongTermMemory()
-    >>> old_id = await facts.save("analyst", "The customer prefers calls.", key="contact")
-    >>> new_id = await facts.save("analyst", "The customer prefers letters.", key="contact")
-    >>> [fact.content for fact in await facts.search("analyst", "customer")]
-    ['The customer prefers letters.']
-    >>> [version.item.content for version in await facts.versions("analyst", "contact")]
-    ['The customer prefers calls.', 'The customer prefers letters.']
-    """
-
-    def __init__(
-        self,
-        *,
-        ranker: Ranker | None = None,
-        clock: Clock | None = None,
-        rng: random.Random | None = None,
-    ) -> None:
-        super().__init__(clock=clock)
-        self._ranker = ranker or BM25Ranker()
-        self._rng: random.Random = rng or random.SystemRandom()
-        self._shelves: dict[Shelf, IndexedFacts] = {}
-        self._expiries: Expiries[tuple[Shelf, str]] = Expiries(clock)
-
-    async def list_namespaces(self) -> list[Shelf]:
-        self._drop_expired()
-        return sorted(self._shelves)
-
-    async def delete_all(self) -> None:
-        self._shelves.clear()
-
-    def _new_id(self) -> str:
-        return f"{self._rng.getrandbits(128):032x}"
-
-    async def _save(
-        self,
-        shelf: Shelf,
-        new: NewFact,
-        of: str | None,
-    ) -> str:
-        memory_id = await super()._save(shelf, new, of)
-        self._expiries.set((shelf, memory_id), self._shelves[shelf].rows[memory_id].expiry)
-        return memory_id
-
-    async def _read(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
-        self._drop_expired()
-        return work(self._shelves.get(shelf) or IndexedFacts(self._ranker))
-
-    async def _write(self, shelf: Shelf, work: Callable[[FactRows], T]) -> T:
-        self._drop_expired()
-        facts = self._shelves.get(shelf) or IndexedFacts(self._ranker)
-        done = work(facts)
-        self._keep(shelf, facts)
-        return done
-
-    def _drop_expired(self) -> None:
-        for shelf, memory_id in self._expiries.pop_due():
-            facts = self._shelves.get(shelf)
-            if facts is not None:
-                facts.delete(memory_id)
-                self._keep(shelf, facts)
-
-    def _keep(self, shelf: Shelf, facts: IndexedFacts) -> None:
-        """Keep a shelf while it has facts."""
-        if facts.rows:
-            self._shelves[shelf] = facts
-        else:
-            self._shelves.pop(shelf, None)
-
-
-class IndexedFacts:
-    """FactRows in memory, with an index of their words.
-
-    Attributes:
-        rows: By id.
-    """
-
-    def __init__(self, ranker: Ranker) -> None:
-        self.rows: dict[str, FactRow] = {}
-        self._ordinals: dict[str, int] = {}  # in the index, by id
-        self._ids: dict[int, str] = {}  # by ordinal
-        self._next_ordinal = count()
-        self._by_key: dict[str, dict[str, FactRow]] = {}
-        self._live: set[int] = set()
-        self._index = ranker.index()
-        self._numbers = count()
-
-    def get(self, memory_id: str) -> FactRow | None:
-        return self.rows.get(memory_id)
-
-    def versions(self, key: str, *, after: datetime | None = None) -> list[FactRow]:
-        rows = self._by_key.get(key, {}).values()
-        found = [each for each in rows if after is None or each.ends_after(after)]
-        return sorted(found, key=by_begin)
-
-    def add(self, new: FactRow, ended: Sequence[FactRow]) -> None:
-        for each in ended:
-            self.put(each)
-        self.put(replace(new, number=next(self._numbers)))
-
-    def put(self, row: FactRow) -> None:
-        """Store a row with its number, or put it in the place of the row with its id."""
-        if row.id not in self.rows:
-            item = Item(row.id, "memories", "user", row.content, 0, row.known_from)
-            ordinal = next(self._next_ordinal)
-            self._index.add([(ordinal, item)])
-            self._ordinals[row.id] = ordinal
-            self._ids[ordinal] = row.id
-        self.rows[row.id] = row
-        self._by_key.setdefault(row.key, {})[row.id] = row
-        if row.valid_until is None:
-            self._live.add(self._ordinals[row.id])
-        else:
-            self._live.discard(self._ordinals[row.id])
-
-    def delete(self, memory_id: str | None) -> None:
-        doomed = [*self.rows] if memory_id is None else [memory_id]
-        for each in doomed:
-            row = self.rows.pop(each, None)
-            if row is not None:
-                self._forget(row)
-
-    def search(
-        self,
-        query: str,
-        limit: int,
-        *,
-        superseded: bool,
-    ) -> Sequence[tuple[FactRow, float]]:
-        among = None
-        if not superseded and len(self._live) < len(self.rows):
-            among = self._live
-        ranking = ranking_of(self._index, query, min(limit, len(self.rows)), among=among)
-        return [(self.rows[self._ids[ordinal]], score) for ordinal, score in ranking.matches]
-
-    def _forget(self, row: FactRow) -> None:
-        ordinal = self._ordinals.pop(row.id)
-        self._index.remove(ordinal)
-        self._live.discard(ordinal)
-        del self._ids[ordinal]
-        versions = self._by_key[row.key]
-        del versions[row.id]
-        if not versions:
-            del self._by_key[row.key]
 
 
 def by_begin(row: FactRow) -> tuple[datetime, int]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kaosmem.arguments import check_ttl
-from kaosmem.backends.sql.database import TABLES, TENANT_TABLES, SqlDatabase, Transaction
+from kaosmem.backends.postgres.connections import Workers, impatient_connection
+from kaosmem.backends.postgres.schema import LEDGER, MIGRATION_LOCK, MIGRATIONS
+from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.errors import (
     DurabilityError,
     InvalidArgumentError,
@@ -32,84 +31,6 @@ if TYPE_CHECKING:
     Cursor: TypeAlias = psycopg.Cursor[tuple[Any, ...]]
 
 
-MIGRATION_LOCK = 0x4B414F53
-"""The advisory lock that one migrating process holds: `KAOS` in ASCII."""
-
-_TENANT = "tenant text COLLATE \"C\" NOT NULL DEFAULT current_setting('kaosmem.tenant')"
-
-LEDGER = """CREATE TABLE IF NOT EXISTS migrations (
-    part text NOT NULL, version integer NOT NULL, done_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (part, version)
-)"""
-_TYPES = {
-    "number": "number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
-    "tenant": _TENANT,
-    "owner": f"{_TENANT},",
-    "text": 'text COLLATE "C"',
-    "integer": "bigint",
-    "real": "double precision",
-    "bytes": "bytea",
-    "clustered": "",
-}
-_DOCUMENTS = (
-    "CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public",
-    # `direction` is the embedding at length 1, in single precision. `labels` tell the metadata.
-    f"""CREATE TABLE documents (
-        {_TENANT}, collection bigint NOT NULL REFERENCES collections ON DELETE CASCADE, id text COLLATE "C" NOT NULL,
-        content text NOT NULL, metadata text NOT NULL, labels text[] NOT NULL, embedding bytea NOT NULL,
-        direction public.vector NOT NULL, PRIMARY KEY (collection, id)
-    )""",
-)
-# The embedding of a fact at length 1, in single precision.
-_MEANINGS = f"""CREATE TABLE meanings (
-    fact bigint PRIMARY KEY REFERENCES facts ON DELETE CASCADE, {_TENANT},
-    direction public.vector NOT NULL
-)"""
-
-
-# Each tenant's passages have a table of their own, which `passages` names, and so have its terms.
-_CORPORA = (
-    "CREATE SEQUENCE corpus_numbers",
-    """CREATE TABLE corpora (
-        tenant text COLLATE "C" PRIMARY KEY, passages text NOT NULL, has_bm25 boolean NOT NULL
-    )""",
-    """CREATE TABLE corpus_versions (
-        number bigint PRIMARY KEY, tenant text COLLATE "C" NOT NULL REFERENCES corpora ON DELETE CASCADE,
-        at timestamptz NOT NULL
-    )""",
-    "CREATE INDEX corpus_versions_of_tenant ON corpus_versions (tenant, number)",
-)
-
-
-def _of_tenants(*tables: str) -> tuple[str, ...]:
-    """Return the statements by which a connection sees one tenant's rows of some tables.
-
-    They bind every role but superusers and those with BYPASSRLS. A connection that names no tenant
-    gets an error.
-    """
-    return tuple(
-        statement
-        for table in tables
-        for statement in (
-            f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
-            f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
-            f"CREATE POLICY of_tenant ON {table} USING (tenant = current_setting('kaosmem.tenant'))",
-        )
-    )
-
-
-MIGRATIONS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "tables": ((*(each.format_map(_TYPES) for each in TABLES), *_of_tenants(*TENANT_TABLES)),),
-    "corpora": (_CORPORA,),
-    "vectors": ((*_DOCUMENTS, _MEANINGS, *_of_tenants("documents", "meanings")),),
-}
-"""The statements of each version, by part. A part is made when a store first needs it.
-
-`vectors` needs an extension, and the tables of the part before it.
-Never change a version that has been released: append another.
-"""
-
-
 T = TypeVar("T")
 
 _TRIES = 5
@@ -120,7 +41,7 @@ _GRACE_S = 1.0
 _MAX_SCHEMA_CHARS = 63
 
 
-class PostgresDatabase(SqlDatabase["_Workers"]):
+class PostgresDatabase(SqlDatabase[Workers]):
     """A database of PostgreSQL for the stores in `kaosmem.backends.postgres`.
 
     Any number of processes may use it.
@@ -248,8 +169,8 @@ class PostgresDatabase(SqlDatabase["_Workers"]):
             timeout_s=self._timeout_s,
         )
 
-    def _start(self) -> _Workers:
-        return _Workers(self._make_pool(), self._max_connections)
+    def _start(self) -> Workers:
+        return Workers(self._make_pool(), self._max_connections)
 
     async def _check(self) -> None:
         await self.run(lambda cursor: None)
@@ -259,7 +180,7 @@ class PostgresDatabase(SqlDatabase["_Workers"]):
 
         return ConnectionPool(
             self._url,
-            connection_class=_impatient_connection(self._timeout_s + _GRACE_S),
+            connection_class=impatient_connection(self._timeout_s + _GRACE_S),
             min_size=0,
             max_size=self._max_connections,
             timeout=self._timeout_s,
@@ -276,7 +197,7 @@ class PostgresDatabase(SqlDatabase["_Workers"]):
 
     def _run(
         self,
-        workers: _Workers,
+        workers: Workers,
         work: Callable[[Cursor], T],
         part: str,
     ) -> T:
@@ -299,7 +220,7 @@ class PostgresDatabase(SqlDatabase["_Workers"]):
         cursor.execute(sql.SQL("SET LOCAL kaosmem.tenant = {}").format(sql.Literal(self._tenant)))
         return work(cursor)
 
-    def _tried(self, workers: _Workers, work: Callable[[Cursor], T]) -> T:
+    def _tried(self, workers: Workers, work: Callable[[Cursor], T]) -> T:
         """Return the result of `work`.
 
         After a failure that changed nothing, call it again for `timeout_s`.
@@ -425,96 +346,6 @@ class PostgresDatabase(SqlDatabase["_Workers"]):
                 f"PostgreSQL failed: {type(error).__name__} ({code}); read what is stored, then "
                 "try again"
             ) from error
-
-
-class _Workers:
-    """The threads of one process and their pool of connections.
-
-    More calls than threads wait in a queue.
-    """
-
-    def __init__(self, pool: psycopg_pool.ConnectionPool[Any], threads: int) -> None:
-        self.pid = os.getpid()
-        self.pool = pool
-        self.threads = ThreadPoolExecutor(threads, "kaosmem-postgres")
-        self._lock = threading.Lock()
-        self._prepared = set[str]()
-
-    def prepare(
-        self,
-        part: str,
-        migrate: Callable[[], None],
-        timeout_s: float,
-    ) -> None:
-        """Open the pool, and migrate a part of the schema, once.
-
-        Raises PoolTimeout if others take too long.
-        """
-        from psycopg_pool import PoolTimeout
-
-        if part in self._prepared:
-            return
-        if not self._lock.acquire(timeout=timeout_s):
-            raise PoolTimeout
-        try:
-            if not self._prepared:
-                self.pool.open()
-            if part not in self._prepared:
-                migrate()
-                self._prepared.add(part)
-        finally:
-            self._lock.release()
-
-    def close(self) -> None:
-        self.threads.shutdown()
-        self.pool.close()
-
-    def __del__(self) -> None:
-        if self.pid == os.getpid():
-            self.threads.shutdown(wait=False)
-            self.pool.close(0)
-
-
-def _impatient_connection(limit_s: float) -> type[psycopg.Connection[Any]]:
-    """Return a class of connections that close when the server sends nothing for too long.
-
-    The call gets TimeoutError.
-
-    The limits of statements are the server's. They end no call whose server, or whose network,
-    stands still.
-    """
-    import psycopg
-
-    class Impatient(psycopg.Connection[Any]):
-        def wait(
-            self,
-            gen: Any,
-            *args: Any,
-            **options: Any,
-        ) -> Any:
-            try:
-                return super().wait(_limited(gen, monotonic() + limit_s), *args, **options)
-            except TimeoutError:
-                self.close()
-                raise
-
-    return Impatient
-
-
-def _limited(steps: Generator[Any, Any, T], end: float) -> Generator[Any, Any, T]:
-    """Pass on the waits of an operation.
-
-    Raise TimeoutError if one is still without an answer at the end.
-    """
-    try:
-        wanted = next(steps)
-        while True:
-            ready = yield wanted
-            if not ready and monotonic() > end:
-                raise TimeoutError
-            wanted = steps.send(ready)
-    except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]
 
 
 _PARAMETER = re.compile(r":(\w+)")

@@ -19,11 +19,11 @@ from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.stores.facts import (
     FactRow,
     FactRows,
-    IndexedFacts,
     LongTermMemory,
     Shelf,
     by_begin,
 )
+from kaosmem.stores.indexed_facts import IndexedFacts
 
 T = TypeVar("T")
 
