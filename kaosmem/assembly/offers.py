@@ -19,7 +19,7 @@ from kaosmem.assembly.allocation import FRAME, Costs, scaled_floors, window_too_
 from kaosmem.assembly.confidence import confidence_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
 from kaosmem.assembly.decisions import decide, retrieved
-from kaosmem.assembly.packing import Limits, Packer, Packing
+from kaosmem.assembly.packing import Limits, Packing, WindowPacker
 from kaosmem.assembly.shortening import Shortened, Shortener
 from kaosmem.assembly.windows import text_digest
 from kaosmem.display import counted, listed
@@ -280,7 +280,7 @@ class Offers:
         """Return the proposals packed into the window, and counted as rendered.
 
         Args:
-            barred: As of `Packer`.
+            barred: As of `WindowPacker`.
         """
         window = self.call.tokens
         offered = [name for name, each in self.proposals.items() if each.candidates]
@@ -289,7 +289,7 @@ class Offers:
         room = window
 
         def pack(some: Shortened) -> Packing:
-            return Packer(specs, some.proposals, room, costs, some.ids, barred, limits).pack()
+            return WindowPacker(specs, some.proposals, room, costs, some.ids, barred, limits).pack()
 
         while True:
             try:

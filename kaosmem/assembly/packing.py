@@ -58,7 +58,7 @@ class Limits(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Packer:
+class WindowPacker:
     """Packs proposals into a window.
 
     Args:
@@ -345,7 +345,7 @@ class Packing:
         tails: The tails of the histories.
     """
 
-    packer: Packer
+    packer: WindowPacker
     shares: Mapping[str, Share]
     tails: Mapping[str, HistoryTail]
 

@@ -167,6 +167,7 @@ class EvictedItems:
         lost: The reasons why items can no longer be recalled, by their texts.
         unloaded: Number of further items in archive files, of which nothing else is known.
         ended: The time from which a superseded item no longer holds, by ordinal.
+        evicted_keys: The ordinals of the items that have a key, by key.
     """
 
     def __init__(self) -> None:
@@ -176,7 +177,7 @@ class EvictedItems:
         self.lost: dict[str, CorruptionError] = {}
         self.unloaded = 0
         self.ended: dict[int, datetime] = {}
-        self._evicted_keys: dict[str, list[int]] = {}
+        self.evicted_keys: dict[str, list[int]] = {}
         # Numbers by ordinal, and not an object for each item: the garbage collector passes over a
         # dict of numbers, and ranking reads those of hundreds of items scattered over all.
         self._tokens: dict[int, int] = {}  # of live and evicted items
@@ -214,7 +215,7 @@ class EvictedItems:
             self._tokens[ordinal] = item.tokens
             self.evicted_used += item.tokens
             if item.key is not None:
-                self._evicted_keys.setdefault(item.key, []).append(ordinal)
+                self.evicted_keys.setdefault(item.key, []).append(ordinal)
 
     def expect(self, evicted: int) -> None:
         """Note how many items were evicted; archive files hold those that are not here."""
@@ -227,9 +228,9 @@ class EvictedItems:
         self.texts.pop(ordinal, None)
         self.ended.pop(ordinal, None)
         if item.key is not None:
-            self._evicted_keys[item.key].remove(ordinal)
-            if not self._evicted_keys[item.key]:
-                del self._evicted_keys[item.key]
+            self.evicted_keys[item.key].remove(ordinal)
+            if not self.evicted_keys[item.key]:
+                del self.evicted_keys[item.key]
 
     def in_files(self, before: int) -> list[EvictedItem]:
         """Return the evicted items before an ordinal whose texts only files hold."""
@@ -239,11 +240,6 @@ class EvictedItems:
     def evicted_among(self, item_ids: Container[str]) -> set[int]:
         """Return the ordinals under which any of these ids was evicted."""
         return {ordinal for ordinal, item in self.evicted.items() if item.id in item_ids}
-
-    @property
-    def has_evicted_keys(self) -> bool:
-        """Return whether any evicted item has a key."""
-        return bool(self._evicted_keys)
 
     def place(self, evicted: EvictedItem) -> None:
         """Let go of an evicted item's text, which a file holds now."""

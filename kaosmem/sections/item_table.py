@@ -427,7 +427,7 @@ class ItemTable(EvictedItems):
 
     def with_key(self, key: str) -> list[int]:
         """Return the ordinals of the items with a key, live or evicted, in order."""
-        found = [*self._evicted_keys.get(key, ())]
+        found = [*self.evicted_keys.get(key, ())]
         if key in self.keyed:
             found.append(self.keyed[key])
         return sorted(found)

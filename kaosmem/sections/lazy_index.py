@@ -12,8 +12,8 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING, NamedTuple
 
 from kaosmem.retrieval.ranker import StorableRanker
-from kaosmem.sections.dated_index import DatedIndex, Found
 from kaosmem.sections.item_table import ItemTable, Moment
+from kaosmem.sections.ranking import DatedIndex, Found
 from kaosmem.types.items import decoded
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from kaosmem.language.query import Query
 from kaosmem.sections.item_table import ItemTable, is_needed
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.proposal import Hit, Proposal, Stock
-from kaosmem.sections.selection import Selection
+from kaosmem.sections.ranking import RANK_SLACK, UNRANKED, Scores
+from kaosmem.sections.selection import UnitSelection
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.versions import SectionCorrections, ShownVersions
-from kaosmem.sections.worth import RANK_SLACK, UNRANKED, Scores
 from kaosmem.types.items import Item
 
 LABEL_TOKENS = 32
@@ -109,7 +109,7 @@ class Proposer:
         if spec.placement == "static":
             return False
         # Replaced versions come back to those facts alone that match the query.
-        if query.past is not None and held.has_evicted_keys:
+        if query.past is not None and held.evicted_keys:
             return True
         is_more = len(held) + evicted > spec.retrieval_threshold
         return is_crowded or is_more or spec.min_score > 0
@@ -141,7 +141,7 @@ class Proposer:
             among = {*passing, *held.evicted}
         limit = RANK_SLACK + 2 * cap // mean
         found = self._index.find(query, limit, among)
-        if query.past is None and held.has_evicted_keys and len(found.ranked.matches) == limit:
+        if query.past is None and held.evicted_keys and len(found.ranked.matches) == limit:
             is_replaced = ShownVersions(held, None, {}).is_replaced
             # If replaced versions take that much of a ranking, current items may be missing.
             if 2 * sum(is_replaced(ordinal) for ordinal, _ in found.ranked.matches) > limit:
@@ -264,7 +264,7 @@ class Proposer:
                     return Proposal((), unanswered=held.unanswered(wanted))
             passing = None if self.spec.placement == "static" else self._passing(wanted)
             scores = self._scores(query, cap, passing) if is_ranked else UNRANKED
-            selection = Selection(
+            selection = UnitSelection(
                 held,
                 self.corrections,
                 self.required_units(),

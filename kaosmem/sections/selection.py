@@ -12,8 +12,8 @@ from kaosmem.language.query import Query
 from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.item_table import ItemTable
 from kaosmem.sections.proposal import Candidate, Proposal
+from kaosmem.sections.ranking import RANK_SLACK, Scores
 from kaosmem.sections.versions import SectionCorrections, ShownVersions, in_order_of_time
-from kaosmem.sections.worth import RANK_SLACK, Scores
 from kaosmem.types.content import unshown_chars
 from kaosmem.types.items import Item, StoredItem
 from kaosmem.units import Link
@@ -26,7 +26,7 @@ Units at hand have 2. The texts of evicted ones must be read from files.
 
 
 @dataclass
-class Selection:
+class UnitSelection:
     """The choice of units for one proposal. Units are named by their first ordinals.
 
     Attributes:

@@ -60,7 +60,7 @@ class ShownVersions:
 
         A replaced version follows the unit that must be shown with it, and brings it along.
         """
-        if not self._held.has_evicted_keys:
+        if not self._held.evicted_keys:
             yield from firsts
             return
         yielded = set[int]()

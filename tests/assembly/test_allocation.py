@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import SectionSpec, SessionMemory, WindowTooSmallError, assembly
+from kaosmem import SectionSpec, SessionMemory, WindowTooSmallError
+from kaosmem.assembly import offers
 from kaosmem.assembly.allocation import TokenNeed, allocate, scaled_floors
 
 
@@ -135,9 +136,9 @@ async def test_tokens_that_add_up_are_packed_once(format_, monkeypatch):
     memory.add("documents", "Notice is thirty days.")
     memory.add("findings", "Rent is due.")
     made: list[int] = []
-    packer = assembly.Packer
+    packer = offers.WindowPacker
     monkeypatch.setattr(
-        assembly, "Packer", lambda *given, **named: made.append(1) or packer(*given, **named)
+        offers, "WindowPacker", lambda *given, **named: made.append(1) or packer(*given, **named)
     )
     assembled = 0
     for budget in range(1, 90):

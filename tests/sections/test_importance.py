@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kaosmem import BM25Ranker, SectionSpec, SessionMemory
 from kaosmem.sections.operations import Credit
+from kaosmem.sections.ranking import in_order_of_worth, with_importance
 from kaosmem.sections.section import Section
-from kaosmem.sections.worth import in_order_of_worth, with_importance
 from kaosmem.types.items import Item
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
