@@ -122,6 +122,17 @@ def opened(disk: SimulatedDisk) -> tuple[SessionLog, Recovered]:
     return SessionLog.over(LocalStorage(Path("/root"), "default", "s", disk=disk), "s")  # type: ignore[arg-type]
 
 
+def failed(disk: LosingDisk) -> SessionLog:
+    """Commit twice, the second time without a sync of it, and return the log."""
+    log, _ = opened(disk)
+    log.commit([OPENING, add("a")])
+    disk.is_losing = True
+    with pytest.raises(DurabilityError):
+        log.commit([add("b")])
+    disk.is_losing = False
+    return log
+
+
 def check_states(disk: SimulatedDisk) -> None:
     """Check that a power loss now takes the second commit at most, and that whole."""
     for image in power_loss.states(disk):
@@ -135,13 +146,7 @@ def test_a_commit_whose_sync_failed_is_written_again_before_the_next(looks_again
     It may have looked for later commits before, and found none.
     """
     disk = LosingDisk()
-
-    log, _ = opened(disk)
-    log.commit([OPENING, add("a")])
-    disk.is_losing = True
-    with pytest.raises(DurabilityError):
-        log.commit([add("b")])
-    disk.is_losing = False
+    failed(disk)
     other, found = opened(disk)
     assert ids(found) == ["a", "b"]
     if looks_again:
@@ -155,13 +160,7 @@ def test_a_commit_whose_sync_failed_is_written_again_before_the_next(looks_again
 def test_a_failed_commit_that_is_found_in_the_log_is_durable_before_it_is_told():
     """Its sync failed, and the writer finds its records when it looks again: a power loss takes none of them."""
     disk = LosingDisk()
-
-    log, _ = opened(disk)
-    log.commit([OPENING, add("a")])
-    disk.is_losing = True
-    with pytest.raises(DurabilityError):
-        log.commit([add("b")])
-    disk.is_losing = False
+    log = failed(disk)
     assert log.catch_up().is_settled
     for image in power_loss.states(disk):
         _, found = opened(SimulatedDisk(image))

@@ -66,50 +66,33 @@ async def test_a_server_that_does_not_answer_is_named():
         assert "secret" not in str(raised.value)
 
 
-async def test_a_folder_that_cannot_be_made_ends_the_save(tmp_path, monkeypatch):
-    """As below `/proc`, making a folder answers that there is none above it: the save fails, and nothing retries it."""
-    asked: list[str] = []
+_open = Disk.open
 
-    def make_folder(_: Disk, path: str) -> None:
-        asked.append(path)
-        raise FileNotFoundError(2, "No such file or directory", path)
 
-    monkeypatch.setattr(Disk, "make_folder", make_folder)
+def missing(_: Disk, path: str) -> None:
+    """Answer as below `/proc`, where making a folder says that there is none above it."""
+    raise FileNotFoundError(2, "No such file or directory", path)
+
+
+def open_but_no_lock(disk: Disk, path: str, flags: int) -> int:
+    return missing(disk, path) if path.endswith("/lock") else _open(disk, path, flags)
+
+
+@pytest.mark.parametrize(
+    ("call", "instead"),
+    [
+        pytest.param("make_folder", missing, id="no folder can be made"),
+        pytest.param("open", open_but_no_lock, id="no lock can be made"),
+        pytest.param("is_at", lambda *_: False, id="the lock is always deleted"),
+        pytest.param("write", lambda *_: 0, id="no byte is taken"),
+    ],
+)
+async def test_a_disk_that_never_does_it_ends_the_save(call, instead, tmp_path, monkeypatch):
+    """A call that always fails in its way, an error or not, is no reason to try for ever."""
+    monkeypatch.setattr(Disk, call, instead)
     async with asyncio.timeout(60):
         with pytest.raises(DurabilityError):
             await session(tmp_path / "root", "a")
-    assert len(asked) == 1
-
-
-async def test_a_lock_that_cannot_be_made_ends_the_save(tmp_path, monkeypatch):
-    """The folder is there and its lock can't be opened: the save fails instead of taking it for a deleted session."""
-    real = Disk.open
-
-    def open_but_no_lock(disk: Disk, path: str, flags: int) -> int:
-        if path.endswith("/lock"):
-            raise FileNotFoundError(2, "No such file or directory", path)
-        return real(disk, path, flags)
-
-    monkeypatch.setattr(Disk, "open", open_but_no_lock)
-    async with asyncio.timeout(60):
-        with pytest.raises(DurabilityError):
-            await session(tmp_path, "a")
-
-
-async def test_a_lock_that_is_always_deleted_ends_the_save(tmp_path, monkeypatch):
-    """Whoever deletes the lock as often as it is made can't keep a writer trying for ever."""
-    monkeypatch.setattr(Disk, "is_at", lambda *_: False)
-    async with asyncio.timeout(60):
-        with pytest.raises(DurabilityError):
-            await session(tmp_path, "a")
-
-
-async def test_a_disk_that_takes_nothing_ends_the_save(tmp_path, monkeypatch):
-    """A write that writes no byte and raises nothing is an error, not a reason to try for ever."""
-    monkeypatch.setattr(Disk, "write", lambda *_: 0)
-    async with asyncio.timeout(60):
-        with pytest.raises(DurabilityError, match="takes no more bytes"):
-            await session(tmp_path, "a")
 
 
 async def test_a_save_that_always_loses_gives_up(tmp_path, monkeypatch):

@@ -172,30 +172,6 @@ async def test_a_compaction_is_one_record_and_the_session_is_read_back_as_it_was
     assert len(llm.requests) == asked
 
 
-@pytest.mark.parametrize("persistence", ["stream", "none"])
-async def test_a_compaction_is_kept_as_its_section_is(tmp_path, persistence):
-    """However a section persists it is compacted, can be expanded, and is read back as it was, if it is kept at all."""
-    specs = messages(summarizing(), persistence=persistence)
-    async with SessionMemory.open(tmp_path, sections=specs) as memory:
-        talk(memory, range(30))
-        await shown(memory)
-        (summary,) = summaries(memory)
-        held = [*memory["messages"]]
-        assert len(await memory.archive.expand(summary.id)) == 61 - len(
-            held
-        )  # the summary is none of them
-    larger = messages(summarizing(), 20_000, persistence=persistence)
-    async with SessionMemory.open(tmp_path, sections=larger) as memory:
-        assert [*memory["messages"]] == ([] if persistence == "none" else held)
-        await shown(memory)
-        if persistence != "none":
-            await memory.forget(summary.id)
-            assert len(memory["messages"]) + len(memory.archive) == 60
-    async with SessionMemory.open(tmp_path, sections=larger) as memory:
-        kept = len(memory["messages"]) + len(memory.archive)
-        assert kept == (0 if persistence == "none" else 60)
-
-
 async def test_what_is_compacted_is_named():
     """The figures of a session and what it shows of itself count what stands for others."""
     memory = SessionMemory.test_mode(sections=messages(summarizing()))
@@ -388,6 +364,23 @@ async def _think_aloud(rng: random.Random) -> None:
             with pytest.raises(NotFoundError):
                 await again.fetch(item_id)
             assert not any(item_id in item.sources for item in again["messages"])
+
+
+async def test_a_range_that_is_touched_meanwhile_is_not_replaced():
+    """An update while the model thinks is not hidden by a summary of what was there before; the next turn has it."""
+    llm = ScriptedLLM(lambda _: SPOKE)
+    waiting = Waiting(summarizing(llm))
+    memory = SessionMemory.test_mode(sections=messages(waiting))
+    talk(memory, range(30))
+    turn = asyncio.create_task(shown(memory))
+    await waiting.asked.wait()
+    memory.update("a3", "answer 3: sixty days, as agreed today")
+    waiting.gate.set()
+    await turn
+    assert len(memory["messages"]) == 60
+    await shown(memory)
+    assert len(summaries(memory)) == 1
+    assert any("sixty days" in message.text for message in llm.requests[-1])
 
 
 async def test_nothing_is_made_of_what_is_forgotten_meanwhile():

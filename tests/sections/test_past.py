@@ -212,28 +212,6 @@ async def test_an_archive_file_that_is_missing_costs_what_it_held(place):
         assert "fact" not in shown(await memory.assemble_context(QUESTION, budget=1_000))
 
 
-async def test_forgetting_moves_what_is_left(place):
-    """What was evicted is read from the file that has taken the place of all, and the forgotten never again."""
-    await filled(place)
-    async with opened(place) as memory:
-        text = seeded_texts(4, words=12)[3]
-        assert "m3" in shown(await memory.assemble_context(text, budget=1_000))
-        await memory.forget("m3")
-        for question in (text, QUESTION):
-            context = await memory.assemble_context(question, budget=1_000)
-            assert "m3" not in shown(context)
-        assert "fact" in shown(context)
-        assert memory.notices == ()
-        assert {each.file.path for each in unread(memory)} == {
-            re.findall("archive/.*jsonl", path)[0] for path in archives(place)
-        }
-        await memory.forget("fact")
-        context = await memory.assemble_context(QUESTION, budget=1_000)
-        assert "fact" not in shown(context)
-        assert FACT not in context.text
-    assert not any(FACT.encode() in data for data in archives(place).values())
-
-
 async def test_an_archive_that_says_nothing_at_its_end_is_read_whole(place, monkeypatch):
     """The table of a very large file is too long for a line; what is recalled is the same."""
     usual = IsolatedMemoryFileSystem()

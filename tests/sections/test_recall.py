@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
-from kaosmem import Context, Reason, SectionSpec, SessionMemory, ToolResultBlock, ToolUseBlock
+from kaosmem import Context, Reason, SectionSpec, SessionMemory
 from kaosmem.language.query import Query
 from kaosmem.persistence import log as session_log
 
@@ -107,20 +107,6 @@ async def test_what_is_recalled_passes_the_filter():
     context = await memory.assemble_context(QUESTION, budget=300, filter={"source": "b.md"})
     assert facts[0].id not in recalled(context)
     assert facts[1].id in recalled(context)
-
-
-async def test_an_evicted_call_comes_back_with_its_result():
-    """Units are evicted and recalled whole."""
-    memory = SessionMemory.test_mode(sections=SPECS)
-    memory.add("messages", "Look up the vault.")
-    call = memory.add(
-        "messages", [ToolUseBlock("c", "look_up", '{"what": "vault code"}')], role="assistant"
-    )
-    result = memory.add("messages", [ToolResultBlock("c", FACT)], role="tool")
-    told(memory, 40)
-    assert call.id not in memory
-    context = await memory.assemble_context(QUESTION, budget=1_000, format="openai")
-    assert recalled(context) >= {call.id, result.id}
 
 
 async def test_an_id_that_was_given_again_is_shown_once():

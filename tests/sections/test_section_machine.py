@@ -31,6 +31,8 @@ from kaosmem.sections.substitution import COMPACTED, Replaced, Substitution
 from kaosmem.types import Content
 from kaosmem.types.content import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import Item
+from kaosmem.units import Link
+from tests.units.plain import PlainUnits, open_calls, speaks
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MADE = {COMPACTED: asdict(Replaced(1, 1))}
@@ -54,7 +56,6 @@ class Row:
 
     item: Item
     position: int
-    group: int
     uses: int = 0
     last_use: int = 0
 
@@ -68,7 +69,7 @@ class PlainSection:
     taken: int = 0
     total: int = 0
     clock: int = 0
-    asking: int | None = None  # position of the item whose calls wait
+    units: PlainUnits = field(default_factory=PlainUnits)  # by the positions of rows
     credited: Counter[str] = field(default_factory=Counter)
     shown: Counter[str] = field(default_factory=Counter)
     verified: set[str] = field(default_factory=set)
@@ -80,43 +81,22 @@ class PlainSection:
     def row(self, item_id: str) -> Row | None:
         return next((row for row in self.rows if row.item.id == item_id), None)
 
-    def unit(self, group: int) -> list[Row]:
-        return [row for row in self.rows if row.group == group]
+    def unit(self, row: Row) -> list[Row]:
+        group = self.units.group_of(row.position)
+        return [other for other in self.rows if other.position in group]
 
-    def open_calls(self, group: int) -> list[tuple[int, str]]:
-        """Return (position, call id) of a unit's calls without a result, in order."""
-        waiting: list[tuple[int, str]] = []
-        for row in self.unit(group):
-            waiting += [(row.position, call) for call in dict.fromkeys(calls_of(row.item))]
-            for call in dict.fromkeys(results_of(row.item)):
-                known = [made for made in waiting if made[1] == call]
-                if known:
-                    waiting.remove(known[-1])
-        return waiting
-
-    def partners(self, item: Item, position: int) -> set[int]:
-        """Return the groups that an item joins."""
-        waiting = [
-            made for group in {row.group for row in self.rows} for made in self.open_calls(group)
-        ]
-        groups = set()
-        for call in set(results_of(item)) - set(calls_of(item)):
-            made = [place for place, name in waiting if name == call and place < position]
-            if made:
-                groups.add(next(row.group for row in self.rows if row.position == max(made)))
-        return groups
-
-    def join(self, row: Row, groups: set[int]) -> None:
-        for other in self.rows:
-            if other.group in groups:
-                other.group = row.group
+    def all_units(self) -> list[list[Row]]:
+        return [[row for row in self.rows if row.position in group] for group in self.units.groups]
 
     def own(self, item: Item) -> set[int]:
-        """Return the groups that an item, new or updated, would be one with."""
+        """Return the positions of what an item, new or updated, would be one with."""
+        link = Link.of(item)
         old = self.row(item.id)
-        stays = old is not None and links(old.item) == links(item)
-        own = set() if stays else self.partners(item, old.position if old else self.taken)
-        return own | ({old.group} if old else set())
+        own = self.units.group_of(old.position) if old else set()
+        if old is None or Link.of(old.item) != link:
+            partners = self.units.partners(old.position if old else self.taken, link)
+            own = own.union(*map(self.units.group_of, partners))
+        return own
 
     def superseded(self, item: Item) -> list[Row]:
         """Return the unit of the other item with an item's key."""
@@ -125,7 +105,7 @@ class PlainSection:
             for row in self.rows
             if item.key is not None and row.item.key == item.key and row.item.id != item.id
         ]
-        return self.unit(older[0].group) if older else []
+        return self.unit(older[0]) if older else []
 
     def victims(self, spec: SectionSpec, item: Item, growth: int, count: int) -> list[Row] | None:
         """Return what leaves, what is superseded first, then in the policy's order, or None where there is no room."""
@@ -145,12 +125,10 @@ class PlainSection:
         )
         old = self.row(item.id)
         own = self.own(item)
-        of_own = [row.item for row in self.rows if row.group in own and row is not old]
+        of_own = [row.item for row in self.rows if row.position in own and row is not old]
         priority = max(each.priority for each in [*of_own, item])
-        units = [
-            self.unit(group)
-            for group in {row.group for row in self.rows if row not in superseded} - own
-        ]
+        units = [u for u in self.all_units() if not own & {row.position for row in u}]
+        units = [u for u in units if not any(row in superseded for row in u)]
         units = [u for u in units if not any(r.item.pinned for r in u) and not self.waits(u, item)]
         chosen: list[Row] = list(superseded)
         if spec.eviction in ORDER:
@@ -169,31 +147,29 @@ class PlainSection:
 
     def waits(self, unit: list[Row], newcomer: Item | None = None) -> bool:
         """Return whether a unit has a call without a result, and nobody has spoken since, the newcomer included."""
-        spoken = newcomer is not None and speaks(newcomer) and self.row(newcomer.id) is None
-        asks = any(row.position == self.asking for row in unit)
-        return asks and not spoken and bool(self.open_calls(unit[0].group))
+        if newcomer is not None and self.row(newcomer.id) is None and speaks(Link.of(newcomer)):
+            return False
+        links = {row.position: self.units.links[row.position] for row in unit}
+        return self.units.asking in links and bool(open_calls(links))
 
     def is_outranked(self, spec: SectionSpec, item: Item) -> bool:
         """Return whether an item that finds no room goes to the archive: one that is in no unit with others."""
-        is_plain = not calls_of(item) and not results_of(item) and not item.pinned
-        of_own = [
-            row for row in self.rows if row.group in self.own(item) and row.item.id != item.id
-        ]
-        return spec.eviction == "priority" and is_plain and not of_own and not self.superseded(item)
+        old = self.row(item.id)
+        alone = {old.position} if old else set()
+        is_plain = Link.of(item).is_plain and not item.pinned and self.own(item) == alone
+        return spec.eviction == "priority" and is_plain and not self.superseded(item)
 
     def drop(self, rows: list[Row]) -> None:
         for row in rows:
             self.rows.remove(row)
             self.archived.append(row.item)
-        if self.asking in [row.position for row in rows]:
-            self.asking = None
+        self.units.remove({row.position for row in rows})
 
     def compact(self, replaced: list[Row], items: list[tuple[Row, Item]], *, recalls: bool) -> None:
         """Let items take the places of rows; what leaves in whole units, and stands for none, is archived last."""
         owners = [row for row, _ in items]
         leaving = [row for row in replaced if row not in owners and row.item.metadata != MADE]
-        parted = {row.group for row in self.rows if row not in leaving}
-        whole = [row for row in leaving if row.group not in parted and recalls]
+        whole = [row for row in leaving if recalls and all(r in leaving for r in self.unit(row))]
         self.archived += [row.item for row in replaced if row not in whole]
         kept = len(self.archived)
         self.drop(whole)
@@ -202,10 +178,14 @@ class PlainSection:
         self.archived = archived
         assert len(archived) == kept + len(whole)
         for row, item in items:
-            changed = links(item) != links(row.item)
-            groups = self.partners(item, row.position) if changed else set()
-            row.item = item
-            self.join(row, groups | {row.group})
+            self.change(row, item)
+
+    def change(self, row: Row, item: Item) -> None:
+        link = Link.of(item)
+        is_changed = link != self.units.links[row.position]
+        partners = self.units.partners(row.position, link) if is_changed else []
+        row.item = item
+        self.units.place(row.position, link, partners)
 
     def forget(self, item_ids: list[str]) -> int:
         """Erase items and return how many versions of them there were."""
@@ -221,22 +201,15 @@ class PlainSection:
         return erased
 
     def add(self, item: Item) -> None:
-        row = Row(item, self.taken, group=self.taken, last_use=self.clock)
-        groups = self.partners(item, row.position)
-        self.rows.append(row)
-        self.join(row, groups)
-        if speaks(item):
-            self.asking = row.position if calls_of(item) else None
+        self.rows.append(Row(item, self.taken, last_use=self.clock))
+        self.units.add(self.taken, Link.of(item))
         self.taken += 1
 
     def update(self, item: Item) -> None:
         row = self.row(item.id)
         assert row is not None
-        changed = links(item) != links(row.item)
-        groups = self.partners(item, row.position) if changed else set()
         self.archived.append(row.item)
-        row.item = item
-        self.join(row, groups | {row.group})
+        self.change(row, item)
 
     def use(self, item_ids: list[str]) -> None:
         rows = [row for row in self.rows if row.item.id in item_ids]
@@ -244,34 +217,6 @@ class PlainSection:
         for row in rows:
             row.uses = row.uses + 1
             row.last_use = self.clock
-
-
-def calls_of(item: Item) -> list[str]:
-    return (
-        []
-        if isinstance(item.content, str)
-        else [b.id for b in item.content if isinstance(b, ToolUseBlock)]
-    )
-
-
-def results_of(item: Item) -> list[str]:
-    return (
-        []
-        if isinstance(item.content, str)
-        else [b.tool_use_id for b in item.content if isinstance(b, ToolResultBlock)]
-    )
-
-
-def only_results(item: Item) -> bool:
-    return bool(results_of(item)) and len(results_of(item)) == len(item.content)
-
-
-def speaks(item: Item) -> bool:
-    return bool(calls_of(item)) or (item.role in ("user", "assistant") and not only_results(item))
-
-
-def links(item: Item) -> tuple[object, ...]:
-    return item.role, calls_of(item), results_of(item), only_results(item)
 
 
 TEXTS = st.sampled_from(["alpha", "beta gamma", "delta"])
@@ -343,7 +288,7 @@ class SectionMachine(RuleBasedStateMachine):
     def attempt(self, change: Callable[[Item], None], item: Item, growth: int, count: int) -> bool:
         """Make a change that may be refused; return whether it was made."""
         superseded = self.plain.superseded(item)
-        if superseded and superseded[0].group in self.plain.own(item):
+        if superseded and superseded[0].position in self.plain.own(item):
             before = self.seen()
             with pytest.raises(InvalidArgumentError, match="has the key of"):
                 change(item)
@@ -399,7 +344,7 @@ class SectionMachine(RuleBasedStateMachine):
         superseded = self.plain.superseded(item)
         assert all(row in rows for row in superseded)
         for row in rows:
-            unit = self.plain.unit(row.group)
+            unit = self.plain.unit(row)
             assert all(each in rows for each in unit)
             if row not in superseded:
                 assert not any(each.item.pinned for each in unit)
@@ -501,8 +446,8 @@ class SectionMachine(RuleBasedStateMachine):
             if self.plain.rows
             else []
         )
-        stay = {row.group for row in (*self.plain.rows[-1:], *kept)}
-        units = [self.plain.unit(group) for group in {row.group for row in self.plain.rows} - stay]
+        stay = [*self.plain.rows[-1:], *kept]
+        units = [u for u in self.plain.all_units() if not any(row in stay for row in u)]
         units = [
             u for u in units if not any(row.item.pinned for row in u) and not self.plain.waits(u)
         ]
@@ -607,7 +552,7 @@ class SectionMachine(RuleBasedStateMachine):
         assert list(reversed(section)) == [row.item for row in reversed(plain.rows)]
         assert section.used == plain.used
         for entry, row in zip(section.held.entries(), plain.rows, strict=True):
-            first = plain.unit(row.group)[0].position
+            first = plain.unit(row)[0].position
             assert entry["position"] == row.position
             assert entry.get("unit", row.position) == first
             assert (entry.get("uses", 0), entry.get("last_use", 0)) == (row.uses, row.last_use)
@@ -634,8 +579,8 @@ class SectionMachine(RuleBasedStateMachine):
             [item.id for item in each.items]
             for each in self.section.proposer.propose(Query(""), cap=10**6).candidates
         ]
-        units = [self.plain.unit(group) for group in {row.group for row in self.plain.rows}]
-        assert sorted(proposed) == sorted([row.item.id for row in unit] for unit in units)
+        units = [[row.item.id for row in unit] for unit in self.plain.all_units()]
+        assert sorted(proposed) == sorted(units)
 
     @invariant()
     def nothing_is_lost_and_budgets_hold(self) -> None:

@@ -4,33 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 import threading
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kaosmem import SessionOptions
-from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from tests.stored import folder_of, ids_at, memory_at, session
-
-
-async def test_a_clock_that_jumps_back_changes_no_order(place):
-    """Order and ids come from the log, not from the time."""
-    now = datetime(2024, 6, 1, tzinfo=UTC)
-    for number in range(3):
-        options = SessionOptions(clock=lambda number=number: now - timedelta(hours=number))
-        async with memory_at(place, options=options) as memory:
-            memory.add("messages", "text", id=f"i{number}")
-    assert await ids_at(place) == ["i0", "i1", "i2"]
-    async with memory_at(place) as memory:
-        context = await memory.assemble_context(budget=200)
-        assert [item.id for item in context.items] == ["i0", "i1", "i2"]
+from tests.stored import ids_at, memory_at, session
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
@@ -79,70 +61,6 @@ print(count, os.read(reading, 1)[0])
         assert [item_id for item_id in held if item_id.startswith(name)] == [
             f"{name}{n}" for n in range(count)
         ]
-
-
-class Slow(IsolatedMemoryFileSystem):
-    """Stores only when it is told to go on."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.begun = threading.Event()
-        self.go_on = threading.Event()
-        self.go_on.set()
-
-    def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
-        self.begun.set()
-        assert self.go_on.wait(60)
-        super().pipe_file(path, value, **options)
-
-
-async def test_a_cancelled_save_is_whole_or_nothing():
-    """Cancelled while it is being stored, a commit is durable or absent; saving again stores all once."""
-    store = Slow()
-    await session(store, "a")
-    async with memory_at(store) as memory:
-        memory.add("messages", "text", id="b")
-        memory.add("messages", "text", id="c")
-        store.begun.clear()
-        store.go_on.clear()
-        saving = asyncio.create_task(memory.save())
-        assert await asyncio.to_thread(store.begun.wait, 60)
-        saving.cancel()
-        await asyncio.sleep(0)
-        store.go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await saving
-        assert await ids_at(store) in (["a"], ["a", "b", "c"])
-        memory.add("messages", "text", id="d")
-        await memory.save()
-    assert await ids_at(store) == ["a", "b", "c", "d"]
-
-
-HOLDER = """
-import fcntl, os, sys
-descriptor = os.open(sys.argv[1], os.O_RDWR)
-fcntl.flock(descriptor, fcntl.LOCK_EX)
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="flock")
-async def test_the_lock_of_a_killed_writer_is_free(tmp_path):
-    """A writer that waits for the lock goes on when its holder is killed."""
-    await session(tmp_path, "a")
-    lock = folder_of(tmp_path) / "lock"
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
-        waiting = asyncio.create_task(session(tmp_path, "b"))
-        done, _ = await asyncio.wait([waiting], timeout=0.05)
-        assert not done
-        holder.send_signal(signal.SIGKILL)
-        await asyncio.wait_for(waiting, 60)
-    assert await ids_at(tmp_path) == ["a", "b"]
 
 
 async def test_two_threads_with_one_session_do_not_tear_the_log(tmp_path):

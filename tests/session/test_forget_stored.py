@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 import kaosmem.persistence.log as log_module
 from kaosmem import (
     ConflictError,
-    CorruptionError,
     DurabilityError,
     NotFoundError,
     SectionSpec,
@@ -25,8 +23,7 @@ from kaosmem.persistence.layout import FOLDERS, PURGE
 from kaosmem.persistence.steps import Append, Delete, Publish, Step, Write
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import paths_holding
-from tests.persistence.damage.forgery import encoded, seal
-from tests.places import files_in, put
+from tests.places import files_in
 from tests.session.erasing import CANARY, LONG, SPECS, Failing, filled, opened
 
 
@@ -99,30 +96,6 @@ async def test_a_forgetting_that_fails_is_finished_later(
             await memory.save()
         assert not paths_holding(tmp_path, f"{CANARY}, version", '"secret"')
         assert "h0" in {(await memory.fetch("h0")).id}
-
-
-@pytest.mark.usefixtures("small_snapshots")
-async def test_a_snapshot_beside_an_unfinished_erasure_hides_nothing_of_it(
-    tmp_path: Path, failing: type[Failing]
-) -> None:
-    """A forgetter is killed after its tombstone.
-
-    Another writer goes on and saves. The next to open erases all.
-    """
-    await filled(tmp_path)
-    async with opened(tmp_path) as memory:
-        failing.refused = staticmethod(lambda step: isinstance(step, Write) and step.path == PURGE)
-        with pytest.raises(DurabilityError):
-            async with opened(tmp_path) as other:
-                await other.forget("secret")
-        failing.refused = staticmethod(lambda step: False)
-        for number in range(4):
-            memory.add("documents", f"another {number} " * 900, id=f"another-{number}")
-            await memory.save()
-    async with opened(tmp_path) as memory:
-        with pytest.raises(NotFoundError):
-            await memory.fetch("secret")
-    assert not paths_holding(tmp_path, f"{CANARY}, version")
 
 
 async def test_files_that_a_killed_writer_left_half_written_go_too(tmp_path):
@@ -295,21 +268,6 @@ def _is_tombstone(step: Step) -> bool:
     return isinstance(step, Append) and b'"op":"forget"' in step.data
 
 
-async def test_what_is_asked_for_after_a_failure_is_forgotten_too(tmp_path, failing):
-    """A tombstone tried again speaks for what it was made for, and not for what was asked for since."""
-    async with opened(tmp_path) as memory:
-        memory.add("documents", CANARY, id="first")
-        memory.add("documents", f"more {CANARY}", id="second")
-        await memory.save()
-        failing.refused = staticmethod(_is_tombstone)
-        with pytest.raises(DurabilityError):
-            await memory.forget("first")
-        failing.refused = staticmethod(lambda step: False)
-        await memory.forget("second")
-        assert list(memory["documents"]) == []
-        assert paths_holding(tmp_path, CANARY) == []
-
-
 async def test_what_is_asked_for_while_a_tombstone_is_written_is_forgotten_too(tmp_path, failing):
     """Two may be forgotten at once, the second while the disk is at work on the first."""
     loop = asyncio.get_running_loop()
@@ -381,28 +339,3 @@ async def test_unknown_items_and_read_only_sessions_are_refused(place):
         with pytest.raises(PermissionError):
             await memory.forget("contract")
     assert files_in(place) == before
-
-
-@pytest.mark.parametrize("field", ["tokens", "created_at", "position"])
-async def test_a_stored_version_that_makes_no_sense_is_damage(place, field, monkeypatch):
-    """Though its checksum fits: forgetting raises CorruptionError with the file's name, as fetching it does."""
-    monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 1)
-    async with opened(place) as memory:
-        for number in range(4):
-            memory.add("messages", f"message {number} " + "word " * 12, id=f"m{number}")
-        memory.add("documents", "a contract", id="contract")
-    [path] = (path for path in files_in(place) if "/archive/" in path)
-    lines = files_in(place)[path].split(b"\n")[:-1]
-    fields = json.loads(lines[1])
-    fields["d"][field] = "none"
-    lines[1] = encoded(fields)
-    [sealed] = seal({"archive/1.jsonl": lines}).values()
-    put(place, {path: sealed})
-    file = path[path.index("archive/") :]
-    for call in (SessionMemory.forget, SessionMemory.fetch):
-        with pytest.raises(CorruptionError) as caught:
-            async with opened(place) as memory:
-                await call(
-                    memory, "contract" if call is SessionMemory.forget else fields["d"]["id"]
-                )
-        assert caught.value.file == file

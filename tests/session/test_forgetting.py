@@ -499,15 +499,3 @@ def test_the_search_finds_what_is_planted(where):
     planted = "".join(["plant", "ed-", "canary"])
     assert traces([planted], [holders(planted)[where]])
     assert not traces([planted], [holders("nothing")[where]])
-
-
-def test_an_evicted_unit_whose_first_item_was_forgotten_is_read_from_its_archive():
-    """The archive still says of the others which unit they were of."""
-    section = history(item("a"), CALL, *RESULTS, *map(item, "bcde"))
-    kept = [version for version in section.archive.in_memory() if version.item.id != "call"]
-    section.forget({"call"})
-    entries = list(section.held.entries())
-    again = Section.restore(section.spec, section.state(), entries)
-    again.load(kept)
-    assert again.state() == section.state()
-    assert earlier(again) == earlier(section)

@@ -14,7 +14,7 @@ from kaosmem import (
     SectionSpec,
     SessionMemory,
 )
-from kaosmem.errors import DuplicateError, ReadOnlyError
+from kaosmem.errors import DuplicateError
 from tests.persistence.damage.damaged import opened, place_of, stored
 from tests.persistence.damage.turns import lost, turns
 
@@ -54,14 +54,6 @@ async def test_the_newest_of_a_key_is_live(memory, section):
     if section != "messages":
         assert (decision.reason, decision.same_as) == (Reason.ARCHIVED, new.id)
         assert decision.why == f"archived superseded by {new.id}"
-
-
-def test_a_key_is_a_sections_own(memory):
-    """Items of two sections under one key are both live."""
-    one = memory.add("findings", "a", key="k")
-    other = memory.add("messages", "b", key="k")
-    assert live(memory, "findings") == [one]
-    assert live(memory, "messages") == [other]
 
 
 def test_an_update_keeps_the_key_and_the_place(memory):
@@ -139,19 +131,3 @@ async def test_a_question_about_the_past_reaches_what_was_superseded(tmp_path):
         context = await memory.assemble_context(question, budget=1_000)
         assert context.decision(old.id).reason is Reason.RECALLED
         assert old.text in context.text
-
-
-async def test_it_lasts(tmp_path):
-    """However a section persists, a session that is opened again has one live item of a key, and the older archived."""
-    ids = {}
-    for round_ in range(3):
-        async with SessionMemory.open(tmp_path, sections=SPECS) as memory:
-            for spec in memory.sections:
-                ids[spec.name, round_] = memory.add(spec.name, f"version {round_}", key="k").id
-    async with SessionMemory.open(tmp_path, sections=SPECS, read_only=True) as memory:
-        for spec in memory.sections:
-            if spec.persistence != "none":
-                assert [item.id for item in memory[spec.name]] == [ids[spec.name, 2]]
-                assert (await memory.fetch(ids[spec.name, 0])).text == "version 0"
-        with pytest.raises(ReadOnlyError):
-            memory.add("findings", "version 3", key="k")

@@ -51,14 +51,6 @@ async def test_the_same_list_adds_nothing():
     assert await synced(memory, messages) == ["Thanks."]
 
 
-async def test_equal_messages_are_counted():
-    """A user who says the same again has said it twice."""
-    memory = SessionMemory.test_mode()
-    for times in range(1, 6):
-        await synced(memory, [said("Go on.")] * times)
-        assert texts(memory) == ["Go on."] * times
-
-
 async def test_system_messages_at_the_beginning_are_left_out():
     memory = SessionMemory.test_mode()
     assert await synced(memory, [said("Be brief.", "system"), said("Hi.")]) == ["Hi."]
@@ -75,18 +67,6 @@ async def test_a_list_that_was_cut_or_rewritten_adds_only_what_is_new():
     rewritten = [said("Earlier: a talk.", "assistant"), *full[-3:], said("New."), said("Newer.")]
     assert await synced(memory, rewritten) == ["Newer."]
     assert texts(memory)[:8] == [message["content"] for message in full]
-
-
-async def test_messages_that_were_taken_back_leave():
-    """A user edits a message: the old one and its answers are in the archive, not in the view."""
-    memory = SessionMemory.test_mode()
-    full = conversation(6)
-    await memory.sync_messages(full, format="openai")
-    old = memory["messages"].peek([item.id for item in memory["messages"]][4])
-    assert await synced(memory, [*full[:4], said("Something else?")]) == ["Something else?"]
-    assert texts(memory) == [*(each["content"] for each in full[:4]), "Something else?"]
-    assert (await memory.fetch(old.id)).text == old.text
-    assert await synced(memory, full) == [each["content"] for each in full[4:]]
 
 
 async def test_calls_and_results_are_known_again():

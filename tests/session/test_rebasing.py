@@ -126,25 +126,6 @@ def talked(memory: SessionMemory) -> list[str]:
     return [item.id if item.role == "user" else item.role for item in memory["talk"]]
 
 
-async def test_a_compaction_follows_what_another_added(place):
-    """What another writer adds meanwhile stays, after the summary of what it left alone."""
-    async with writers(place) as (one, other):
-        say(one, *range(12))
-        await one.save()
-        other.add("documents", "to catch up")
-        await other.save()
-        await other.assemble_context(budget=1_000)
-        assert "summary" in talked(other)
-        say(one, 12, 13)
-        await one.save()
-        await other.save()
-        assert talked(other)[:2] == ["t0", "summary"]
-        assert talked(other)[-2:] == ["t12", "t13"]
-        assert held(other) == await stored(place)
-        for number in range(14):
-            assert (await other.fetch(f"t{number}")).id == f"t{number}"
-
-
 @pytest.mark.parametrize("touch", ["update", "remove", "forget", "compact"])
 async def test_a_compaction_of_what_another_touched_is_dropped(place, touch):
     """The save goes on without it, nothing of what was added is lost, and the next turn compacts what is there."""

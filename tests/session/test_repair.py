@@ -27,7 +27,6 @@ from kaosmem.errors import (
 from kaosmem.formation import PatternFormer
 from kaosmem.persistence.files.records import Change
 from kaosmem.persistence.log import SessionLog
-from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.session import RepairReport
 from tests.persistence.damage.damaged import (
     LONG,
@@ -107,28 +106,6 @@ async def test_all_that_is_intact_is_in_the_new_session(place):
     assert (again.into, again.damage) == (None, ())
 
 
-async def test_a_sound_session_is_left_alone(place):
-    """Nothing is written, with a torn tail neither, which the next commit cuts; what there is is reported."""
-    whole = await filled(place)
-    before = files_in(place)
-    report = await repair_session(place, "s", "new")
-    assert (report.into, report.damage) == (None, ())
-    assert sum(report.items.values()) == len(whole)
-    path = max(path for path in before if "/s/log/" in path)
-    torn = before[path][:-30]
-    put(place, {path: torn})
-    if not isinstance(place, IsolatedMemoryFileSystem):
-        lock = path.replace(path[path.index("log/") :], "lock")
-        put(
-            place, {lock: b""}
-        )  # a crash in the middle of a commit comes before its record is noted
-        before[lock] = b""
-    report = await repair_session(place, "s", "new")
-    assert report.into is None
-    assert "unfinished" in str(report.damage[0])
-    assert files_in(place) == before | {path: torn}
-
-
 @pytest.mark.parametrize("at", [-200, -1], ids=["a line", "its last byte"])
 async def test_damage_in_the_archive_alone_is_repaired(place, at):
     """A session whose live items are whole is damaged all the same, as its archive has other bytes."""
@@ -168,23 +145,6 @@ async def test_nothing_is_overwritten(place):
     await filled(place, long)
     break_log(place, long)
     assert (await repair_session(place, long)).into == "l" * 119 + "-repaired"
-
-
-async def test_a_repaired_session_without_its_snapshot_is_not_taken_for_an_empty_one(
-    place,
-):
-    """All that was rescued is in one snapshot.
-
-    If that is lost before the next save, opening the session says so.
-    """
-    await filled(place)
-    break_log(place)
-    report = await repair_session(place, "s")
-    snapshot = next(path for path in files_in(place) if f"/{report.into}/snap/" in path)
-    put(place, {snapshot: None})
-    with pytest.raises(CorruptionError, match="is missing"):
-        async with opened(place, report.into or ""):
-            pass
 
 
 async def test_an_interrupted_repair_is_taken_up_by_the_next(place):

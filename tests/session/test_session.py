@@ -421,43 +421,31 @@ async def test_reading_a_session_that_is_not_there_names_the_nearest(tmp_path):
 
 async def test_ingest_reads_again_only_what_changed(tmp_path):
     """A changed file's passages replace their old ones, a vanished file's go to the archive, the rest is not read."""
-    folder = tmp_path / "room"
-    folder.mkdir()
-    (folder / "a.md").write_text("# Fees\n\nThe fee is five per cent.\n")
-    (folder / "b.txt").write_text("Notice of thirty days.\n")
-    (folder / "c.png").write_bytes(b"\x00\x01")
+    memory = SessionMemory.test_mode()
     read: list[str] = []
-    async with SessionMemory.open(str(tmp_path / "store")) as memory:
-        report = await memory.ingest(
-            str(folder), progress=lambda what, done, total: read.append(what)
-        )
-        assert (report.new, report.items_added, [skip.source for skip in report.skipped]) == (
-            ("a.md", "b.txt"),
-            2,
-            ["c.png"],
-        )
-        assert memory["documents"].get("a.md#L1-3").metadata["source"] == "a.md"
-        assert next(iter(memory["documents"])).trust is Trust.EXTERNAL
-    (folder / "a.md").write_text("# Fees\n\nThe fee is seven per cent, payable at once.\n")
-    (folder / "b.txt").unlink()
-    (folder / "d.txt").write_text("A new file.\n")
-    read.clear()
-    async with SessionMemory.open(str(tmp_path / "store")) as memory:
-        report = await memory.ingest(
-            str(folder), progress=lambda what, done, total: read.append(what)
-        )
-        assert read == ["d.txt", "a.md"]
-        assert (report.changed, report.vanished, report.unchanged) == (("a.md",), ("b.txt",), ())
-        assert {item.content for item in memory["documents"]} == {
-            "# Fees\n\nThe fee is seven per cent, payable at once.",
-            "A new file.",
-        }
-        assert (await memory.fetch("b.txt#L1-1")).content == "Notice of thirty days."
+
+    async def ingest() -> Any:
         read.clear()
-        assert (
-            await memory.ingest(str(folder), progress=lambda what, done, total: read.append(what))
-        ).items_added == 0
-        assert read == []
+        return await memory.ingest(tmp_path, progress=lambda what, *_: read.append(what))
+
+    (tmp_path / "a.md").write_text("# Fees\n\nThe fee is five per cent.\n")
+    (tmp_path / "b.txt").write_text("Notice of thirty days.\n")
+    (tmp_path / "c.png").write_bytes(b"\x00\x01")
+    report = await ingest()
+    assert (report.new, report.items_added) == (("a.md", "b.txt"), 2)
+    assert [skip.source for skip in report.skipped] == ["c.png"]
+    assert memory["documents"].get("a.md#L1-3").metadata["source"] == "a.md"
+    assert next(iter(memory["documents"])).trust is Trust.EXTERNAL
+    (tmp_path / "a.md").write_text("The fee is seven per cent, payable at once.\n")
+    (tmp_path / "b.txt").unlink()
+    report = await ingest()
+    assert (report.changed, report.vanished, read) == (("a.md",), ("b.txt",), ["a.md"])
+    assert [item.content for item in memory["documents"]] == [
+        "The fee is seven per cent, payable at once."
+    ]
+    assert (await memory.fetch("b.txt#L1-1")).content == "Notice of thirty days."
+    assert (await ingest()).items_added == 0
+    assert read == []
 
 
 async def test_two_places_are_ingested_side_by_side(tmp_path):
@@ -475,26 +463,6 @@ async def test_two_places_are_ingested_side_by_side(tmp_path):
         "This is two.",
     ]
     assert report.items_added == 0
-
-
-async def test_a_spec_that_asks_for_it_shows_whom_each_item_is_trusted_as():
-    """Source and trust stand in the label, in the system message and the block, counted; other sections go without."""
-    memory = SessionMemory.test_mode(
-        sections=(
-            SectionSpec("role", placement="static", eviction="none", provenance=True),
-            SectionSpec("documents", eviction="none", provenance=True),
-            SectionSpec("notes"),
-        )
-    )
-    memory.add("role", "You are careful.", role="system")
-    memory.add("documents", "30 days", metadata={"source": "msa.pdf"}, trust=Trust.EXTERNAL)
-    memory.add("notes", "ask again", role="assistant")
-    for name in ("text", "openai", "anthropic"):
-        context = await memory.assemble_context("days", budget=200, format=name)
-        shown = context.text if name == "text" else f"{context.rendered.system}{context.messages}"
-        assert "[system, trust application] You are careful." in shown
-        assert "[msa.pdf, trust external] 30 days" in shown
-        assert "[assistant] ask again" in shown
 
 
 async def test_test_mode_takes_what_open_takes():

@@ -18,34 +18,6 @@ async def texts(place: Any, session_id: str) -> list[str]:
         return [item.text for item in memory["messages"]]
 
 
-async def test_turns_of_one_session_follow_each_other(tmp_path):
-    async def turn(sessions: Sessions, number: int) -> None:
-        async with sessions.turn(f"user-{number % 3}") as memory:
-            memory.add("messages", f"question {number}")
-            await asyncio.sleep(0)
-            memory.add("messages", f"answer {number}", role="assistant")
-
-    async with Sessions(tmp_path) as sessions:
-        await asyncio.gather(*(turn(sessions, number) for number in range(12)))
-    for user in range(3):
-        numbers = range(user, 12, 3)
-        expected = [f"{word} {number}" for number in numbers for word in ("question", "answer")]
-        assert await texts(tmp_path, f"user-{user}") == expected
-
-
-async def test_an_exception_discards_the_turn_alone(tmp_path):
-    async with Sessions(tmp_path) as sessions:
-        async with sessions.turn("a") as memory:
-            memory.add("messages", "one")
-        with pytest.raises(ValueError, match="no model"):
-            async with sessions.turn("a") as memory:
-                memory.add("messages", "two")
-                raise ValueError("no model")
-        async with sessions.turn("a") as memory:
-            memory.add("messages", "three")
-    assert await texts(tmp_path, "a") == ["one", "three"]
-
-
 async def test_a_turn_sees_what_others_saved(tmp_path):
     async with Sessions(tmp_path) as one, Sessions(tmp_path) as two:
         for number in range(4):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,8 +19,6 @@ from kaosmem import (
 )
 from kaosmem.persistence import log as session_log
 from kaosmem.persistence.steps import Read, ReadParts
-from kaosmem.sections.archive import Archived
-from kaosmem.session.saving.timeline import told
 from tests.told import COMPACTED, NAMES, WHOLE, World, hour, moments, ops
 
 
@@ -188,35 +185,6 @@ async def test_a_damaged_version_is_named(tmp_path, monkeypatch, read_only):
             "3",
         ]
         assert memory.damage
-
-
-async def test_a_forgotten_key_is_in_no_table(tmp_path, monkeypatch):
-    """A forgotten key is in no file, and versions() finds none of its items."""
-    monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 100)
-    async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
-        made = [
-            memory.add(name, f"{number} value " * 20, key="CANARY")
-            for number, name in enumerate(("kept", "kept", "findings", "findings"))
-        ]
-        memory.add("kept", "value " * 20, key="k")
-    async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
-        assert len(await memory.versions("CANARY")) == 4
-        await memory.forget(*(item.id for item in made))
-        assert await memory.versions("CANARY") == []
-    assert not [
-        path for path in tmp_path.rglob("*") if path.is_file() and b"CANARY" in path.read_bytes()
-    ]
-
-
-def test_an_archived_version_whose_number_another_item_has_is_told():
-    """Where a snapshot is lost, the log numbers its items anew, and the archive keeps the old numbers."""
-    memory = SessionMemory.test_mode()
-    new = memory.add("findings", "The fee is 20.")
-    old = replace(new, id="old")
-    assert {each.item.id for each in told(memory["findings"], [Archived(old, 0)])} == {
-        "old",
-        new.id,
-    }
 
 
 async def test_a_question_about_the_past_is_asked_as_the_session_knew_it():

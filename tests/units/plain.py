@@ -29,6 +29,11 @@ def says_nothing(link: Link) -> bool:
     return bool(link.answers) and not link.calls and not link.mixed
 
 
+def speaks(link: Link) -> bool:
+    """Return whether an entry ends the wait for the results of calls before it."""
+    return bool(link.calls) or (link.role not in ("tool", "system") and not says_nothing(link))
+
+
 class PlainUnits:
     """The rules of Units, decided by looking at everything each time."""
 
@@ -72,10 +77,8 @@ class PlainUnits:
     def add(self, ordinal: int, link: Link) -> None:
         partners = self.partners(ordinal, link)
         self.place(ordinal, link, partners)
-        if link.calls:
-            self.asking = ordinal
-        elif link.role not in ("tool", "system") and not says_nothing(link):
-            self.asking = None
+        if speaks(link):
+            self.asking = ordinal if link.calls else None
 
     def remove(self, ordinals: set[int]) -> None:
         for ordinal in ordinals:

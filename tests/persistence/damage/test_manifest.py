@@ -272,23 +272,6 @@ async def test_a_whole_log_of_another_session_is_refused(kind):
     assert await refused(place_of(files), "session")
 
 
-async def test_a_segment_of_another_session_is_not_served():
-    """Linked into the log, beyond its end or into a gap, it is neither shown nor rescued."""
-    case = history(1, "log")
-    other = history(2, "log")
-    names = sorted(name for name in case.files if name.startswith("log/"))
-    segment = next(
-        data for name, data in sorted(other.files.items()) if name == names[5] or name > names[5]
-    )
-    beyond = f"log/{int(names[-1][4:24]) + 50:020d}.jsonl"
-    for files in (case.files | {beyond: segment}, case.files | {names[5]: segment}):
-        async with opened(place_of(files), read_only=True) as memory:
-            got = await answered(memory, case.answers[-1])
-            assert not any(item.text.startswith("2.") for item in memory["notes"])
-            assert memory.damage
-        assert {*got.values()} <= {text for answers in case.answers for text in answers.values()}
-
-
 async def test_a_lost_identity_is_written_anew():
     """Without `session.json` a session opens and says so; the next save stores it again."""
     files = history(1, "objects").files

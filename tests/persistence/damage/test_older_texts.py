@@ -9,13 +9,10 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from threading import Event
-from typing import Any
 from unittest.mock import patch
 
 from kaosmem import repair_session
 from kaosmem.errors import CorruptionError, NotFoundError
-from kaosmem.persistence.log import SessionLog
 from kaosmem.session import RepairReport
 from tests.persistence.damage.damaged import held, opened
 
@@ -135,47 +132,6 @@ async def test_the_loss_of_the_newest_segment_of_a_copy_is_said(tmp_path):
         assert any(error.file == f"log/{newest.name}" for error in report.damage)
         older += await checked(root, session, report)
     assert older > 3
-
-
-async def test_records_after_a_snapshot_in_the_lost_segment_are_said_to_be_lost(
-    tmp_path,
-):
-    """The newest segment may go on after a snapshot that holds its first records."""
-    root = tmp_path / "session"
-    session = await told(root, 0)
-    took = SessionLog.snapshot
-    is_saved = Event()
-
-    def snapshot(log: SessionLog, *args: Any, **kwargs: Any) -> bool:
-        is_saved.wait(timeout=60)
-        return took(log, *args, **kwargs)
-
-    with (
-        patch("kaosmem.persistence.log.MIN_LOG_BYTES", 1),
-        patch.object(SessionLog, "snapshot", snapshot),
-    ):
-        async with opened(root) as memory:
-            item_id = next(each for section, each in held(memory) if section == "documents")
-            for turn in range(20):
-                text = f"late text {turn} of {item_id}"
-                memory.update(item_id, text)
-                await memory.save()
-                session.texts[item_id].append(text)
-            is_saved.set()
-    session.note_records()
-    assert goes_on_after_a_snapshot(session)
-    copied = tmp_path / "copy"
-    shutil.copytree(root, copied)
-    max((copied / "default" / "s" / "log").glob("*.jsonl")).unlink()
-    report = await repair_session(copied, "s", "repaired")
-    assert await checked(copied, session, report) > 0
-
-
-def goes_on_after_a_snapshot(session: Told) -> bool:
-    """Return whether the newest segment began before the newest snapshot and has later records."""
-    segment = max(int(path.stem) for path in session.folder.glob("log/*.jsonl"))
-    snapshot = max(int(path.stem) for path in session.folder.glob("snap/*.jsonl"))
-    return segment <= snapshot < max(session.seqs.values())
 
 
 async def checked(root: Path, session: Told, report: RepairReport) -> int:

@@ -19,12 +19,9 @@ from kaosmem.errors import (
 from kaosmem.persistence.files.lines import stated_crc
 from kaosmem.persistence.files.records import Change, encode_commit
 from kaosmem.persistence.log import SessionLog
-from kaosmem.sections.substitution import Substitution
-from kaosmem.types.items import Item
 from tests.persistence.damage.damaged import (
     COUNTER,
     SPECS,
-    START,
     Case,
     Files,
     Held,
@@ -194,51 +191,6 @@ async def test_a_section_that_lost_its_only_call_is_served(monkeypatch):
     (path,) = (path for path in files if path.startswith("snap/"))
     found, _ = await read(files | {path: flip(files[path], files[path].index(b'"id":"m"'))})
     assert ids(found) == ["d"]
-
-
-async def test_changes_to_what_is_lost_do_what_they_can():
-    """An update of an item whose add is lost adds it; a removal, use or eviction of it is passed over."""
-    changes = (
-        added("a"),
-        added("b"),
-        lambda memory: memory.update("a", "newer"),
-        lambda memory: memory.remove("b"),
-        added("x", section="actions"),
-        lambda memory: memory.get("x"),
-        added("y", section="actions"),
-    )
-    files = stored(await turns(*changes))
-    assert [json.loads(line)["op"] for line in whole_log(files)] == [
-        "open", "add", "add", "update", "remove", "add", "use", "add",
-    ]  # fmt: skip
-    found, _ = await read(lost(files, 2, 3, 6))
-    assert found == {("documents", "a"): "newer", ("actions", "y"): "text"}
-    async with opened(place_of(lost(files, 3)), read_only=True) as memory:
-        assert [version.item.content for version in memory["documents"].archive.in_memory()] == [
-            "text"
-        ]
-
-
-async def test_of_a_compaction_what_is_intact_is_served():
-    """Without its record the originals are served; without one of their records the derived item, at the end."""
-
-    told = Item("s", "documents", "summary", "b and c", 3, START, sources=("b", "c"))
-
-    def compact(memory: SessionMemory) -> None:
-        assert memory["documents"].compact(Substitution(("b", "c"), (("b", told),)))
-
-    place = await turns(
-        *(added(each) for each in "abcd"), compact, lambda memory: memory["documents"].evict(["a"])
-    )
-    files = stored(place)
-    assert [json.loads(line)["op"] for line in whole_log(files)][-2:] == ["compact", "evict"]
-    assert ids(await sound(files)) == ["s", "d"]
-    assert ids((await read(lost(files, 6)))[0]) == ["b", "c", "d"]
-    assert (
-        ids((await read(lost(files, 3)))[0]) == ids((await read(lost(files, 4)))[0]) == ["d", "s"]
-    )
-    assert ids((await read(lost(files, 3, 4)))[0]) == ["d", "s"]
-    assert ids((await read(lost(files, 7, 2)))[0]) == ["s", "d"]
 
 
 async def sound(files: Files) -> Held:
