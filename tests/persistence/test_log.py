@@ -22,8 +22,7 @@ from kaosmem.persistence.files.records import TXNS_KEPT, Change
 from kaosmem.persistence.layout import ARCHIVE, PURGE, SESSION, SNAP, log_file
 from kaosmem.persistence.log import MIN_LOG_BYTES, SessionLog
 from kaosmem.persistence.steps import Draft, List, Lock, Publish, Read, Step, Write
-from kaosmem.persistence.storage.local import LocalStorage
-from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem, ObjectStorage
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.persistence.storage.places import Storage, open_storage
 from kaosmem.sections.operations import Forget
 from tests.persistence.worlds import CountingFileSystem, add, ids, newest, snapshot, started
@@ -236,48 +235,27 @@ def test_a_session_knows_its_newest_commits(place, since):
     assert len({*known}) == TXNS_KEPT
 
 
-def meanwhile(
-    monkeypatch: pytest.MonkeyPatch,
-    storage: type[Storage],
-    is_at: Callable[[Step], bool],
-    act: Callable[[], object],
-) -> None:
-    """Let another act once, right before a step."""
-    perform = storage.perform
-    left = [act]
-
-    def acting(self: Any, step: Step) -> Any:
-        if left and is_at(step):
-            left.pop()()
-        return perform(self, step)
-
-    monkeypatch.setattr(storage, "perform", acting)
-
-
-def test_a_snapshot_that_is_overtaken_is_not_stored(place, monkeypatch):
+def test_a_snapshot_that_is_overtaken_is_not_stored(place):
     """A newer one that another stores while it is being written stays the newest."""
     log = started(place, "a")
     other, _ = SessionLog.open(place, "s")
     other.commit([add("b")])
-    kind: Any = ObjectStorage if isinstance(place, IsolatedMemoryFileSystem) else LocalStorage
-    meanwhile(
-        monkeypatch, kind, lambda step: isinstance(step, Draft), lambda: snapshot(other, ["a", "b"])
+    log.storage = Interrupted(
+        log.storage, lambda step: isinstance(step, Draft), lambda: snapshot(other, ["a", "b"])
     )
     assert not log.snapshot({}, [("messages", {"id": "a"})], at=log.end)
     assert [path[-10:] for path in files_in(place) if "snap/" in path] == ["0003.jsonl"]
     assert ids(SessionLog.open(place, "s")[1]) == ["a", "b"]
 
 
-def test_a_snapshot_that_is_stored_while_another_forgets_is_withdrawn(
-    monkeypatch,
-):
+def test_a_snapshot_that_is_stored_while_another_forgets_is_withdrawn():
     """Where nothing locks, it would bring back the texts that were deleted."""
     place = IsolatedMemoryFileSystem()
     log = started(place, "a")
     other, _ = SessionLog.open(place, "s")
     other.commit([add("b")])
     stores = lambda step: isinstance(step, Publish)  # noqa: E731
-    meanwhile(monkeypatch, ObjectStorage, stores, lambda: other.purge({}, [], archived=[]))
+    log.storage = Interrupted(log.storage, stores, lambda: other.purge({}, [], archived=[]))
     assert not log.snapshot({}, [("messages", {"id": "a", "content": "secret"})], at=log.end)
     assert not [path for path, data in files_in(place).items() if b"secret" in data]
 
@@ -306,11 +284,8 @@ def test_segments_that_are_joined_while_another_forgets_bring_nothing_back(
     log.commit([add("a", "secret")])
     monkeypatch.setattr(checkpoint, "ROLL_UP", 2)
     joins = lambda step: isinstance(step, Write) and step.path == log_file(2)  # noqa: E731
-    meanwhile(
-        monkeypatch,
-        ObjectStorage,
-        joins,
-        lambda: SessionLog.open(place, "s")[0].purge({}, [], archived=[]),
+    log.storage = Interrupted(
+        log.storage, joins, lambda: SessionLog.open(place, "s")[0].purge({}, [], archived=[])
     )
     log.commit([add("b")])
     assert not [path for path, data in files_in(place).items() if b"secret" in data]

@@ -130,20 +130,6 @@ def test_lines_out_of_place_are_corruption(case):
             opened((1, b"".join(changed)))
 
 
-@pytest.mark.parametrize(
-    "tail",
-    [b'{"crc":"00', b"\0" * 512, b"x", b'{"a":1}', b"\0\0\0"],
-    ids=["half", "sector", "1", "json", "nuls"],
-)
-def test_a_torn_tail_is_left_out(tail):
-    """Bytes without a newline after the last commit are left out, and said."""
-    whole = b"".join(stored())
-    found = opened((1, whole + tail))
-    assert committed(found.records) == len(COMMITS)
-    assert found.torn == tail
-    assert f"{len(tail)} bytes" in str(found.damage[0])
-
-
 def test_a_commit_inside_another_is_corruption():
     """A commit that begins before the one before it is complete was not written by a writer of ours."""
     whole = encode_commit([OPENING, add("a")], "t0", seq=0, crc=0)
@@ -253,26 +239,6 @@ def test_a_snapshot_stands_for_the_log_before_it():
         assert found.items == [("messages", {"id": "a"})]
         assert [record.seq for record in found.records] == [4, 5, 6, 7]
         assert found.head.crc == opened((1, b"".join(parts))).head.crc
-
-
-def test_a_damaged_snapshot_is_passed_over():
-    """With the newest snapshot damaged the one before and more of the log give the same state, and it is said."""
-    parts = stored()
-    snaps = {}
-    for seq, upto in ((3, 2), (6, 3)):
-        crc = opened((1, b"".join(parts[:upto]))).head.crc
-        snaps[seq] = b"".join(encode_items(ItemFile(seq, crc=crc, header={"n": seq}), []))
-    sound = opened((1, b"".join(parts)), snapshots=snaps)
-    assert (sound.header, len(sound.records), sound.damage) == (
-        {"n": 6},
-        1,
-        [],
-    )
-    snaps[6] = snaps[6][:-1]
-    found = opened((1, b"".join(parts)), snapshots=snaps)
-    assert (found.header, len(found.records)) == ({"n": 3}, 4)
-    assert found.damage[0].file == snapshot_file(6)
-    assert found.head.crc == sound.head.crc
 
 
 def test_a_log_that_ends_before_its_snapshot_is_corruption():

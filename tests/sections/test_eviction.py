@@ -18,7 +18,7 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from kaosmem.sections.eviction import POLICIES, EvictionQueue, Standing
+from kaosmem.sections.eviction import POLICIES, EvictionQueue, Standing, combined
 
 UNIT = Standing(first=0, last=0, items=1, tokens=1, priority=0, uses=0, last_use=0, pinned=0)
 EVICTING = [name for name, policy in POLICIES.items() if policy.key]
@@ -75,6 +75,23 @@ def test_calls_that_wait_for_their_results_stay():
     assert call.id not in memory["messages"]
 
 
+def test_priority_never_evicts_a_higher_one_for_a_lower():
+    """A newcomer makes room among its equals and its inferiors alone."""
+    known = {unit.first: unit for unit in units(priority=[2, 1, 1])}
+    queue = Queue("priority", known)
+    newcomer = replace(UNIT, first=9, priority=1)
+    assert queue.choose_victims(newcomer, own=(), tokens=2, items=0) == [1, 2]
+    assert queue.choose_victims(newcomer, own=(), tokens=3, items=0) is None
+    assert queue.choose_victims(replace(newcomer, priority=0), own=(), tokens=1, items=0) is None
+
+
+def test_a_units_standing_combines_those_of_its_items():
+    """Priority and use are the highest, age the span, all else the sum."""
+    older = Standing(first=3, last=5, items=2, tokens=7, priority=0, uses=2, last_use=8, pinned=0)
+    newer = Standing(first=4, last=9, items=1, tokens=2, priority=4, uses=1, last_use=6, pinned=1)
+    assert combined([newer, older]) == Standing(3, 9, 3, 9, 4, 3, 8, 1)
+
+
 STANDINGS = st.builds(
     Standing,
     first=st.just(0),
@@ -113,6 +130,17 @@ def test_the_queue_chooses_what_sorting_all_units_would(policy, changes):
             assert chosen == by_sorting(policy, known, newcomer, own, unit.tokens, unit.items)
             for victim in chosen or ():
                 del known[victim]
+
+
+def test_a_unit_goes_by_its_present_place_alone():
+    """A unit that was used since the queue was made is not evicted in its former place."""
+    known = {at: Standing(at, at, 1, 1, 0, 0, last_use, 0) for at, last_use in enumerate([1, 2])}
+    queue = Queue("lru", known)
+    newcomer = Standing(9, 9, 1, 1, 0, 0, 9, 0)
+    assert queue.choose_victims(newcomer, own=set(), tokens=0, items=0) == []
+    known[0] = replace(known[0], last_use=3)
+    queue.push(0)
+    assert queue.choose_victims(newcomer, own=set(), tokens=1, items=0) == [1]
 
 
 def by_sorting(

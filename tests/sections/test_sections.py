@@ -122,37 +122,6 @@ def test_specs_must_differ_in_name_and_share_no_more_than_the_window():
         check_specs([*tenths, SectionSpec("last", floor=0.01)])
 
 
-def test_the_default_sections_are_those_of_the_design():
-    """Budgets, priorities, floors, placements, policies and persistence are as documented."""
-    static = ("static", "none", "stream")
-    assert {
-        s.name: (s.budget, s.priority, s.floor, s.placement, s.eviction, s.persistence)
-        for s in check_specs(DEFAULT_SECTIONS).values()
-    } == {
-        "role": (32_000, 100, 0, *static),
-        "playbooks": (8_000, 80, 0, *static),
-        "plan_examples": (8_000, 30, 0, *static),
-        "messages": (32_000, 90, 0.35, "history", "fifo", "stream"),
-        "last_intent": (2_000, 85, 0, "query", "fifo", "stream"),
-        "findings": (16_000, 70, 0.10, "query", "priority", "stream"),
-        "lessons": (16_000, 60, 0, "query", "fifo", "stream"),
-        "documents": (None, 50, 0.35, "query", "none", "stream"),
-        "graph": (None, 45, 0, "query", "none", "stream"),
-        "actions": (16_000, 40, 0, "query", "lru", "stream"),
-        "plan_history": (8_000, 35, 0, "query", "lru", "stream"),
-        "reflection": (8_000, 30, 0, "query", "fifo", "stream"),
-        "working": (16_000, 75, 0, "query", "fifo", "none"),
-        "planning_context": (16_000, 75, 0, "query", "fifo", "none"),
-        "audit": (None, 0, 0, "query", "none", "stream"),
-    }
-    named = {spec.name: spec for spec in DEFAULT_SECTIONS}
-    messages = named["messages"]
-    assert (messages.recent, messages.recall) == (4, 0.25)
-    assert [name for name, spec in named.items() if spec.is_verbatim] == ["role"]
-    assert [name for name, spec in named.items() if not spec.in_context] == ["audit"]
-    assert [name for name, spec in named.items() if spec.max_items] == ["last_intent"]
-
-
 # holding
 
 
