@@ -200,7 +200,7 @@ def test_forgetting_leaves_no_index(place):
     log = started(place, "a", "b")
     keep(log)
     keep(log, section="findings")
-    if isinstance(place, str):
+    if isinstance(place, Path):
         (Path(place) / "default" / "s" / INDEX / ".messages.tmp").write_bytes(WORDS)
     purge(log)
     assert holding(place, WORDS) == []

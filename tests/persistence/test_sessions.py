@@ -93,7 +93,7 @@ def test_names_keep_apart_on_every_filesystem(place):
     for name in names:
         assert ids(SessionLog.open(place, name)[1]) == [name]
     assert list_sessions(place) == sorted(names)
-    if isinstance(place, str):
+    if isinstance(place, Path):
         folders = [folder.name for folder in Path(place, "default").iterdir()]
         assert len({folder.casefold() for folder in folders}) == len(names)
 
@@ -110,7 +110,7 @@ def test_deleting_a_session_leaves_its_neighbours(place):
         assert list_sessions(place, "other") == ["a"]
         assert SessionLog.open(place, "a")[1].records == []
     assert ids(SessionLog.open(place, "a.b")[1]) == ["a.b"]
-    if isinstance(place, str):
+    if isinstance(place, Path):
         assert not [path for path in Path(place).rglob("*") if path.name.startswith(".")]
 
 
@@ -126,7 +126,7 @@ def test_a_namespace_is_deleted_whole_and_no_other(place):
     assert list_namespaces(place) == ["Acme", "acm", "acme.b"]
     assert list_sessions(place, "acme") == []
     assert list_sessions(place, "Acme") == ["a", "b:c"]
-    if isinstance(place, str):
+    if isinstance(place, Path):
         assert not Path(place, "acme").exists()
 
 
@@ -150,7 +150,7 @@ def test_only_sessions_that_nobody_saved_for_long_are_deleted(place):
         started(place, session_id, session_id=session_id)
     SessionLog.open(place, "a", namespace="other")[0].commit([OPENING])
     assert delete_idle_sessions(place, before=datetime.now(UTC) - timedelta(seconds=60)) == []
-    if isinstance(place, str):
+    if isinstance(place, Path):
         for path in Path(place, "default", "old").rglob("*"):
             os.utime(path, (1_000_000_000, 1_000_000_000))
         assert delete_idle_sessions(place, before=datetime.now(UTC) - timedelta(seconds=60)) == [
@@ -177,7 +177,7 @@ def test_a_writer_of_a_deleted_session_does_not_bring_it_back(place):
     delete_session(place, "s")
     with pytest.raises(ConflictError):
         snapshot(log, ["a"])
-    if isinstance(place, str):
+    if isinstance(place, Path):
         with pytest.raises(ConflictError):
             log.commit([add("b")])
     assert list_sessions(place) == []

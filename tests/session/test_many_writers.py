@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kaosmem import SectionSpec, SessionMemory
-from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.many_writers import SECTIONS, SESSION, processes, talk
-
-
-@pytest.fixture(params=["local", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return str(tmp_path) if request.param == "local" else IsolatedMemoryFileSystem()
 
 
 async def ids_in(place: Any, section: str) -> list[str]:

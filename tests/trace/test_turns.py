@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -49,12 +48,6 @@ async def _talk(memory: SessionMemory, turns: int, start: int = 0) -> list[bytes
             sent.append(request_bytes(request_of(context.rendered)))
         memory.add("messages", f"It costs {number} euros,\nbreakfast included.", role="assistant")
     return sent
-
-
-@pytest.fixture(params=["folder", "objects"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """Somewhere to keep sessions: a folder, or a store of objects."""
-    return tmp_path if request.param == "folder" else IsolatedMemoryFileSystem()
 
 
 async def test_forget_erases_turns_and_verify_covers_them(place):
