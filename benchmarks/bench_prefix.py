@@ -23,7 +23,7 @@ import kaosmem
 from benchmarks.corpus import seeded_texts
 from kaosmem import SessionMemory, get_counter
 from kaosmem.formats import count_messages
-from kaosmem.formats.openai import REPLY_TOKENS
+from kaosmem.formats.messages import REPLY_TOKENS
 
 BUDGET, BLOCK = 8_000, 500
 TURNS = 400

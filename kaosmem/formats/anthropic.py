@@ -20,7 +20,7 @@ from kaosmem.formats.fields import (
     plainest,
     text_field,
 )
-from kaosmem.formats.shaped_blocks import Block, ExtraNames
+from kaosmem.formats.messages import Block, ExtraNames
 from kaosmem.formats.shapes import (
     ARGUMENTS,
     ID,

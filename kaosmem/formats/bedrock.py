@@ -23,7 +23,7 @@ from kaosmem.formats.fields import (
     parts_of,
     text_field,
 )
-from kaosmem.formats.shaped_blocks import Block
+from kaosmem.formats.messages import Block
 from kaosmem.formats.shapes import (
     ANY,
     ARGUMENTS,

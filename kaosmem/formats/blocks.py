@@ -24,30 +24,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats.delimiters import (
-    BLOCK_BEGIN,
-    BLOCK_END,
-    OPENING,
-    mark_text,
-    speaker_line,
-)
+from kaosmem.formats.delimiters import OPENING, speaker_line
 from kaosmem.formats.fields import (
-    CallIds,
     check_has_content,
     mapping_of,
     parts_of,
 )
-from kaosmem.formats.layout import BlockPlace, Mark, Rendered
-from kaosmem.formats.shaped_blocks import Block, ShapedBlocks, named_message
+from kaosmem.formats.layout import BlockPlace
+from kaosmem.formats.messages import Block, MessageFormat, named_message
 from kaosmem.formats.shapes import (
     EMPTY,
     values_by_name,
 )
 from kaosmem.names import shown_name
-from kaosmem.types import ContentBlock, JSONObject, JSONValue, OpaqueBlock
+from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
     TextBlock,
     ThinkingBlock,
@@ -58,27 +51,17 @@ from kaosmem.types.content import (
 from kaosmem.types.items import ChatMessage
 
 if TYPE_CHECKING:
-    from kaosmem.formats.layout import HistoryEntry, Layout
+    from kaosmem.formats.layout import HistoryEntry
     from kaosmem.tokens.counters import TokenCounter
 
 BLOCK_TOKENS = 4
 """The estimated tokens of a content block beside its text, with its share of the framing."""
-REPLY_TOKENS = 3
 
 
-class _Message(NamedTuple):
-    """A message before it gets the provider's names. is_assistants: else it is the user's."""
-
-    is_assistants: bool
-    blocks: list[Block]
-
-
-class BlockFormat(ShapedBlocks):
+class BlockFormat(MessageFormat):
     """A format whose messages are the user's or the assistant's, each with blocks of content.
 
     Attributes:
-        max_id_chars: The length of a call's id. None: any number.
-        kept_ids: The beginnings of ids that stay as they are stored.
         merges: Whether the roles have to alternate: neighbours of one role are one message.
         is_trimmed: Whether the API refuses white space at the end of the assistant's message.
         has_thinking_first: Whether thinking stands before the rest of the assistant's message.
@@ -86,14 +69,12 @@ class BlockFormat(ShapedBlocks):
         tools_framing: The tokens that the first tool adds beside its schema.
         roles: The roles of the user and of the assistant.
         other_roles: Further roles of messages that are read.
-        content_name: The field of a message that holds its blocks.
     """
 
-    max_id_chars: ClassVar[int | None] = None
-    kept_ids: ClassVar[tuple[str, ...]] = ()
+    is_system_beside = True
+    block_framing = BLOCK_TOKENS
     roles: ClassVar[tuple[str, str]] = ("user", "assistant")
     other_roles: ClassVar[tuple[str, ...]] = ()
-    content_name: ClassVar[str] = "content"
     merges: ClassVar[bool] = False
     is_trimmed: ClassVar[bool] = True
     has_thinking_first: ClassVar[bool] = True
@@ -158,22 +139,6 @@ class BlockFormat(ShapedBlocks):
 
     # The format.
 
-    def entry_tokens(
-        self,
-        entry: HistoryEntry,
-        counter: TokenCounter,
-        *,
-        known: int | None = None,
-    ) -> int:
-        """Return the estimated tokens of one entry of a history."""
-        blocks: list[Block] = []
-        for message in self._messages(entry):
-            blocks += message.blocks
-        is_text = isinstance(entry, ChatMessage) and blocks[-1].get("text") == entry.content
-        if known is not None and is_text:
-            return known + BLOCK_TOKENS + self.tokens(blocks[:-1], counter)
-        return self.tokens(blocks, counter)
-
     def frame_tokens(
         self,
         *,
@@ -182,51 +147,19 @@ class BlockFormat(ShapedBlocks):
         block: BlockPlace | None,
         counter: TokenCounter,
     ) -> int:
-        tokens = REPLY_TOKENS if static or first is not None or block else 0
-        if static:
-            tokens += BLOCK_TOKENS
-        if first is not None and self._begins_with_assistant(first):
+        tokens = super().frame_tokens(static=static, first=first, block=block, counter=counter)
+        if first is not None and self._is_assistants(self.entry_messages(first)[0]):
             tokens += BLOCK_TOKENS + counter(OPENING)
-        if block:
-            tokens += BLOCK_TOKENS + counter(BLOCK_BEGIN) + counter(BLOCK_END)
         return tokens
 
-    def takes_block(self, entry: HistoryEntry) -> bool:
-        if isinstance(entry, Mark):
-            return False
-        last = self._messages(entry)[-1]
-        return not last.is_assistants and not any(map(self._is_result, last.blocks))
+    def is_users(self, message: JSONObject) -> bool:
+        """Return whether a message is the user's, and no result."""
+        is_result = any(map(self._is_result, self._blocks(message)))
+        return not self._is_assistants(message) and not is_result
 
-    def render(self, layout: Layout, *, after: Sequence[JSONObject] = ()) -> Rendered:
-        messages: list[_Message] = []
-        taken = self._call_ids(after)
-        ids = CallIds(taken, max_chars=self.max_id_chars, kept=self.kept_ids)
-        for part in layout.history:
-            for entry in part.entries:
-                messages += self._messages(ids.applied(entry))
-        if layout.block:
-            block = self.text("".join((BLOCK_BEGIN, *layout.block, BLOCK_END)))
-            if layout.block_place is BlockPlace.IN_MESSAGE:
-                messages[-1].blocks.insert(0, block)
-            else:
-                messages.append(_Message(False, [block]))
-        filled = self._filled(messages, after)
-        return Rendered(
-            system="".join(layout.static),
-            messages=[
-                self._sent(each.blocks, is_assistants=each.is_assistants)
-                for each in self._merged(filled)
-            ],
-        )
-
-    def count(self, rendered: Rendered, counter: TokenCounter) -> int:
-        """Return the estimated tokens of a rendered context, counted from scratch."""
-        blocks: list[JSONObject] = []
-        for message in rendered.messages or ():
-            blocks += self.blocks_of(message)
-        if rendered.system:
-            blocks.append(self.text(rendered.system))
-        return self.tokens(blocks, counter) + (REPLY_TOKENS if blocks else 0)
+    def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
+        """Return the estimated tokens of the blocks of a message."""
+        return self.tokens(self.blocks_of(message), counter)
 
     def tokens(self, blocks: Iterable[JSONObject], counter: TokenCounter) -> int:
         """Return the estimated tokens of blocks."""
@@ -238,18 +171,34 @@ class BlockFormat(ShapedBlocks):
         kept = [dict(block) for block in blocks if self.kind(block) is not ThinkingBlock]
         if len(kept) == len(blocks):
             return message
-        return self._sent(kept, is_assistants=self._is_assistants(message))
+        return {**message, self.content_name: self.content_of(kept)}
 
     # Messages of a request.
 
-    def _sent(self, blocks: list[Block], *, is_assistants: bool) -> Block:
-        """Return a message of the API."""
-        return {"role": self.roles[is_assistants], self.content_name: self.content_of(blocks)}
+    def message_of_text(self, text: str, role: str = "") -> JSONDict:
+        """Return a message of the user with a text that kaosmem made."""
+        return self._message([self.text(text)])
+
+    def _message(self, blocks: list[Block], *, is_assistants: bool = False) -> JSONDict:
+        """Return a message of the API before its blocks are in their plainest form."""
+        return {"role": self.roles[is_assistants], self.content_name: blocks}
+
+    def _blocks(self, message: JSONObject) -> list[Block]:
+        """Return the blocks of a message that `_message` made."""
+        blocks: list[Block] = message[self.content_name]
+        return blocks
 
     def _is_assistants(self, message: JSONObject) -> bool:
         return bool(message["role"] == self.roles[True])
 
-    def _filled(self, messages: list[_Message], after: Sequence[JSONObject]) -> list[_Message]:
+    def joined(self, messages: list[JSONDict], after: Sequence[JSONObject]) -> list[JSONDict]:
+        """Return the messages of a request with alternating roles, as far as the API wants it."""
+        joined = self._merged(self._filled(messages, after))
+        for message in joined:
+            message[self.content_name] = self.content_of(self._blocks(message))
+        return joined
+
+    def _filled(self, messages: list[JSONDict], after: Sequence[JSONObject]) -> list[JSONDict]:
         """Return messages with a first one of the other speaker where the API wants one.
 
         Messages that were sent before stay as they were, so that none can be merged with the last
@@ -257,25 +206,24 @@ class BlockFormat(ShapedBlocks):
         """
         if not messages:
             return messages
-        is_assistants = messages[0].is_assistants
+        is_assistants = self._is_assistants(messages[0])
         opens = is_assistants
         if after:
             opens = self.merges and self._is_assistants(after[-1]) is is_assistants
         if not opens:
             return messages
-        filler = OPENING if is_assistants else EMPTY
-        return [_Message(not is_assistants, [self.text(filler)]), *messages]
+        filler = self.text(OPENING if is_assistants else EMPTY)
+        return [self._message([filler], is_assistants=not is_assistants), *messages]
 
-    def _merged(self, messages: Iterable[_Message]) -> list[_Message]:
+    def _merged(self, messages: Iterable[JSONDict]) -> list[JSONDict]:
         """Return messages with the results of one batch, or all neighbours of one role, as one."""
-        merged: list[_Message] = []
+        merged: list[JSONDict] = []
         for message in messages:
             last = merged[-1] if merged else None
-            is_same = last is not None and last.is_assistants is message.is_assistants
-            if last is None or not is_same:
+            if last is None or last["role"] != message["role"]:
                 merged.append(message)
             elif self.merges or (self._is_results(message) and self._is_results(last)):
-                last.blocks.extend(message.blocks)
+                self._blocks(last).extend(self._blocks(message))
             else:
                 merged.append(message)
         return merged
@@ -283,10 +231,10 @@ class BlockFormat(ShapedBlocks):
     def _is_result(self, block: JSONObject) -> bool:
         return self.kind(block) is ToolResultBlock
 
-    def _is_results(self, message: _Message) -> bool:
-        return all(map(self._is_result, message.blocks))
+    def _is_results(self, message: JSONObject) -> bool:
+        return all(map(self._is_result, self._blocks(message)))
 
-    def _call_ids(self, messages: Iterable[JSONObject]) -> Iterator[str]:
+    def used_ids(self, messages: Sequence[JSONObject]) -> Iterator[str]:
         """Yield the ids of the calls in messages."""
         for message in messages:
             for block in self.blocks_of(message):
@@ -296,36 +244,26 @@ class BlockFormat(ShapedBlocks):
 
     # Messages of an entry.
 
-    def _begins_with_assistant(self, entry: HistoryEntry) -> bool:
-        return isinstance(entry, ChatMessage) and self._messages(entry)[0].is_assistants
+    def result_messages(self, results: Sequence[ToolResultBlock]) -> list[JSONDict]:
+        """Return one message for all results."""
+        return [self._message(list(map(self.result, results)))] if results else []
 
-    def _messages(self, entry: HistoryEntry) -> list[_Message]:
-        """Return the messages for one entry of a history."""
-        if isinstance(entry, Mark):
-            return [_Message(False, [self.text(mark_text(entry))])]
-        results: list[Block] = []
-        others: list[ContentBlock] = []
-        for block in entry.blocks:
-            if isinstance(block, ToolResultBlock):
-                results.append(self.result(block))
-            else:
-                others.append(block)
-        if results and not others:
-            return [_Message(False, results)]
-        if entry.role == "assistant" or any(isinstance(block, ToolUseBlock) for block in others):
-            answered = [_Message(False, results)] if results else []
-            return [*answered, _Message(True, self._assistants_blocks(others))]
-        return [_Message(False, [*results, *self._users_blocks(entry.role, others)])]
-
-    def _users_blocks(self, role: str, content: Iterable[ContentBlock]) -> list[Block]:
-        blocks = self.shown_blocks(content)
-        return blocks if role == "user" else [self.text(speaker_line(role)), *blocks]
+    def users_messages(
+        self,
+        role: str,
+        results: Sequence[ToolResultBlock],
+        content: Sequence[ContentBlock],
+    ) -> list[JSONDict]:
+        """Return one message: results, then what a speaker said."""
+        line = [] if role == "user" else [self.text(speaker_line(role))]
+        return [self._message([*map(self.result, results), *line, *self.shown_blocks(content)])]
 
     def shown_blocks(self, content: Iterable[ContentBlock]) -> list[Block]:
         """Return blocks of a user's message or of a result, at least one."""
         return self.shown(content, is_assistants=False) or [self.text(EMPTY)]
 
-    def _assistants_blocks(self, content: Sequence[ContentBlock]) -> list[Block]:
+    def assistants_messages(self, content: Sequence[ContentBlock]) -> list[JSONDict]:
+        """Return one message: what an assistant said and called."""
         blocks = self.shown(content, is_assistants=True)
         has_parts = any(isinstance(block, OpaqueBlock) for block in content)
         # Thinking stays where it is between a server's tools: whoever moves it is refused.
@@ -335,4 +273,4 @@ class BlockFormat(ShapedBlocks):
             blocks.append(self.text(EMPTY))
         if self.is_trimmed and self.kind(blocks[-1]) is TextBlock:
             blocks[-1]["text"] = blocks[-1]["text"].rstrip()
-        return self.finished(blocks)
+        return [self._message(self.finished(blocks), is_assistants=True)]

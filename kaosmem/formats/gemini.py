@@ -32,7 +32,7 @@ from kaosmem.formats.fields import (
     sent_part,
     text_field,
 )
-from kaosmem.formats.shaped_blocks import Block, ExtraNames
+from kaosmem.formats.messages import Block, ExtraNames
 from kaosmem.formats.shapes import (
     ARGUMENTS,
     COUNTED_SIGNATURE,

@@ -8,13 +8,12 @@ name of its tool.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kaosmem.formats.delimiters import escaped_in_history, mark_text
 from kaosmem.formats.fields import (
-    CallIds,
     check_has_content,
     json_object,
     mapping_of,
@@ -35,7 +34,7 @@ from kaosmem.types.content import (
 from kaosmem.types.items import ChatMessage
 
 if TYPE_CHECKING:
-    from kaosmem.formats.layout import HistoryEntry, Layout, Rendered
+    from kaosmem.formats.layout import HistoryEntry
     from kaosmem.tokens.counters import TokenCounter
 
 _BINDING = ("anthropic", "bedrock")
@@ -44,7 +43,6 @@ _BINDING = ("anthropic", "bedrock")
 _TEXTS = ("text", "title", "thinking", "id", "name", "arguments", "extra")
 _RESULT_TEXTS = ("tool_use_id", "content", "extra")
 """The name of a tool does not count in a result: `render` puts it there from the call."""
-_Dict = JSONDict
 
 
 class NeutralFormat(OpenAIFormat):
@@ -53,20 +51,12 @@ class NeutralFormat(OpenAIFormat):
     name = "blocks"
     binds_thinking = True
 
-    def render(self, layout: Layout, *, after: Sequence[JSONObject] = ()) -> Rendered:
-        calls = CallIds(kept=("",))  # keeps all ids, and names the results
-        history = [
-            replace(part, entries=tuple(map(calls.applied, part.entries)))
-            for part in layout.history
-        ]
-        return super().render(replace(layout, history=tuple(history)), after=after)
+    def is_users(self, message: JSONObject) -> bool:
+        """Return whether a message is the user's, and no result."""
+        is_result = any(block["type"] == "tool_result" for block in _blocks(message))
+        return message["role"] == "user" and not is_result
 
-    def takes_block(self, entry: HistoryEntry) -> bool:
-        if isinstance(entry, Mark) or entry.role != "user":
-            return False
-        return not any(isinstance(block, ToolResultBlock) for block in entry.blocks)
-
-    def entry_messages(self, entry: HistoryEntry) -> list[_Dict]:
+    def entry_messages(self, entry: HistoryEntry) -> list[JSONDict]:
         if isinstance(entry, Mark):
             return [{"role": "user", "content": mark_text(entry)}]
         if isinstance(entry.content, str):
@@ -109,7 +99,7 @@ def _escaped(block: Any) -> Any:
     return block
 
 
-def _blocks(message: JSONObject) -> list[_Dict]:
+def _blocks(message: JSONObject) -> list[JSONDict]:
     content = message["content"]
     return [] if isinstance(content, str) else content
 

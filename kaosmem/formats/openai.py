@@ -18,14 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats.delimiters import (
-    BLOCK_BEGIN,
-    BLOCK_END,
-    PROVIDERS_ROLES,
-    escaped_in_history,
-    mark_text,
-    speaker_name,
-)
+from kaosmem.formats.delimiters import PROVIDERS_ROLES, escaped_in_history, speaker_name
 from kaosmem.formats.fields import (
     check_has_content,
     extra_fields,
@@ -36,8 +29,7 @@ from kaosmem.formats.fields import (
     plainest,
     text_field,
 )
-from kaosmem.formats.layout import BlockPlace, Mark, Rendered
-from kaosmem.formats.shaped_blocks import Block, ExtraNames, ShapedBlocks
+from kaosmem.formats.messages import Block, ExtraNames, MessageFormat
 from kaosmem.formats.shapes import (
     ANY_URL,
     CALL_ID,
@@ -65,12 +57,10 @@ from kaosmem.types.content import (
 from kaosmem.types.items import ChatMessage
 
 if TYPE_CHECKING:
-    from kaosmem.formats.layout import HistoryEntry, Layout
     from kaosmem.tokens.counters import TokenCounter
 
 MESSAGE_TOKENS = 3
 NAME_TOKENS = 1
-REPLY_TOKENS = 3
 
 _MAX_CALL_ID_CHARS = 40
 _CALL_ID = re.compile(rf"[\w.:-]{{1,{_MAX_CALL_ID_CHARS}}}", re.ASCII)
@@ -91,7 +81,7 @@ ITEM_PARTS = (
 """The parts of messages of the Responses API. Each of both APIs takes those of the other one."""
 
 
-class OpenAIFormat(ShapedBlocks):
+class OpenAIFormat(MessageFormat):
     """Messages of OpenAI's chat completions API, as dicts.
 
     Attributes:
@@ -120,6 +110,7 @@ class OpenAIFormat(ShapedBlocks):
     image_names = ("image_url", "input_image")
     image_tokens = IMAGE_TOKENS
     id_tokens = 0
+    kept_ids = ("",)
     custom_type: ClassVar[str] = "custom"
     empty: ClassVar[str] = ""
 
@@ -185,93 +176,38 @@ class OpenAIFormat(ShapedBlocks):
             return call_id
         return plain_id(call_id, max_chars=_MAX_CALL_ID_CHARS)
 
-    # The format.
-
-    def entry_tokens(
+    def users_messages(
         self,
-        entry: HistoryEntry,
-        counter: TokenCounter,
-        *,
-        known: int | None = None,
-    ) -> int:
-        messages = self.entry_messages(entry)
-        if (
-            known is not None
-            and isinstance(entry, ChatMessage)
-            and messages[-1].get("content") == entry.content
-        ):
-            return self.message_tokens({**messages[-1], "content": ""}, counter) + known
-        return sum(self.message_tokens(message, counter) for message in messages)
+        role: str,
+        results: Sequence[ToolResultBlock],
+        content: Sequence[ContentBlock],
+    ) -> list[JSONDict]:
+        """Return a message for each result, and one for what a speaker said."""
+        author = _author(role)
+        parts = self.shown(content, is_assistants=author["role"] != "user")
+        messages = self.result_messages(results)
+        if parts or not messages:
+            messages.append({**author, "content": self.plain(parts)})
+        return messages
 
-    def frame_tokens(
-        self,
-        *,
-        static: bool,
-        first: HistoryEntry | None,
-        block: BlockPlace | None,
-        counter: TokenCounter,
-    ) -> int:
-        tokens = REPLY_TOKENS if static or first is not None or block else 0
-        if static:
-            tokens += MESSAGE_TOKENS + counter("system")
-        if block:
-            tokens += counter(BLOCK_BEGIN) + counter(BLOCK_END)
-        if block is BlockPlace.OWN_MESSAGE:
-            tokens += MESSAGE_TOKENS + counter("user")
-        return tokens
-
-    def takes_block(self, entry: HistoryEntry) -> bool:
-        if isinstance(entry, Mark):
-            return False
-        return self.entry_messages(entry)[-1].get("role") == "user"
-
-    def render(self, layout: Layout, *, after: Sequence[JSONObject] = ()) -> Rendered:
-        messages: list[JSONDict] = []
-        if layout.static:
-            messages.append({"role": "system", "content": "".join(layout.static)})
-        for part in layout.history:
-            for entry in part.entries:
-                messages += self.entry_messages(entry)
-        if layout.block:
-            block = "".join((BLOCK_BEGIN, *layout.block, BLOCK_END))
-            if layout.block_place is BlockPlace.IN_MESSAGE:
-                content = messages[-1]["content"]
-                if isinstance(content, str):
-                    content = [self.text(content)] if content else []
-                messages[-1]["content"] = [self.text(block), *content]
-            else:
-                messages.append({"role": "user", "content": block})
-        return Rendered(messages=messages)
-
-    def count(self, rendered: Rendered, counter: TokenCounter) -> int:
-        messages = rendered.messages or []
-        tokens = sum(self.message_tokens(message, counter) for message in messages)
-        return tokens + (REPLY_TOKENS if messages else 0)
-
-    def entry_messages(self, entry: HistoryEntry) -> list[JSONDict]:
-        """Return the API's messages for one entry of a history."""
-        if isinstance(entry, Mark):
-            return [{"role": "user", "content": mark_text(entry)}]
-        if isinstance(entry.content, str):
-            return [{**_author(entry.role), "content": shown_text(entry.content)}]
-        messages = []
+    def assistants_messages(self, content: Sequence[ContentBlock]) -> list[JSONDict]:
+        """Return one message: what an assistant said, and its calls."""
         calls = []
         said = []
-        for block in entry.content:
-            if isinstance(block, ToolResultBlock):
-                messages.append(self._result_message(block))
-            elif isinstance(block, ToolUseBlock):
+        for block in content:
+            if isinstance(block, ToolUseBlock):
                 calls.append(self.write(block))
             else:
                 said.append(block)
-        author = {"role": "assistant"} if calls else _author(entry.role)
-        parts = self.shown(said, is_assistants=author["role"] != "user")
+        parts = self.shown(said, is_assistants=True)
+        message: JSONDict = {"role": "assistant", "content": self.plain(parts)}
         if calls:
-            content = self.plain(parts) if parts else None
-            messages.append({**author, "content": content, "tool_calls": calls})
-        elif parts or not messages:
-            messages.append({**author, "content": self.plain(parts)})
-        return messages
+            message |= {"content": message["content"] if parts else None, "tool_calls": calls}
+        return [message]
+
+    def result_messages(self, results: Sequence[ToolResultBlock]) -> list[JSONDict]:
+        """Return a message for each result."""
+        return list(map(self._result_message, results))
 
     def _result_message(self, result: ToolResultBlock) -> JSONDict:
         content: JSONValue = escaped_in_history(block_text(result))

@@ -16,11 +16,11 @@ differs from the stored messages where the API lacks a kind of content:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats.delimiters import mark_text, speaker_line
+from kaosmem.formats.delimiters import speaker_line
 from kaosmem.formats.fields import (
     extra_fields,
     extra_text,
@@ -30,7 +30,7 @@ from kaosmem.formats.fields import (
     sent_part,
     text_field,
 )
-from kaosmem.formats.layout import Mark
+from kaosmem.formats.messages import ExtraNames, named_message
 from kaosmem.formats.openai import (
     CHAT_PARTS,
     ITEM_PARTS,
@@ -39,7 +39,6 @@ from kaosmem.formats.openai import (
     result_content,
     shown_text,
 )
-from kaosmem.formats.shaped_blocks import ExtraNames, named_message
 from kaosmem.formats.shapes import (
     CALL_ID,
     CALL_TEXT,
@@ -63,7 +62,6 @@ from kaosmem.types.content import (
 from kaosmem.types.items import ChatMessage
 
 if TYPE_CHECKING:
-    from kaosmem.formats.layout import HistoryEntry, Layout, Rendered
     from kaosmem.tokens.counters import TokenCounter
 
 _ITEM = "an openai-responses item"
@@ -71,8 +69,6 @@ _MAX_CALL_ID_CHARS = 64
 _REASONING_FIELDS = ("id", "summary", "content")
 _CALL = {"type": "function_call", "call_id": CALL_ID, "name": FUNCTION, "arguments": CALL_TEXT}
 _CUSTOM_CALL = {"type": CUSTOM, "call_id": CALL_ID, "name": FUNCTION, "input": CALL_TEXT}
-
-_Item = JSONDict
 
 
 class ResponsesFormat(OpenAIFormat):
@@ -176,10 +172,10 @@ class ResponsesFormat(OpenAIFormat):
             grouped.append(message)
         return [*grouped, reply] if reply else grouped
 
-    def render(self, layout: Layout, *, after: Sequence[JSONObject] = ()) -> Rendered:
-        rendered = super().render(layout, after=after)
+    def joined(self, messages: list[JSONDict], after: Sequence[JSONObject]) -> list[JSONDict]:
+        """Return items, of which the outputs of custom tools get their type."""
         custom: set[str] = set()
-        for item in rendered.messages or ():
+        for item in messages:
             kind = item.get("type")
             if kind == "custom_tool_call":
                 custom.add(item["call_id"])
@@ -187,52 +183,44 @@ class ResponsesFormat(OpenAIFormat):
                 custom.discard(item["call_id"])
             elif kind == "function_call_output" and item["call_id"] in custom:
                 item["type"] = "custom_tool_call_output"
-        return rendered
+        return messages
 
-    def entry_messages(self, entry: HistoryEntry) -> list[_Item]:
-        if isinstance(entry, Mark):
-            return [{"role": "user", "content": mark_text(entry)}]
-        items = []
-        rest: list[ContentBlock] = []
-        for block in entry.blocks:
-            if isinstance(block, ToolResultBlock):
-                items.append(self._output(block))
-            else:
-                rest.append(block)
-        has_calls = any(isinstance(block, ToolUseBlock) for block in rest)
-        if entry.role == "assistant" or has_calls:
-            items += self._assistants_items(rest)
-        elif rest or not items:
-            items += self._users_items(entry.role, rest)
-        return items or [{"role": "assistant", "content": EMPTY}]
+    def result_messages(self, results: Sequence[ToolResultBlock]) -> list[JSONDict]:
+        """Return an item for each output."""
+        return list(map(self._output, results))
 
-    def _output(self, result: ToolResultBlock) -> _Item:
+    def _output(self, result: ToolResultBlock) -> JSONDict:
         output: JSONValue
         if isinstance(result.content, str):
             output = result_text(result.content)
         else:
             output = self.plain(self.shown(result.content, is_assistants=False))
         call_id = self.call_id(result.tool_use_id)
-        # `render` gives the outputs of custom tools their type.
-        sent: _Item = {"type": "function_call_output", "call_id": call_id, "output": output}
+        # `joined` gives the outputs of custom tools their type.
+        sent: JSONDict = {"type": "function_call_output", "call_id": call_id, "output": output}
         return sent | extra_fields(result.extra, ("caller",))
 
-    def _users_items(self, role: str, content: Iterable[ContentBlock]) -> list[_Item]:
-        """Return items of a user's message: its parts are one item, other items stay apart."""
-        is_system = role == "system"
-        items: list[_Item] = []
-        parts: list[_Item] = []
+    def users_messages(
+        self,
+        role: str,
+        results: Sequence[ToolResultBlock],
+        content: Sequence[ContentBlock],
+    ) -> list[JSONDict]:
+        """Return outputs, and what a speaker said: parts are one item, other items stay apart."""
+        items = self.result_messages(results)
+        said: list[ContentBlock] = []
         for block in content:
             if _is_item(block):
                 items.append(sent_part(block, self.name) or {})
             elif not isinstance(block, ThinkingBlock):
-                parts += self.shown((block,), is_assistants=is_system)
+                said.append(block)
+        parts = self.shown(said, is_assistants=role == "system")
         if items and not parts:
             return items
-        if not is_system and role != "user":
+        if role not in ("system", "user"):
             parts.insert(0, self.text(speaker_line(role)))
-        sent = {"role": "system" if is_system else "user", "content": self.plain(parts)}
-        return [*items, sent]
+            role = "user"
+        return [*items, {"role": role, "content": self.plain(parts)}]
 
     def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
         if message.get("type", "message") != "message":
@@ -247,7 +235,8 @@ class ResponsesFormat(OpenAIFormat):
         """Return the tokens of the content of a result."""
         return self.parts_tokens(block["output"], counter)
 
-    def _assistants_items(self, content: Iterable[ContentBlock]) -> list[_Item]:
+    def assistants_messages(self, content: Sequence[ContentBlock]) -> list[JSONDict]:
+        """Return items for reasoning, texts and calls, in their order."""
         items = []
         for block in content:
             item = self._assistants_item(block)
@@ -256,9 +245,9 @@ class ResponsesFormat(OpenAIFormat):
         # Reasoning is refused without an item that follows from it.
         while items and items[-1].get("type") == "reasoning":
             del items[-1]
-        return items
+        return items or [{"role": "assistant", "content": EMPTY}]
 
-    def _assistants_item(self, block: ContentBlock) -> _Item | None:
+    def _assistants_item(self, block: ContentBlock) -> JSONDict | None:
         match block:
             case ThinkingBlock():
                 return _reasoning_item(block) if block.is_sealed_by(self.name) else None
@@ -338,7 +327,7 @@ def _is_item(block: ContentBlock) -> TypeGuard[OpaqueBlock]:
     return is_own and not block.kind.startswith("input_")  # type: ignore[union-attr]
 
 
-def _reasoning_item(block: ThinkingBlock) -> _Item:
+def _reasoning_item(block: ThinkingBlock) -> JSONDict:
     fields = extra_fields(block.extra, _REASONING_FIELDS)
     summary = [{"type": "summary_text", "text": block.thinking}] if block.thinking else []
     sent = {"type": "reasoning", "summary": summary, "encrypted_content": block.data}

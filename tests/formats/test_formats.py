@@ -37,8 +37,9 @@ from kaosmem.formats import (
     parse_message,
 )
 from kaosmem.formats.anthropic import IMAGE_TOKENS
-from kaosmem.formats.blocks import BLOCK_TOKENS, REPLY_TOKENS
+from kaosmem.formats.blocks import BLOCK_TOKENS
 from kaosmem.formats.labels import DATES, LabelStyle
+from kaosmem.formats.messages import REPLY_TOKENS
 from kaosmem.formats.shapes import EMPTY, ID_TOKENS
 from kaosmem.formats.text import TextFormat, item_piece, piece_tokens
 from kaosmem.testing import FormatContract

@@ -1,16 +1,28 @@
-"""The blocks of a provider's messages, read, written and counted by a table of their shapes."""
+"""The common part of all formats of messages.
+
+A format has a table of the shapes of its blocks, by which they are read, written and counted. It
+says how its messages look. The rest is here: entries of a history become messages, and are counted.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 from kaosmem.arguments import json_text
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats.delimiters import escaped_in_history, named_speaker
+from kaosmem.formats.delimiters import (
+    BLOCK_BEGIN,
+    BLOCK_END,
+    escaped_in_history,
+    mark_text,
+    named_speaker,
+)
 from kaosmem.formats.fields import (
+    CallIds,
     extra_fields,
     extra_text,
     opaque_block,
@@ -19,6 +31,7 @@ from kaosmem.formats.fields import (
     sent_part,
     tool_name,
 )
+from kaosmem.formats.layout import BlockPlace, Mark, Rendered
 from kaosmem.formats.shapes import (
     CUSTOM,
     ID_TOKENS,
@@ -46,8 +59,11 @@ from kaosmem.types.content import (
 from kaosmem.types.items import ChatMessage
 
 if TYPE_CHECKING:
+    from kaosmem.formats.layout import HistoryEntry, Layout
     from kaosmem.tokens.counters import TokenCounter
 
+REPLY_TOKENS = 3
+"""The tokens with which a provider begins the reply."""
 Block = JSONDict
 """A block of content as the provider has it."""
 ExtraNames = Mapping[type[ContentBlock], tuple[str, ...]]
@@ -231,10 +247,6 @@ class ShapedBlocks(ABC):
         extra = {name: block[name] for name in names if name in block}
         return tokens + self.extra_tokens(extra, counter) if extra else tokens
 
-    def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
-        """Return the tokens of a history section's header: messages have none."""
-        return 0
-
     def plain(self, blocks: Sequence[Block]) -> JSONValue:
         """Return blocks in the plainest form: one text is a string."""
         is_text = len(blocks) == 1 and self.kind(blocks[0]) is TextBlock
@@ -249,6 +261,175 @@ class ShapedBlocks(ABC):
     def read_parts(self, parts: Iterable[JSONObject]) -> list[ContentBlock]:
         """Return the blocks of a message as content blocks."""
         return list(map(self.read, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownText:
+    """A counter that knows the tokens of one text."""
+
+    counter: TokenCounter
+    text: object
+    tokens: int
+    name: str = "a known text"
+    additive: bool = True
+
+    def __call__(self, text: str) -> int:
+        return self.tokens if text == self.text else self.counter(text)
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """Return the count of each text."""
+        return list(map(self, texts))
+
+
+class MessageFormat(ShapedBlocks):
+    """A format of messages, each with content that is a text or blocks.
+
+    Attributes:
+        user_role: The role of the user.
+        content_name: The field of a message that holds its content.
+        is_system_beside: Whether the system prompt stands beside the messages, not as the first.
+        block_framing: The tokens of a block beside its content.
+        max_id_chars: The length of a call's id. None: any number.
+        kept_ids: The beginnings of ids that stay as they are stored.
+    """
+
+    user_role: ClassVar[str] = "user"
+    content_name: ClassVar[str] = "content"
+    is_system_beside: ClassVar[bool] = False
+    block_framing: ClassVar[int] = 0
+    max_id_chars: ClassVar[int | None] = None
+    kept_ids: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
+        """Return the tokens of one message with its framing."""
+
+    @abstractmethod
+    def result_messages(self, results: Sequence[ToolResultBlock]) -> list[JSONDict]:
+        """Return messages for the results of an entry, which may have none."""
+
+    @abstractmethod
+    def assistants_messages(self, content: Sequence[ContentBlock]) -> list[JSONDict]:
+        """Return messages for what an assistant said and called."""
+
+    @abstractmethod
+    def users_messages(
+        self,
+        role: str,
+        results: Sequence[ToolResultBlock],
+        content: Sequence[ContentBlock],
+    ) -> list[JSONDict]:
+        """Return messages for the results and the words of any other role."""
+
+    def message_of_text(self, text: str, role: str = "") -> JSONDict:
+        """Return a message with a text that kaosmem made. role: the user's if it is empty."""
+        return {"role": role or self.user_role, self.content_name: text}
+
+    def joined(self, messages: list[JSONDict], after: Sequence[JSONObject]) -> list[JSONDict]:
+        """Return the messages of a request as the provider wants them together.
+
+        Args:
+            after: The messages that stand before them in the same request.
+        """
+        return messages
+
+    def used_ids(self, messages: Sequence[JSONObject]) -> Iterable[str]:
+        """Return the ids of the calls in messages, as far as no other call may have them."""
+        return ()
+
+    # The format.
+
+    def entry_tokens(
+        self,
+        entry: HistoryEntry,
+        counter: TokenCounter,
+        *,
+        known: int | None = None,
+    ) -> int:
+        """Return the tokens of one entry of a history."""
+        if known is not None and isinstance(entry, ChatMessage):
+            counter = _KnownText(counter, entry.content, known)
+        return sum(self.message_tokens(each, counter) for each in self.entry_messages(entry))
+
+    def history_header_tokens(self, title: str, counter: TokenCounter) -> int:
+        """Return the tokens of a history section's header: messages have none."""
+        return 0
+
+    def frame_tokens(
+        self,
+        *,
+        static: bool,
+        first: HistoryEntry | None,
+        block: BlockPlace | None,
+        counter: TokenCounter,
+    ) -> int:
+        tokens = REPLY_TOKENS if static or first is not None or block else 0
+        if static:
+            tokens += self.message_tokens(self.message_of_text("", "system"), counter)
+        if block:
+            tokens += counter(BLOCK_BEGIN) + counter(BLOCK_END)
+        if block is BlockPlace.OWN_MESSAGE:
+            tokens += self.message_tokens(self.message_of_text(""), counter)
+        elif block:
+            tokens += self.block_framing
+        return tokens
+
+    def takes_block(self, entry: HistoryEntry) -> bool:
+        return isinstance(entry, ChatMessage) and self.is_users(self.entry_messages(entry)[-1])
+
+    def is_users(self, message: JSONObject) -> bool:
+        """Return whether a message is the user's, and no result."""
+        return message.get("role") == self.user_role
+
+    def render(self, layout: Layout, *, after: Sequence[JSONObject] = ()) -> Rendered:
+        static = "".join(layout.static)
+        messages: list[JSONDict] = []
+        if layout.static and not self.is_system_beside:
+            messages.append(self.message_of_text(static, "system"))
+        taken = self.used_ids(after)
+        ids = CallIds(taken, max_chars=self.max_id_chars, kept=self.kept_ids)
+        for part in layout.history:
+            for entry in part.entries:
+                messages += self.entry_messages(ids.applied(entry))
+        if layout.block:
+            block = "".join((BLOCK_BEGIN, *layout.block, BLOCK_END))
+            if layout.block_place is BlockPlace.IN_MESSAGE:
+                self._put_first(messages[-1], block)
+            else:
+                messages.append(self.message_of_text(block))
+        system = static if self.is_system_beside else None
+        return Rendered(system=system, messages=self.joined(messages, after))
+
+    def _put_first(self, message: JSONDict, text: str) -> None:
+        content = message[self.content_name]
+        if isinstance(content, str):
+            content = [self.text(content)] if content else []
+        message[self.content_name] = [self.text(text), *content]
+
+    def count(self, rendered: Rendered, counter: TokenCounter) -> int:
+        """Return the tokens of a rendered context, counted from scratch."""
+        messages: list[JSONObject] = list(rendered.messages or ())
+        if rendered.system:
+            messages.append(self.message_of_text(rendered.system))
+        tokens = sum(self.message_tokens(message, counter) for message in messages)
+        return tokens + (REPLY_TOKENS if messages else 0)
+
+    def entry_messages(self, entry: HistoryEntry) -> list[JSONDict]:
+        """Return the messages for one entry of a history."""
+        if isinstance(entry, Mark):
+            return [self.message_of_text(mark_text(entry))]
+        results: list[ToolResultBlock] = []
+        others: list[ContentBlock] = []
+        for block in entry.blocks:
+            if isinstance(block, ToolResultBlock):
+                results.append(block)
+            else:
+                others.append(block)
+        if results and not others:
+            return self.result_messages(results)
+        if entry.role == "assistant" or any(isinstance(block, ToolUseBlock) for block in others):
+            return [*self.result_messages(results), *self.assistants_messages(others)]
+        return self.users_messages(entry.role, results, others)
 
 
 def named_message(role: str, blocks: Sequence[ContentBlock]) -> ChatMessage:
