@@ -7,26 +7,24 @@ stands before all else, unless the reply has parts of the provider's own tools b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.blocks import BlockFormat
 from kaosmem.formats.fields import (
     FIELDS_ELSEWHERE,
     check_has_content,
-    extra_fields,
-    extra_text,
-    parts_of,
-    plainest,
-    text_field,
 )
 from kaosmem.formats.messages import Block, ExtraNames
 from kaosmem.formats.shapes import (
     ARGUMENTS,
+    FAILED,
     ID,
     IMAGE_DATA,
     MEDIA_TYPE,
     NAME,
+    OUTPUT,
+    RESULT_ID,
     SEALED,
     SIGNATURE,
     TEXT,
@@ -34,7 +32,6 @@ from kaosmem.formats.shapes import (
     TITLE,
     URL,
     Shape,
-    result_text,
 )
 from kaosmem.types import ContentBlock, JSONObject, JSONValue
 from kaosmem.types.content import (
@@ -47,7 +44,7 @@ from kaosmem.types.content import (
 )
 
 if TYPE_CHECKING:
-    from kaosmem.tokens.counters import TokenCounter
+    pass
 
 IMAGE_TOKENS = 1_600
 """The estimated tokens of an image.
@@ -55,6 +52,7 @@ IMAGE_TOKENS = 1_600
 Source: Anthropic, "Vision": width x height / 750; scaling keeps it below.
 """
 _RESULT_FIELDS = ("toolset_name",)
+_RESULT = {"tool_use_id": RESULT_ID, "content": OUTPUT, "is_error": FAILED}
 _DATA = {"type": "base64", "media_type": MEDIA_TYPE, "data": IMAGE_DATA}
 _DOCUMENT = {"type": "text", "media_type": "text/plain", "data": TEXT}
 
@@ -69,7 +67,7 @@ class AnthropicFormat(BlockFormat):
         Shape(ThinkingBlock, {"type": "redacted_thinking", "data": SEALED}),
         Shape(ThinkingBlock, {"type": "thinking", "thinking": THINKING, "signature": SIGNATURE}),
         Shape(ToolUseBlock, {"type": "tool_use", "id": ID, "name": NAME, "input": ARGUMENTS}),
-        Shape(ToolResultBlock, {"type": "tool_result"}),
+        Shape(ToolResultBlock, {"type": "tool_result", **_RESULT}),
         Shape(ImageBlock, {"type": "image", "source": _DATA}),
         Shape(ImageBlock, {"type": "image", "source": {"type": "url", "url": URL}}),
         Shape(DocumentBlock, {"type": "document", "source": _DOCUMENT, "title": TITLE}),
@@ -78,7 +76,7 @@ class AnthropicFormat(BlockFormat):
         ToolUseBlock: ("caller", *_RESULT_FIELDS),
         ToolResultBlock: _RESULT_FIELDS,
     }
-    known_names = ("text", "thinking", "redacted_thinking", "tool_use")
+    known_names = ("text", "thinking", "redacted_thinking", "tool_use", "tool_result")
     other_roles = ("system",)
     image_tokens = IMAGE_TOKENS
     max_tool_name_chars = 128
@@ -94,39 +92,10 @@ class AnthropicFormat(BlockFormat):
                 f"a block of type {block['type']!r} in {self.message_name} lacks its source; give it as "
                 "the API has it"
             )
+        elsewhere = any(field in block for field in FIELDS_ELSEWHERE)
+        if block.get("type") == "tool_result" and elsewhere:
+            check_has_content(block, "a tool_result")
         return super().read(block)
-
-    def read_result(self, block: JSONObject) -> ToolResultBlock:
-        """Return a result as a content block."""
-        what = "a tool_result"
-        call_id = text_field(block, "tool_use_id", what)
-        if any(field in block for field in FIELDS_ELSEWHERE):
-            check_has_content(block, what)
-        content: Any = block.get("content") or ""
-        if not isinstance(content, str):
-            content = plainest(self.read_parts(parts_of(content, what)))
-        extra = extra_text(block, _RESULT_FIELDS)
-        return ToolResultBlock(call_id, content, bool(block.get("is_error")), extra=extra)
-
-    def result(self, result: ToolResultBlock) -> Block:
-        """Return a result as the provider has it."""
-        content: JSONValue
-        if isinstance(result.content, str):
-            content = result_text(result.content)
-        else:
-            content = self.content_of(self.shown_blocks(result.content))
-        block: Block = {
-            "type": "tool_result",
-            "tool_use_id": result.tool_use_id,
-            "content": content,
-        }
-        if result.is_error:
-            block["is_error"] = True
-        return block | extra_fields(result.extra, _RESULT_FIELDS)
-
-    def result_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
-        """Return the estimated tokens of the content of a result."""
-        return self.tokens(self._inner(block.get("content")), counter)
 
     def content_of(self, blocks: list[Block]) -> JSONValue:
         """Return blocks in the API's plainest form: one text is a string."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from kaosmem.arguments import json_text
 from kaosmem.formats.blocks import BlockFormat
@@ -20,23 +20,23 @@ from kaosmem.formats.fields import (
     extra_text,
     json_value,
     mapping_of,
-    parts_of,
-    text_field,
 )
 from kaosmem.formats.messages import Block
 from kaosmem.formats.shapes import (
     ANY,
     ARGUMENTS,
+    FAILED,
     ID,
     IMAGE_DATA,
     IMAGE_FORMAT,
     NAME,
+    OUTPUT,
+    RESULT_ID,
     SEALED,
     SIGNATURE,
     TEXT,
     THINKING,
     Shape,
-    result_text,
 )
 from kaosmem.tokens.parts import IMAGE_TOKENS
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
@@ -46,7 +46,6 @@ from kaosmem.types.content import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    block_text,
 )
 
 if TYPE_CHECKING:
@@ -54,11 +53,12 @@ if TYPE_CHECKING:
 
 _BLOBS = ("bytes", "redactedContent")
 _WITH_FREE_NAMES = ("input", "json")
-_RESULT_FIELDS = ("is_json",)
-"""Says of a result that its text is one JSON value."""
+_JSON_FIELDS = ("is_json",)
+"""Says of a text in a result that it is a JSON value."""
 _REASONING = {"text": THINKING, "signature": SIGNATURE}
 # A call and a result of a tool that the provider runs have a type.
 _CALL = {"type": None, "toolUseId": ID, "name": NAME, "input": ARGUMENTS}
+_RESULT = {"type": None, "toolUseId": RESULT_ID, "content": OUTPUT, "status": FAILED}
 _IMAGE = {"format": IMAGE_FORMAT, "source": {"bytes": IMAGE_DATA}}
 
 
@@ -101,10 +101,12 @@ class BedrockFormat(BlockFormat):
         Shape(ThinkingBlock, {"reasoningContent": {"reasoningText": _REASONING}}),
         Shape(ToolUseBlock, {"toolUse": _CALL}),
         Shape(OpaqueBlock, {"toolUse": {"type": ANY}}),
-        Shape(ToolResultBlock, {"toolResult": {"type": None}}),
+        Shape(OpaqueBlock, {"toolResult": {"type": ANY}}),
+        Shape(ToolResultBlock, {"toolResult": _RESULT}),
         Shape(ImageBlock, {"image": _IMAGE}),
     )
-    known_names = ("text", "toolUse", "reasoningContent")
+    known_names = ("text", "toolUse", "toolResult", "reasoningContent")
+    error_mark = "error"
     image_tokens = IMAGE_TOKENS
     max_id_chars = 64
     merges: ClassVar[bool] = True
@@ -132,46 +134,17 @@ class BedrockFormat(BlockFormat):
     def read(self, block: JSONObject) -> ContentBlock:
         """Return a block as a content block. Raises InvalidArgumentError."""
         if block.keys() == {"json"}:
-            return TextBlock(json_text(block["json"]))
+            extra = extra_text({"is_json": True}, _JSON_FIELDS)
+            return TextBlock(json_text(block["json"]), extra=extra)
         return super().read(block)
 
-    def read_result(self, block: JSONObject) -> ToolResultBlock:
-        """Return a result as a content block."""
-        given = block["toolResult"]
-        parts = parts_of(given.get("content") or [], "a toolResult")
-        extra = ""
-        content: Any = tuple(self.read_parts(parts)) or ""
-        match parts:
-            case [{"json": value}]:
-                content = json_text(value)
-                extra = extra_text({"is_json": True}, _RESULT_FIELDS)
-            case [{"text": text}]:
-                content = text
-        call_id = text_field(given, "toolUseId", "a toolResult")
-        return ToolResultBlock(call_id, content, given.get("status") == "error", extra=extra)
-
-    def result(self, result: ToolResultBlock) -> Block:
-        """Return a result as the provider has it."""
-        content = [self._value(result)]
-        if not isinstance(result.content, str):
-            content = self.shown_blocks(result.content)
-        sent: Block = {"toolUseId": result.tool_use_id, "content": content}
-        if result.is_error:
-            sent["status"] = "error"
-        return {"toolResult": sent}
-
-    def _value(self, result: ToolResultBlock) -> Block:
-        """Return a result of one text, or the JSON value that it was."""
-        text = block_text(result)
-        if extra_fields(result.extra, _RESULT_FIELDS):
-            value = json_value(escaped_in_history(text))
+    def write(self, block: ContentBlock) -> Block | None:
+        """Return a block as the provider has it: a text that was a JSON value as that value."""
+        if isinstance(block, TextBlock) and extra_fields(block.extra, _JSON_FIELDS):
+            value = json_value(escaped_in_history(block.text))
             if value is not None:
                 return {"json": value}
-        return self.text(result_text(text))
-
-    def result_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
-        """Return the estimated tokens of the content of a result."""
-        return self.tokens(block["toolResult"]["content"], counter)
+        return super().write(block)
 
     def content_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
         """Return the estimated tokens of a block without its share of the framing."""

@@ -22,7 +22,6 @@ The request differs from the stored messages where the API lacks a kind of conte
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -83,10 +82,6 @@ class BlockFormat(MessageFormat):
 
     # A provider's own parts of messages.
 
-    @abstractmethod
-    def result(self, result: ToolResultBlock) -> Block:
-        """Return a result as the provider has it."""
-
     def message_of(self, given: JSONObject) -> JSONObject:
         """Return the message of a reply, and a message as it is."""
         return given
@@ -96,7 +91,7 @@ class BlockFormat(MessageFormat):
         check_has_content(given, self.message_name)
 
     def content_of(self, blocks: list[Block]) -> JSONValue:
-        """Return the content of a message with these blocks."""
+        """Return the content of a message or of a result with these blocks."""
         return blocks
 
     def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
@@ -159,11 +154,7 @@ class BlockFormat(MessageFormat):
 
     def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
         """Return the estimated tokens of the blocks of a message."""
-        return self.tokens(self.blocks_of(message), counter)
-
-    def tokens(self, blocks: Iterable[JSONObject], counter: TokenCounter) -> int:
-        """Return the estimated tokens of blocks."""
-        return sum(BLOCK_TOKENS + self.content_tokens(block, counter) for block in blocks)
+        return self.parts_tokens(self.blocks_of(message), counter)
 
     def without_thinking(self, message: JSONObject) -> JSONObject:
         """Return a message of the API without its thinking: the same message if it has none."""
@@ -246,7 +237,8 @@ class BlockFormat(MessageFormat):
 
     def result_messages(self, results: Sequence[ToolResultBlock]) -> list[JSONDict]:
         """Return one message for all results."""
-        return [self._message(list(map(self.result, results)))] if results else []
+        blocks = [self.write(result) or {} for result in results]
+        return [self._message(blocks)] if blocks else []
 
     def users_messages(
         self,
@@ -255,12 +247,10 @@ class BlockFormat(MessageFormat):
         content: Sequence[ContentBlock],
     ) -> list[JSONDict]:
         """Return one message: results, then what a speaker said."""
-        line = [] if role == "user" else [self.text(speaker_line(role))]
-        return [self._message([*map(self.result, results), *line, *self.shown_blocks(content)])]
-
-    def shown_blocks(self, content: Iterable[ContentBlock]) -> list[Block]:
-        """Return blocks of a user's message or of a result, at least one."""
-        return self.shown(content, is_assistants=False) or [self.text(EMPTY)]
+        blocks = [self.write(result) or {} for result in results]
+        if role != "user":
+            blocks.append(self.text(speaker_line(role)))
+        return [self._message([*blocks, *self.shown_blocks(content)])]
 
     def assistants_messages(self, content: Sequence[ContentBlock]) -> list[JSONDict]:
         """Return one message: what an assistant said and called."""

@@ -30,21 +30,25 @@ from kaosmem.formats.fields import (
     only_one,
     parts_of,
     sent_part,
-    text_field,
 )
 from kaosmem.formats.messages import Block, ExtraNames
 from kaosmem.formats.shapes import (
     ARGUMENTS,
     COUNTED_SIGNATURE,
+    ID_TOKENS,
     IMAGE_DATA,
     MEDIA_TYPE,
     NAME,
     OPTIONAL_ID,
+    OUTPUT,
+    RESPONSE,
     TEXT,
     THINKING,
     URL,
+    Field,
     Shape,
     result_text,
+    uncounted,
 )
 from kaosmem.names import shown_name
 from kaosmem.tokens.parts import sealed_tokens
@@ -91,6 +95,9 @@ _MEMBERS = (
 _WITH_FREE_NAMES = ("args", "response")
 _SNAKE = re.compile(r"_([a-z])")
 _CALL = {"id": OPTIONAL_ID, "name": NAME, "args": ARGUMENTS}
+_RESULT_NAME = Field("name", lambda name, counter: ID_TOKENS + NAME_TOKENS)
+_RESULT_ID = Field("tool_use_id", uncounted, is_optional=True)
+_RESULT = {"id": _RESULT_ID, "name": _RESULT_NAME, "response": RESPONSE, "parts": OUTPUT}
 _DATA = {"mimeType": MEDIA_TYPE, "data": IMAGE_DATA}
 _FILE = {"mimeType": MEDIA_TYPE, "fileUri": URL}
 
@@ -140,12 +147,12 @@ class GeminiFormat(BlockFormat):
         Shape(ThinkingBlock, {"text": THINKING, "thought": True, _SIGNATURE: COUNTED_SIGNATURE}),
         Shape(TextBlock, {"text": TEXT}, is_whole=True),
         Shape(ToolUseBlock, {"functionCall": _CALL}),
-        Shape(ToolResultBlock, {"functionResponse": {}}),
+        Shape(ToolResultBlock, {"functionResponse": _RESULT}),
         Shape(ImageBlock, {"inlineData": _DATA}, is_whole=True),
         Shape(ImageBlock, {"fileData": _FILE}, is_whole=True),
     )
     extra_names: ClassVar[ExtraNames] = {TextBlock: (_SIGNATURE,), ToolUseBlock: (_SIGNATURE,)}
-    known_names = ("functionCall",)
+    known_names = ("functionCall", "functionResponse")
     image_tokens = IMAGE_TOKENS
     kept_ids = (_WITHOUT_ID,)
     merges = True
@@ -204,18 +211,14 @@ class GeminiFormat(BlockFormat):
             block = {name: value for name, value in block.items() if name != _SIGNATURE}
         return super().read(block)
 
-    def write(self, block: ContentBlock) -> Block | None:
-        """Return a block as a part. None: there is no such part."""
-        sent = super().write(block)
-        if sent and isinstance(block, ToolUseBlock) and block.id.startswith(_WITHOUT_ID):
-            del sent["functionCall"]["id"]
-        return sent
+    def call_id(self, call_id: str) -> str | None:
+        """Return the id of a call; None for one that came without."""
+        return None if call_id.startswith(_WITHOUT_ID) else call_id
 
-    def read_result(self, block: JSONObject) -> ToolResultBlock:
-        """Return a result as a content block."""
-        given = block["functionResponse"]
-        name = text_field(given, "name", "a functionResponse")
-        response = given.get("response") or {}
+    def result_values(self, values: JSONDict) -> JSONDict:
+        """Return the attributes of a result, of the values of its part."""
+        values = dict(values)
+        response = values.pop("response", None) or {}
         extra = ""
         match response:
             case {"output": str() as text} | {"error": str() as text} if len(response) == 1:
@@ -225,47 +228,44 @@ class GeminiFormat(BlockFormat):
                 extra = extra_text({"is_object": True}, _RESULT_FIELDS)
             case _:
                 raise InvalidArgumentError(
-                    f"the response of {shown_name(name)} is no object; give {{'output': text}}"
+                    f"the response of {shown_name(values['name'])} is no object; give "
+                    "{'output': text}"
                 )
         content: Any = text
-        if given.get("parts"):
-            parts = self.read_parts(parts_of(given["parts"], "a functionResponse"))
+        if values.get("content"):
+            parts = self.read_parts(parts_of(values["content"], "a functionResponse"))
             content = (TextBlock(text), *parts)
         is_error = not extra and "error" in response
-        return ToolResultBlock(given["id"], content, is_error, extra=extra, name=name)
+        return {**values, "content": content, "is_error": is_error, "extra": extra}
 
-    def result(self, result: ToolResultBlock) -> Block:
-        """Return a result as the provider has it."""
-        text = result.content if isinstance(result.content, str) else ""
-        parts: list[Block] = []
-        if not isinstance(result.content, str):
-            texts = []
-            for part in result.content:
-                shown = self._inner(part)
-                if shown is None:
-                    texts.append(block_text(part))
-                else:
-                    parts.append(shown)
-            text = "\n".join(texts)
-        call_id = result.tool_use_id
-        sent: Block = {} if call_id.startswith(_WITHOUT_ID) else {"id": call_id}
-        sent["name"] = self.tool_name(result.name)
-        sent["response"] = _response(result, text)
-        if parts:
-            sent["parts"] = parts
-        return {"functionResponse": sent}
+    def values_of(self, block: ContentBlock) -> JSONDict:
+        """Return the values of a content block as they are sent, by the names of fields."""
+        values = super().values_of(block)
+        if isinstance(block, ToolResultBlock):
+            values["response"] = self._response(block)
+        return values
+
+    def output(self, result: ToolResultBlock) -> JSONValue:
+        """Return the images and files of a result, None for none."""
+        parts = () if isinstance(result.content, str) else result.content
+        return list(filter(None, map(self._inner, parts))) or None
+
+    def _response(self, result: ToolResultBlock) -> JSONDict:
+        """Return the texts of a result as an object: the one that it was, or one with its text."""
+        text = result.content
+        if not isinstance(text, str):
+            text = "\n".join(block_text(part) for part in text if self._inner(part) is None)
+        if extra_fields(result.extra, _RESULT_FIELDS):
+            response = json_object(escaped_in_history(text))
+            if response is not None:
+                return response
+        return {"error" if result.is_error else "output": result_text(text)}
 
     def _inner(self, part: ContentBlock) -> Block | None:
         """Return an image or a file in a result; None for what is shown as a text."""
         if isinstance(part, OpaqueBlock):
             return sent_part(part, self.name)
         return self.write(part) if isinstance(part, ImageBlock) else None
-
-    def result_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
-        """Return the estimated tokens of the content of a result."""
-        response = block["functionResponse"]
-        tokens = NAME_TOKENS + counter(json_text(response["response"]))
-        return tokens + self.tokens(response.get("parts", ()), counter)
 
     def extra_tokens(self, fields: JSONObject, counter: TokenCounter) -> int:
         """Return the tokens of a signature."""
@@ -278,13 +278,3 @@ class GeminiFormat(BlockFormat):
                 block.setdefault(_SIGNATURE, UNCHECKED)
                 break
         return blocks
-
-
-def _response(result: ToolResultBlock, text: str) -> JSONDict:
-    """Return a result as an object: the one that it was, or one with its text."""
-    shown = escaped_in_history(text)
-    if extra_fields(result.extra, _RESULT_FIELDS):
-        response = json_object(shown)
-        if response is not None:
-            return response
-    return {"error" if result.is_error else "output": result_text(text)}

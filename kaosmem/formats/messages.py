@@ -34,12 +34,14 @@ from kaosmem.formats.fields import (
 from kaosmem.formats.layout import BlockPlace, Mark, Rendered
 from kaosmem.formats.shapes import (
     CUSTOM,
-    ID_TOKENS,
+    EMPTY,
+    OUTPUT,
     Field,
     Shape,
     field_names,
     filled,
     image_of,
+    result_text,
     values_by_name,
     values_in,
     values_of,
@@ -81,13 +83,13 @@ class ShapedBlocks(ABC):
     Attributes:
         name: The name of the format, under which it also takes back its own blocks.
         message_name: The name of a message in errors, such as "an anthropic message".
-        shapes: The shapes of blocks. The first one of a kind that fits is written. Of a result, the
-            shape only tells that it is one.
+        shapes: The shapes of blocks. The first one of a kind that fits is written.
         extra_names: The further fields of a call, a text or a result that go back with it.
         known_names: The names of blocks that have to have a shape. Others are kept as they are.
         image_names: The names of blocks that count as an image.
         image_tokens: The estimated tokens of an image.
-        id_tokens: The estimated tokens of the id in a result, if the shape does not count it.
+        block_framing: The tokens of a block beside its content.
+        error_mark: Says in a result that it is an error.
         max_tool_name_chars: The length of a tool's name.
     """
 
@@ -98,16 +100,9 @@ class ShapedBlocks(ABC):
     known_names: ClassVar[tuple[str, ...]] = ()
     image_names: ClassVar[tuple[str, ...]] = ("image",)
     image_tokens: ClassVar[int]
-    id_tokens: ClassVar[int] = ID_TOKENS
+    block_framing: ClassVar[int] = 0
+    error_mark: ClassVar[JSONValue] = True
     max_tool_name_chars: ClassVar[int] = 64
-
-    @abstractmethod
-    def read_result(self, block: JSONObject) -> ToolResultBlock:
-        """Return a result as a content block."""
-
-    @abstractmethod
-    def result_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
-        """Return the estimated tokens of the content of a result."""
 
     def block_name(self, block: JSONObject) -> str | None:
         """Return the name by which the provider knows the kind of a block."""
@@ -117,6 +112,10 @@ class ShapedBlocks(ABC):
     def tool_name(self, name: str) -> str:
         """Return the name of a tool with the characters and the length that are allowed."""
         return tool_name(name, max_chars=self.max_tool_name_chars)
+
+    def call_id(self, call_id: str) -> str | None:
+        """Return the id of a call with the characters and the length that are allowed."""
+        return call_id
 
     def extra_tokens(self, fields: JSONObject, counter: TokenCounter) -> int:
         """Return the tokens of the further fields of a block."""
@@ -147,8 +146,20 @@ class ShapedBlocks(ABC):
         """Return the values of a content block as they are sent, by the names of fields."""
         values = values_of(block)
         if isinstance(block, ToolUseBlock):
+            values["id"] = self.call_id(block.id)
             values["name"] = self.tool_name(block.name)
+        if isinstance(block, ToolResultBlock):
+            values["tool_use_id"] = self.call_id(block.tool_use_id)
+            values["name"] = self.tool_name(block.name)
+            values["content"] = self.output(block)
+            values["is_error"] = self.error_mark if block.is_error else None
         return values
+
+    def output(self, result: ToolResultBlock) -> JSONValue:
+        """Return the content of a result as it is sent."""
+        if isinstance(result.content, str):
+            return self.content_of([self.text(result_text(result.content))])
+        return self.content_of(self.shown_blocks(result.content))
 
     def shape_of(self, block: JSONObject) -> tuple[Shape, dict[Field, JSONValue]]:
         """Return the shape of a block, and the values that it has."""
@@ -173,13 +184,13 @@ class ShapedBlocks(ABC):
             self._check_unknown(block)
         if shape.kind is OpaqueBlock:
             return opaque_block(block, self.name, self.message_name, kind=self.block_name(block))
-        if shape.kind is ToolResultBlock:
-            return self.read_result(block)
         values = values_by_name(found)
         if shape.kind is ImageBlock:
             return image_of(values)
         if shape.kind is ThinkingBlock:
             values = {"thinking": "", "provider": self.name, **values}
+        if shape.kind is ToolResultBlock:
+            values = self.result_values(values)
         names = self.extra_names.get(shape.kind, ())
         if values.pop(CUSTOM.name, None):
             names = ("type", *names)
@@ -188,6 +199,12 @@ class ShapedBlocks(ABC):
             values["extra"] = extra_text(fields, names)
         made: ContentBlock = shape.kind(**values)
         return made
+
+    def result_values(self, values: JSONDict) -> JSONDict:
+        """Return the attributes of a result, of the values of its block."""
+        content = plainest(self.read_content(values.get("content") or ""))
+        is_error = values.get("is_error") == self.error_mark
+        return {**values, "content": content, "is_error": is_error}
 
     def _check_unknown(self, block: JSONObject) -> None:
         """Raise InvalidArgumentError for a block without a shape that has to have one."""
@@ -242,10 +259,25 @@ class ShapedBlocks(ABC):
             return part_tokens(block, counter)
         tokens = sum(field.tokens(value, counter) for field, value in values.items())
         if shape.kind is ToolResultBlock:
-            tokens += self.id_tokens + self.result_tokens(block, counter)
+            tokens += self.parts_tokens(values.get(OUTPUT), counter)
         names = self.extra_names.get(shape.kind, ())
         extra = {name: block[name] for name in names if name in block}
         return tokens + self.extra_tokens(extra, counter) if extra else tokens
+
+    def parts_tokens(self, content: JSONValue, counter: TokenCounter) -> int:
+        """Return the tokens of a text or of blocks, with their framing."""
+        if isinstance(content, str):
+            return self.block_framing + counter(content)
+        blocks = content or ()
+        return sum(self.block_framing + self.content_tokens(block, counter) for block in blocks)
+
+    def shown_blocks(self, content: Iterable[ContentBlock]) -> list[Block]:
+        """Return blocks of a user's message or of a result, at least one."""
+        return self.shown(content, is_assistants=False) or [self.text(EMPTY)]
+
+    def content_of(self, blocks: list[Block]) -> JSONValue:
+        """Return the content of a message or of a result with these blocks."""
+        return self.plain(blocks)
 
     def plain(self, blocks: Sequence[Block]) -> JSONValue:
         """Return blocks in the plainest form: one text is a string."""
@@ -288,7 +320,6 @@ class MessageFormat(ShapedBlocks):
         user_role: The role of the user.
         content_name: The field of a message that holds its content.
         is_system_beside: Whether the system prompt stands beside the messages, not as the first.
-        block_framing: The tokens of a block beside its content.
         max_id_chars: The length of a call's id. None: any number.
         kept_ids: The beginnings of ids that stay as they are stored.
     """
@@ -296,7 +327,6 @@ class MessageFormat(ShapedBlocks):
     user_role: ClassVar[str] = "user"
     content_name: ClassVar[str] = "content"
     is_system_beside: ClassVar[bool] = False
-    block_framing: ClassVar[int] = 0
     max_id_chars: ClassVar[int | None] = None
     kept_ids: ClassVar[tuple[str, ...]] = ()
 

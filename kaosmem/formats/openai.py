@@ -14,7 +14,7 @@ allowed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kaosmem.errors import InvalidArgumentError
@@ -45,14 +45,12 @@ from kaosmem.tokens.parts import IMAGE_TOKENS
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import (
     ImageBlock,
-    ResultContent,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     block_text,
     check_content,
-    content_text,
 )
 from kaosmem.types.items import ChatMessage
 
@@ -109,7 +107,6 @@ class OpenAIFormat(MessageFormat):
     )
     image_names = ("image_url", "input_image")
     image_tokens = IMAGE_TOKENS
-    id_tokens = 0
     kept_ids = ("",)
     custom_type: ClassVar[str] = "custom"
     empty: ClassVar[str] = ""
@@ -134,7 +131,10 @@ class OpenAIFormat(MessageFormat):
                 f"{choices(role, sorted(PROVIDERS_ROLES))}, and give a speaker as the name of a user"
             )
         if role == "tool":
-            return ChatMessage("tool", check_content((self.read_result(given),)))
+            check_has_content(given, "an openai tool message")
+            call_id = text_field(given, "tool_call_id", self.message_name)
+            content: Any = plainest(self.read_content(given["content"]))
+            return ChatMessage("tool", check_content((ToolResultBlock(call_id, content),)))
         if given.get("function_call"):
             raise InvalidArgumentError(
                 f"{self.message_name} with a function_call cannot be kept, as it has no id; use tool_calls"
@@ -150,12 +150,6 @@ class OpenAIFormat(MessageFormat):
             check_has_content(given, self.message_name)
         return ChatMessage(_role(role, given.get("name")), check_content(plainest(blocks)))
 
-    def read_result(self, block: JSONObject) -> ToolResultBlock:
-        """Return a tool's message as a content block. Raises InvalidArgumentError."""
-        check_has_content(block, "an openai tool message")
-        content = result_content(self.read_content(block["content"]))
-        return ToolResultBlock(text_field(block, "tool_call_id", self.message_name), content)
-
     def _read_call(self, call: JSONObject) -> ContentBlock:
         # Some compatible servers leave the type out.
         return self.read({**call, "type": "custom" if "custom" in call else "function"})
@@ -166,7 +160,6 @@ class OpenAIFormat(MessageFormat):
         if isinstance(block, ToolUseBlock):
             is_custom = extra_fields(block.extra, ("type",)).get("type") in _CUSTOM_TYPES
             values["custom"] = self.custom_type if is_custom else None
-            values["id"] = self.call_id(block.id)
             values["arguments"] = block.arguments
         return values
 
@@ -210,15 +203,13 @@ class OpenAIFormat(MessageFormat):
         return list(map(self._result_message, results))
 
     def _result_message(self, result: ToolResultBlock) -> JSONDict:
+        """Return a result: its parts if one is of this API alone, else a text."""
         content: JSONValue = escaped_in_history(block_text(result))
         parts = () if isinstance(result.content, str) else result.content
         if any(isinstance(part, OpaqueBlock) and part.provider == self.name for part in parts):
             content = self.shown(parts, is_assistants=True)
-        return {
-            "role": "tool",
-            "tool_call_id": self.call_id(result.tool_use_id),
-            "content": content,
-        }
+        call_id = self.call_id(result.tool_use_id)
+        return {"role": "tool", "tool_call_id": call_id, "content": content}
 
     def plain(self, parts: Sequence[Block]) -> JSONValue:
         """Return parts in the API's plainest form: one text is a string, and so is nothing."""
@@ -233,16 +224,6 @@ class OpenAIFormat(MessageFormat):
         if "tool_call_id" in message:
             tokens += counter(message["tool_call_id"])
         return tokens + self.parts_tokens(message.get("tool_calls") or (), counter)
-
-    def result_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
-        """Return the tokens of the content of a result."""
-        return self.parts_tokens(block["content"], counter)
-
-    def parts_tokens(self, content: JSONValue, counter: TokenCounter) -> int:
-        """Return the tokens of a text, or of the parts of a message."""
-        if isinstance(content, str):
-            return counter(content)
-        return sum(self.content_tokens(part, counter) for part in content)
 
 
 def _message_of(given: JSONObject) -> JSONObject:
@@ -277,13 +258,6 @@ def _spoken(given: JSONObject) -> Iterator[ContentBlock]:
         yield TextBlock(refusal)
     if audio is not None:
         yield TextBlock(text_field(mapping_of(audio, "audio"), "transcript", "audio"))
-
-
-def result_content(parts: Iterable[Any]) -> ResultContent:
-    """Return the parts of a result, one text where they are texts alone."""
-    content = tuple(parts)
-    is_text = all(isinstance(part, TextBlock) for part in content)
-    return content_text(check_content(content)) if is_text else content
 
 
 def _author(role: str) -> JSONDict:

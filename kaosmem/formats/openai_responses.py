@@ -36,7 +36,6 @@ from kaosmem.formats.openai import (
     ITEM_PARTS,
     MESSAGE_TOKENS,
     OpenAIFormat,
-    result_content,
     shown_text,
 )
 from kaosmem.formats.shapes import (
@@ -46,11 +45,12 @@ from kaosmem.formats.shapes import (
     EMPTY,
     FUNCTION,
     OPTIONAL_SEALED,
+    OUTPUT,
+    OUTPUT_ID,
     Shape,
-    result_text,
 )
 from kaosmem.names import shown_name
-from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
+from kaosmem.types import ContentBlock, JSONDict, JSONObject, OpaqueBlock
 from kaosmem.types.content import (
     ImageBlock,
     TextBlock,
@@ -68,6 +68,7 @@ _ITEM = "an openai-responses item"
 _MAX_CALL_ID_CHARS = 64
 _REASONING_FIELDS = ("id", "summary", "content")
 _CALL = {"type": "function_call", "call_id": CALL_ID, "name": FUNCTION, "arguments": CALL_TEXT}
+_OUTPUT = {"call_id": OUTPUT_ID, "output": OUTPUT}
 _CUSTOM_CALL = {"type": CUSTOM, "call_id": CALL_ID, "name": FUNCTION, "input": CALL_TEXT}
 
 
@@ -81,8 +82,8 @@ class ResponsesFormat(OpenAIFormat):
         *CHAT_PARTS,
         Shape(ToolUseBlock, _CUSTOM_CALL),
         Shape(ToolUseBlock, _CALL),
-        Shape(ToolResultBlock, {"type": "function_call_output", "call_id": CALL_ID}),
-        Shape(ToolResultBlock, {"type": "custom_tool_call_output", "call_id": CALL_ID}),
+        Shape(ToolResultBlock, {"type": "function_call_output", **_OUTPUT}),
+        Shape(ToolResultBlock, {"type": "custom_tool_call_output", **_OUTPUT}),
         # The summary is for people; the model reads the encrypted content.
         Shape(ThinkingBlock, {"type": "reasoning", "encrypted_content": OPTIONAL_SEALED}),
     )
@@ -137,13 +138,6 @@ class ResponsesFormat(OpenAIFormat):
         """Return an item, or a part of one, as a content block. Raises InvalidArgumentError."""
         return _reasoning(block) if block.get("type") == "reasoning" else super().read(block)
 
-    def read_result(self, block: JSONObject) -> ToolResultBlock:
-        """Return an output as a content block. Raises InvalidArgumentError."""
-        call_id = text_field(block, "call_id", _ITEM)
-        content = result_content(self.read_content(block.get("output")))
-        extra = extra_text(block, ("caller",))
-        return ToolResultBlock(call_id, content, extra=extra, name=str(block.get("name") or ""))
-
     def values_of(self, block: ContentBlock) -> JSONDict:
         """Return the values of a content block as they are sent, by the names of fields."""
         values = super().values_of(block)
@@ -186,19 +180,8 @@ class ResponsesFormat(OpenAIFormat):
         return messages
 
     def result_messages(self, results: Sequence[ToolResultBlock]) -> list[JSONDict]:
-        """Return an item for each output."""
-        return list(map(self._output, results))
-
-    def _output(self, result: ToolResultBlock) -> JSONDict:
-        output: JSONValue
-        if isinstance(result.content, str):
-            output = result_text(result.content)
-        else:
-            output = self.plain(self.shown(result.content, is_assistants=False))
-        call_id = self.call_id(result.tool_use_id)
-        # `joined` gives the outputs of custom tools their type.
-        sent: JSONDict = {"type": "function_call_output", "call_id": call_id, "output": output}
-        return sent | extra_fields(result.extra, ("caller",))
+        """Return an item for each output. `joined` gives those of custom tools their type."""
+        return [self.write(result) or {} for result in results]
 
     def users_messages(
         self,
@@ -230,10 +213,6 @@ class ResponsesFormat(OpenAIFormat):
             + counter(message["role"])
             + self.parts_tokens(message["content"], counter)
         )
-
-    def result_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
-        """Return the tokens of the content of a result."""
-        return self.parts_tokens(block["output"], counter)
 
     def assistants_messages(self, content: Sequence[ContentBlock]) -> list[JSONDict]:
         """Return items for reasoning, texts and calls, in their order."""

@@ -72,6 +72,11 @@ def _of_call(name: str, counter: TokenCounter) -> int:
     return ID_TOKENS + counter(name)
 
 
+def _of_id(call_id: str, counter: TokenCounter) -> int:
+    """Return the tokens of an id, which a request may number."""
+    return ID_TOKENS
+
+
 def uncounted(value: JSONValue, counter: TokenCounter) -> int:
     """Return no tokens: the value is counted elsewhere, or not at all."""
     return 0
@@ -86,8 +91,10 @@ SEALED = Field("data", _of_data)
 OPTIONAL_SEALED = Field("data", _of_data, is_optional=True)
 ID = Field("id", uncounted)
 OPTIONAL_ID = Field("id", uncounted, is_optional=True)
+RESULT_ID = Field("tool_use_id", _of_id)
 NAME = Field("name", _of_call)
 ARGUMENTS = Field("arguments", _of_json, is_optional=True)
+RESPONSE = Field("response", _of_json, is_optional=True)
 MEDIA_TYPE = Field("media_type", uncounted, prefix="image/")
 IMAGE_FORMAT = Field("format", uncounted)
 IMAGE_DATA = Field("data", uncounted)
@@ -95,8 +102,12 @@ URL = Field("url", uncounted, prefix="http")
 ANY_URL = Field("url", uncounted)
 DETAIL = Field("detail", uncounted, is_optional=True)
 CALL_ID = Field("id", _of_text)
+OUTPUT_ID = Field("tool_use_id", _of_text)
 FUNCTION = Field("name", _of_text)
 CALL_TEXT = Field("arguments", _of_text)
+OUTPUT = Field("content", uncounted, is_optional=True)
+"""The content of a result: a text or blocks, which are counted as such."""
+FAILED = Field("is_error", uncounted, is_optional=True)
 CUSTOM = Field("custom", uncounted, prefix="custom")
 """The type of a call of a custom tool."""
 ANY = Field("type", uncounted)
