@@ -349,12 +349,30 @@ async def test_what_cannot_be_asked_for_is_absent(tmp_path):
     assert not hasattr(SessionMemory.open(tmp_path), "assemble_context")
 
 
-@pytest.mark.parametrize("stated", [None, "", "2024", "2024-05", "2024-05-07T13:56:00"])
-def test_a_timestamp_may_be_a_year_or_a_month(stated):
-    """Records of companies have no day, and some have no time. What is stated is kept, and dates nothing."""
+@pytest.mark.parametrize(
+    ("stated", "begins", "shown"),
+    [
+        (None, None, ""),
+        ("", None, ""),
+        ("2024", "2024-01-01", "2024"),
+        ("2024-05", "2024-05-01", "May 2024"),
+        ("2024-05-07T13:56:00", "2024-05-07", "7 May 2024"),
+    ],
+)
+def test_a_timestamp_may_be_a_year_or_a_month(stated, begins, shown):
+    """Records of companies have no day. What is stated is kept, and counts from its first moment."""
     item = memory().add("findings", "x", metadata={"timestamp": stated})
     assert item.metadata == {"timestamp": stated}
-    assert (item.stated_from is None) == (len(stated or "") < 10)
+    assert (item.stated_from and item.stated_from.date().isoformat()) == begins
+    assert item.date == shown
+
+
+def test_a_version_of_an_earlier_year_is_not_current():
+    """It counts as of its year, not as of the day on which it was added."""
+    session = memory()
+    for text, stated in (("John is the CEO.", "2021"), ("Wei is the CEO.", "2023-11-15")):
+        session.add("findings", text, key="ceo", metadata={"timestamp": stated})
+    assert [item.text for item in session["findings"]] == ["Wei is the CEO."]
 
 
 @pytest.mark.parametrize("messages", [(HI, HI), iter([HI, HI])])

@@ -170,10 +170,11 @@ class LabelStyle:
     def _day(self, item: Item) -> str:
         if item.interval is not None:
             return self._interval(item.interval)
-        when = None if self.dates == "none" else item.timestamp
-        if when is None and self.dates == "created_at":
-            when = item.created_at
-        return day_text(when) if when else ""
+        if self.dates == "none":
+            return ""
+        if not item.date and self.dates == "created_at":
+            return day_text(item.created_at)
+        return item.date
 
     def _verified(self, item: Item) -> str:
         """Return the note of an old fact: `last verified 1 June 2024`."""

@@ -431,7 +431,7 @@ class SessionMemory:
             trust=trust,
             ttl_s=ttl_s,
         )
-        check_timestamp(item.metadata, takes_years=True)
+        check_timestamp(item.metadata)
         if id is None and not target.spec.is_history:
             known = target.same_as(item)
             if known is not None:

@@ -33,7 +33,7 @@ from kaosmem.types.content import (
     stored_blocks,
     trust_of,
 )
-from kaosmem.types.versions import Interval, aware
+from kaosmem.types.versions import Interval, aware, day_text
 
 _YEAR_OR_MONTH = re.compile(r"[0-9]{4}(-[0-9]{2})?")
 
@@ -168,7 +168,8 @@ class Item:
         """Return when it happened or was said, as `metadata["timestamp"]` states it.
 
         Returns:
-            None if the timestamp is no text in ISO 8601.
+            None if the timestamp is no text in ISO 8601. A year or a month stands for its first
+            moment.
 
         >>> from kaosmem import SessionMemory
         >>> memory = SessionMemory.test_mode()
@@ -177,6 +178,27 @@ class Item:
         datetime.datetime(2024, 5, 7, 0, 0)
         """
         return _stated_time(self.metadata)
+
+    @property
+    def date(self) -> str:
+        """Return the date of the timestamp in words, "" without one.
+
+        >>> from kaosmem import SessionMemory
+        >>> memory = SessionMemory.test_mode()
+        >>> for stated in ("2024-05-07T09:30", "2024-05", "2024"):
+        ...     print(memory.add("findings", "Rain.", metadata={"timestamp": stated}).date)
+        7 May 2024
+        May 2024
+        2024
+        """
+        time = self.timestamp
+        if time is None:
+            return ""
+        words = day_text(time).split(" ")
+        stated = str(self.metadata["timestamp"])
+        if _YEAR_OR_MONTH.fullmatch(stated):
+            words = words[-1 - stated.count("-") :]
+        return " ".join(words)
 
     @property
     def valid_from(self) -> datetime:
@@ -288,17 +310,12 @@ def utc_time(metadata: JSONObject) -> datetime | None:
         return None
 
 
-def check_timestamp(metadata: JSONObject, *, takes_years: bool = False) -> None:
+def check_timestamp(metadata: JSONObject) -> None:
     """Raise InvalidArgumentError for metadata with a `timestamp` that is no time.
 
-    Args:
-        takes_years: A year, a month or nothing will do, such as "2024-05", "" or None. It is kept
-            and dates nothing.
+    An empty one is none.
     """
-    stated = metadata.get("timestamp")
-    if takes_years and (not stated or _YEAR_OR_MONTH.fullmatch(str(stated))):
-        return
-    if "timestamp" in metadata and utc_time(metadata) is None:
+    if metadata.get("timestamp") and utc_time(metadata) is None:
         raise InvalidArgumentError(
             f"timestamp is {shown_number(metadata['timestamp'])}; give a time in ISO 8601, such as "
             "'2024-05-07', or leave it out"
@@ -306,11 +323,12 @@ def check_timestamp(metadata: JSONObject, *, takes_years: bool = False) -> None:
 
 
 def _stated_time(metadata: JSONObject) -> datetime | None:
+    """Return the `timestamp` of metadata. A year or a month stands for its first moment."""
     stated = metadata.get("timestamp")
-    if not isinstance(stated, str):
-        return None
     try:
-        return datetime.fromisoformat(stated)
+        if _YEAR_OR_MONTH.fullmatch(str(stated)):
+            return datetime.fromisoformat(f"{stated}-01-01"[:10])
+        return datetime.fromisoformat(stated) if isinstance(stated, str) else None
     except ValueError:
         return None
 

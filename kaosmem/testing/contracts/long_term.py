@@ -30,7 +30,7 @@ FACTS = (
     "Kant was born in Königsberg.",
     "Invoices are paid within thirty days.",
 )
-_NO_TIMES = ("yesterday", "2024-13-01", 5, None, "0001-01-01T00:00+14:00")
+_NO_TIMES = ("yesterday", "2024-13", "2024-13-01", 5, "0001-01-01T00:00+14:00")
 
 
 class LongTermContract(StoreContract[LongTermMemory]):
