@@ -160,14 +160,17 @@ def holes(whole: bytes, start: int) -> Iterator[tuple[bytes, bool]]:
                 yield torn, is_crash or not torn.endswith(b"\n")
 
 
-def test_sectors_missing_in_the_last_commit_are_torn():
-    """A commit of which a crash left sectors unwritten is torn, whatever of it comes after them."""
+def test_a_hole_in_the_last_commit_is_torn_where_a_crash_may_have_left_it():
+    """Unwritten sectors are torn, whatever comes after them; other NULs are corruption: it may be acknowledged."""
     parts = stored(LONG)
     start = len(b"".join(parts[:2]))
     for data, is_torn in holes(b"".join(parts), start):
         if is_torn:
             found = opened((1, data))
             assert (found.head.seq, found.torn) == (3, data[start:])
+        else:
+            with pytest.raises(CorruptionError):
+                opened((1, data))
 
 
 def test_a_cut_commit_is_torn_wherever_its_holes_are():
@@ -188,92 +191,70 @@ def test_a_cut_commit_is_torn_wherever_its_holes_are():
         opened((1, holed + parts[2][:30]))
 
 
-def test_damage_to_the_last_commit_is_not_taken_for_torn():
-    """NULs in the last commit that are not whole sectors are corruption: the commit may have been acknowledged."""
-    parts = stored(LONG)
-    for data, is_torn in holes(b"".join(parts), len(b"".join(parts[:2]))):
-        if not is_torn:
-            with pytest.raises(CorruptionError):
-                opened((1, data))
+ONE, TWO, THREE, FOUR = stored()
+"""The bytes of COMMITS, which are the records 1 and 2, 3, 4 to 6 and 7."""
 
 
-def test_a_closed_segment_has_no_torn_tail():
-    """A torn tail with a segment after it is corruption: the next commit would have cut it."""
-    one, two, *_ = stored()
-    with pytest.raises(CorruptionError):
-        opened((1, one + b'{"crc'), (3, two))
+def snapshot_at(seq: int, log: bytes) -> bytes:
+    """Return a snapshot of what a log holds."""
+    file = ItemFile(seq, crc=opened((1, log)).head.crc, header={"n": seq})
+    return b"".join(encode_items(file, [("messages", {"id": "a"})]))
 
 
-def test_a_rolled_up_segment_stands_for_those_it_holds():
-    """Segments that another holds as well are passed over."""
-    one, two, three, four = stored()
-    assert committed(opened((1, one + two + three), (3, two), (4, three), (7, four)).records) == 4
-    found = opened((1, one + two + three), (3, two), (4, three), (7, four))
-    assert found.segments == ((1, 3), (7, 1))
+@pytest.mark.parametrize(
+    "segments",
+    [
+        [(1, ONE + TWO + THREE), (3, TWO), (4, THREE), (7, FOUR)],
+        [(1, ONE + TWO), (4, b""), (4, THREE + FOUR)],
+    ],
+    ids=["a rolled-up segment beside those it holds", "an empty segment"],
+)
+def test_a_log_is_whole_however_its_commits_lie_in_segments(segments):
+    """What another segment holds as well is passed over, and one that was made and never written holds nothing."""
+    assert committed(opened(*segments).records) == 4
 
 
-def test_a_roll_up_may_reach_over_a_snapshot():
-    """A record that only an earlier segment holds is found there, past a segment that stands nearer."""
-    one, two, three, four = stored()
-    snap = b"".join(encode_items(ItemFile(3, crc=opened((1, one + two)).head.crc), []))
-    found = opened((1, one + two + three), (3, two), (7, four), snapshots={3: snap})
-    assert [record.seq for record in found.records] == [4, 5, 6, 7]
-
-
-def test_a_snapshot_stands_for_the_log_before_it():
+@pytest.mark.parametrize(
+    "segments",
+    [
+        [(1, ONE + TWO + THREE + FOUR)],
+        [(1, ONE + TWO), (4, THREE + FOUR)],
+        [(4, THREE + FOUR)],
+        [(1, ONE + TWO + THREE), (3, TWO), (7, FOUR)],
+    ],
+    ids=["within a segment", "at its end", "without what was before", "under a roll-up"],
+)
+def test_a_snapshot_stands_for_the_log_before_it(segments):
     """What a snapshot holds is not read again, wherever in a segment it ends, or if that segment is gone."""
-    parts = stored()
-    for segments in (
-        [(1, b"".join(parts))],
-        [(1, parts[0] + parts[1]), (4, parts[2] + parts[3])],
-        [(4, parts[2] + parts[3])],
-    ):
-        whole = opened((1, b"".join(parts[:2])))
-        snap = b"".join(
-            encode_items(
-                ItemFile(3, crc=whole.head.crc, header={"n": 3}), [("messages", {"id": "a"})]
-            )
-        )
-        found = opened(*segments, snapshots={3: snap})
-        assert found.header == {"n": 3}
-        assert found.items == [("messages", {"id": "a"})]
-        assert [record.seq for record in found.records] == [4, 5, 6, 7]
-        assert found.head.crc == opened((1, b"".join(parts))).head.crc
+    found = opened(*segments, snapshots={3: snapshot_at(3, ONE + TWO)})
+    assert (found.header, found.items) == ({"n": 3}, [("messages", {"id": "a"})])
+    assert [record.seq for record in found.records] == [4, 5, 6, 7]
+    assert found.head.crc == opened((1, ONE + TWO + THREE + FOUR)).head.crc
 
 
 def test_a_log_that_ends_before_its_snapshot_is_corruption():
     """The commits between them would be missing, if the snapshot is damaged."""
-    parts = stored()
-    snap = b"".join(encode_items(ItemFile(6, crc=opened((1, b"".join(parts[:3]))).head.crc), []))
-    assert opened((1, parts[0]), snapshots={6: snap}).head.seq == 6
+    snap = snapshot_at(6, ONE + TWO + THREE)
+    assert opened((1, ONE), snapshots={6: snap}).head.seq == 6
     with pytest.raises(CorruptionError, match="records 3 to 6 are in no sound file"):
-        opened((1, parts[0]), snapshots={6: flipped(snap, 99)})
+        opened((1, ONE), snapshots={6: flipped(snap, 99)})
 
 
-def test_a_log_without_a_version_is_no_session():
-    """A log that does not begin with a version is refused."""
-    (first,) = stored([[add("a")]])
-    with pytest.raises(CorruptionError, match="no kaosmem session"):
-        opened((1, first))
-
-
-def test_an_empty_segment_is_fine():
-    """A segment that was made and never written holds nothing."""
-    assert opened((1, b"")).records == []
-    parts = stored()
-    assert committed(opened((1, b"".join(parts[:2])), (4, b"")).records) == 2
-
-
-def test_a_missing_segment_is_a_gap():
-    """A segment missing at the start or in the middle is corruption, never a shorter history."""
-    one, two, three, four = stored()
-    for segments in (
-        [(3, two), (4, three)],
-        [(1, one), (4, three), (7, four)],
-        [(1, one), (3, two), (7, four)],
-    ):
-        with pytest.raises(CorruptionError, match="gap"):
-            opened(*segments)
+@pytest.mark.parametrize(
+    ("segments", "said"),
+    [
+        ([(3, TWO), (4, THREE)], "gap"),
+        ([(1, ONE), (4, THREE), (7, FOUR)], "gap"),
+        ([(1, ONE), (3, TWO), (7, FOUR)], "gap"),
+        ([(1, ONE + b'{"crc'), (3, TWO)], "."),
+        ([(1, stored([[add("a")]])[0])], "no kaosmem session"),
+    ],
+    ids=["no first", "no second", "no third", "torn before another", "no version"],
+)
+def test_a_log_that_lacks_something_is_corruption(segments, said):
+    """A segment is missing, has a tail that the next commit would have cut, or does not begin as a session does."""
+    with pytest.raises(CorruptionError, match=said):
+        opened(*segments)
 
 
 def test_noise_in_the_middle_is_never_read():

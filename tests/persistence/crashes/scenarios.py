@@ -57,9 +57,6 @@ MIXED = (
 FORGET: Act = lambda session: session.forget("f", CANARY)  # noqa: E731
 
 SCENARIOS: dict[str, tuple[Act, ...]] = {
-    "first commit": (committing(OPENING), REOPEN),
-    "appends": (OPENED, adding("b"), adding("c", text="line " * 150), REOPEN, adding("d")),
-    "several sections": (OPENED, committing(*MIXED, evict("a")), adding("f", "g", text="x" * 300)),
     "torn tail": (
         OPENED,
         adding("b"),
@@ -108,15 +105,6 @@ SCENARIOS: dict[str, tuple[Act, ...]] = {
         ),
         *(adding("e"), SNAPSHOT, evicting("d"), SNAPSHOT),
     ),
-    "long texts": (
-        OPENED,
-        adding("b", text=LONG),
-        REOPEN,
-        adding("c", text=LONG),
-        evicting("b"),
-        SNAPSHOT,
-        adding("d"),
-    ),
     "forget": (
         *(
             OPENED,
@@ -158,14 +146,6 @@ SCENARIOS: dict[str, tuple[Act, ...]] = {
         adding("b"),
         FORGET,
         adding("d"),
-        INDEX,
-    ),
-    "deletion of an index": (
-        OPENED,
-        adding("b"),
-        INDEX,
-        DELETE,
-        committing(OPENING, add("new")),
         INDEX,
     ),
     "deletion": (
