@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,132 +30,20 @@ anthropic_types = Lazy("anthropic.types")
 gemini_types = Lazy("google.genai.types")
 
 
-def chunk(finish: str | None = None, **delta: Any) -> ChatCompletionChunk:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    given = {"id": "c", "created": 0, "model": "m", "object": "chat.completion.chunk"}
-    return ChatCompletionChunk.model_validate({**given, "choices": [choice]})
-
-
-def call_piece(index: int, arguments: str, **first: Any) -> dict[str, Any]:
-    function = {"arguments": arguments, **({"name": first.pop("name")} if first else {})}
-    return {"index": index, "function": function, **first}
-
-
-OPENAI = [
-    chunk(role="assistant", content="I "),
-    chunk(content="look."),
-    chunk(tool_calls=[call_piece(0, "", id="c1", type="function", name="find")]),
-    chunk(tool_calls=[call_piece(0, '{"deal"')]),
-    chunk(tool_calls=[call_piece(0, ":7}")]),
-    chunk("tool_calls"),
-]
-ANTHROPIC = [
-    {
-        "type": "content_block_start",
-        "index": 0,
-        "content_block": {"type": "thinking", "thinking": "", "signature": ""},
-    },
-    {
-        "type": "content_block_delta",
-        "index": 0,
-        "delta": {"type": "thinking_delta", "thinking": "hm"},
-    },
-    {
-        "type": "content_block_delta",
-        "index": 0,
-        "delta": {"type": "signature_delta", "signature": "seal"},
-    },
-    {"type": "content_block_stop", "index": 0},
-    {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
-    {
-        "type": "content_block_delta",
-        "index": 1,
-        "delta": {"type": "text_delta", "text": "I look."},
-    },
-    {
-        "type": "content_block_start",
-        "index": 2,
-        "content_block": {"type": "tool_use", "id": "c1", "name": "find", "input": {}},
-    },
-    {
-        "type": "content_block_delta",
-        "index": 2,
-        "delta": {"type": "input_json_delta", "partial_json": '{"deal":'},
-    },
-    {
-        "type": "content_block_delta",
-        "index": 2,
-        "delta": {"type": "input_json_delta", "partial_json": "7}"},
-    },
-    {"type": "content_block_stop", "index": 2},
-    {"type": "message_stop"},
-]
-CALL_ITEM = {"type": "function_call", "call_id": "c1", "name": "find", "arguments": '{"deal":7}'}
-RESPONSES = [
-    {"type": "response.output_text.delta", "output_index": 0, "delta": "I "},
-    {"type": "response.output_text.delta", "output_index": 0, "delta": "look."},
-    {
-        "type": "response.output_item.done",
-        "output_index": 0,
-        "item": {
-            "type": "message",
-            "role": "assistant",
-            "content": [{"type": "output_text", "text": "I look."}],
-        },
-    },
-    {"type": "response.output_item.done", "output_index": 1, "item": CALL_ITEM},
-    {"type": "response.completed", "response": {"output": []}},
-]
-GEMINI = [
-    {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": reason}]}
-    for parts, reason in (
-        ([{"text": "I "}], None),
-        ([{"text": "look."}], None),
-        (
-            [
-                {
-                    "functionCall": {"id": "c1", "name": "find", "args": {"deal": 7}},
-                    "thoughtSignature": "c2VhbA==",
-                }
-            ],
-            "STOP",
-        ),
-    )
-]
-BEDROCK = [
-    {"messageStart": {"role": "assistant"}},
-    {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "I "}}},
-    {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "look."}}},
-    {
-        "contentBlockStart": {
-            "contentBlockIndex": 1,
-            "start": {"toolUse": {"toolUseId": "c1", "name": "find"}},
-        }
-    },
-    {"contentBlockDelta": {"contentBlockIndex": 1, "delta": {"toolUse": {"input": '{"deal"'}}}},
-    {"contentBlockDelta": {"contentBlockIndex": 1, "delta": {"toolUse": {"input": ":7}"}}}},
-    {"contentBlockStop": {"contentBlockIndex": 1}},
-    {"messageStop": {"stopReason": "tool_use"}},
-]
-STREAMS: dict[str, list[Any]] = {
-    "anthropic": ANTHROPIC,
-    "bedrock": BEDROCK,
-    "gemini": GEMINI,
-    "openai": OPENAI,
-    "openai-responses": RESPONSES,
-}
+STREAMS: dict[str, list[Any]] = json.loads(Path(__file__).with_name("streams.json").read_text())
+"""The events of one reply, as each provider sends them."""
 
 
 @cache
 def events_of(name: str) -> list[Any]:
     """Return the events of a stream as the SDK of the provider gives them."""
-    events = STREAMS[name]
-    if name == "anthropic":
-        adapter = TypeAdapter(anthropic_types.RawMessageStreamEvent)
-        return [adapter.validate_python(event) for event in events]
-    if name == "gemini":
-        return [gemini_types.GenerateContentResponse.model_validate(event) for event in events]
-    return events
+    validated: dict[str, Callable[[], Any]] = {
+        "anthropic": lambda: TypeAdapter(anthropic_types.RawMessageStreamEvent).validate_python,
+        "gemini": lambda: gemini_types.GenerateContentResponse.model_validate,
+        "openai": lambda: ChatCompletionChunk.model_validate,
+    }
+    read = validated.get(name, lambda: lambda event: event)()
+    return [read(event) for event in STREAMS[name]]
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -204,7 +94,7 @@ def test_a_stream_is_collected_without_async():
     """The synchronous memory collects in the caller's thread."""
     with SyncSessionMemory.test_mode() as memory:
         with memory.collecting("openai") as reply:
-            reply.add(chunk(content="Ann."))
+            reply.add(events_of("openai")[0])
         assert reply.item is not None and reply.item.metadata == {"interrupted": True}
 
 

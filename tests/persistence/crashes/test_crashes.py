@@ -41,6 +41,7 @@ _KILLED_AT_EACH = {
     **dict.fromkeys(LIVES, 20),
     **dict.fromkeys(SHORT, 10),
     **dict.fromkeys(MANY_CALLS, 40),
+    "forgotten": 30,
     # A larger step may miss the one call after which a cut is in the cache alone.
     "torn tail": 1,
     "torn by NULs": 1,
