@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import shutil
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import suppress
@@ -341,55 +340,6 @@ def tree(root: Path) -> list[str]:
     )
 
 
-def test_every_cut_of_the_last_commit_can_be_gone_on_from(tmp_path):
-    """Wherever a crash cut the last commit, also the first of a segment, the next one makes the log whole again."""
-    for session in ("plain", "rolled"):
-        log = started(tmp_path, "a", session_id=session)
-        path = tmp_path / "default" / session / "log"
-        start = (path / f"{1:020d}.jsonl").stat().st_size
-        if session == "rolled":
-            snapshot(log, ["a"])
-            start = 0
-        identity = path.parent / "session.json"
-        before = identity.read_bytes()
-        log.commit([add("b"), add("c")])
-        file = max(path.iterdir())
-        whole = file.read_bytes()
-        for size in {*range(start, len(whole), 29), *range(len(whole) - 2, len(whole) + 1)}:
-            file.write_bytes(whole[:size])
-            identity.write_bytes(
-                before
-            )  # it is written after the commit, as is the note of its last record
-            (path.parent / "lock").write_bytes(b"1")
-            log, found = SessionLog.open(tmp_path, session)
-            survived = ["a", "b", "c"] if size == len(whole) else ["a"]
-            assert ids(found) == survived
-            log.commit([add("d")])
-            log.commit([add("e")])
-            _, found = SessionLog.open(tmp_path, session)
-            assert (ids(found), found.damage) == ([*survived, "d", "e"], [])
-
-
-def test_a_full_disk_leaves_the_log_as_it_was(tmp_path):
-    """A commit that can't be written whole is cut back and raises DurabilityError; the same log goes on later."""
-    log = started(tmp_path, "a")
-    before = segment(tmp_path).read_bytes()
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, hard))
-    try:
-        with pytest.raises(DurabilityError) as caught:
-            log.commit([add("b", "x" * 1000)])
-        with pytest.raises(DurabilityError):
-            log.snapshot({}, [("m", {"id": "a", "content": "x" * 1000})], at=log.end)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert caught.value.errno is not None
-    assert segment(tmp_path).read_bytes() == before
-    assert [path for path in tree(tmp_path) if "tmp" in path] == []
-    log.commit([add("b", "x" * 1000)])
-    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b"]
-
-
 def test_what_is_unneeded_is_deleted(tmp_path):
     """Two snapshots and the log since the older one stay, and every archive."""
     log = started(tmp_path)
@@ -409,19 +359,6 @@ def test_what_is_unneeded_is_deleted(tmp_path):
         f"snap/{ends[-1]:020d}.jsonl",
     ]
     assert newest(log, "old0") == ("messages", {"id": "old0"})
-
-
-def test_nothing_is_deleted_while_only_one_snapshot_is_sound(tmp_path):
-    """A snapshot that was found damaged does not count as one to fall back on."""
-    log = started(tmp_path, "a")
-    snapshot(log, ["a"])
-    (tmp_path / "default" / "s" / "snap" / f"{log.seq:020d}.jsonl").write_bytes(b"x")
-    log, _ = SessionLog.open(tmp_path, "s")
-    log.commit([add("b")])
-    snapshot(log, ["a", "b"])
-    assert segment(tmp_path).exists()
-    (tmp_path / "default" / "s" / "snap" / f"{log.seq:020d}.jsonl").write_bytes(b"x")
-    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b"]
 
 
 def test_an_interrupted_deletion_is_completed(tmp_path):

@@ -11,7 +11,6 @@ import pytest
 from fsspec import AbstractFileSystem
 
 from kaosmem.errors import (
-    ConflictError,
     CorruptionError,
     DurabilityError,
     InvalidArgumentError,
@@ -339,23 +338,6 @@ def test_read_only_never_writes(place):
             refusing.commit([add("b")])
         with pytest.raises(ReadOnlyError):
             snapshot(refusing, [])
-
-
-def test_a_commit_on_a_head_that_moved_is_a_conflict(place):
-    """The second of two writers gets ConflictError, nothing of it is written, and it can go on when it reopens."""
-    first = started(place, "a")
-    second, _ = SessionLog.open(place, "s")
-    first.commit([add("b")])
-    before = files_in(place)
-    for _ in range(2):
-        with pytest.raises(ConflictError, match="open the session again"):
-            second.commit([add("c"), add("d")])
-    assert files_in(place) == before
-    second, _ = SessionLog.open(place, "s")
-    second.commit([add("c")])
-    with pytest.raises(ConflictError):
-        first.commit([add("e")])
-    assert ids(SessionLog.open(place, "s")[1]) == ["a", "b", "c"]
 
 
 def test_what_cannot_be_stored_leaves_the_log_as_it_was(place):

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import suppress
 from itertools import chain, count
 from typing import Any
 from urllib.parse import urlsplit
@@ -253,87 +249,6 @@ async def test_a_session_that_is_deleted_while_it_is_written_says_so(place):
         memory.add("findings", "new")
     async with SessionMemory.open(place, "s", counter="estimate", read_only=True) as memory:
         assert [item.text for item in memory["findings"]] == ["new"]
-
-
-async def test_a_server_that_ignores_conditions_is_refused(s3):
-    """Where a second writer would overwrite the first's commit, nothing is stored unless the caller writes alone."""
-    with _proxy(s3.url) as url:
-        place = _through(s3, url)
-        with pytest.raises(DurabilityError, match="single_writer=True"):
-            async with SessionMemory.open(place, "s", counter="estimate") as memory:
-                memory.add("findings", "one")
-        assert _objects(s3, place) == []
-        async with SessionMemory.open(
-            place, "s", counter="estimate", options=SessionOptions(single_writer=True)
-        ) as memory:
-            memory.add("findings", "one")
-        assert await list_sessions(place) == ["s"]
-
-
-def _through(s3: S3, url: str) -> DirFileSystem:
-    """Return an empty place behind a proxy.
-
-    The proxy's requests are not signed, and failures are told early.
-    """
-    impatient = {"retries": {"max_attempts": 0}, "connect_timeout": 20, "read_timeout": 20}
-    filesystem = s3.filesystem(
-        endpoint_url=url, key=None, secret=None, anon=True, config_kwargs=impatient
-    )
-    filesystem.retries = 1
-    return DirFileSystem(path=f"sessions/{next(_places)}", fs=filesystem)
-
-
-def _objects(s3: S3, place: DirFileSystem) -> list[bytes]:
-    """Return the bytes of every object under a place that has any."""
-    filesystem = s3.filesystem()
-    found = filesystem.find(place.path, detail=True)
-    return [filesystem.cat_file(path) for path, info in found.items() if info["size"]]
-
-
-@contextmanager
-def _proxy(url: str) -> Iterator[str]:
-    """Run a proxy of a server that leaves out the conditions of requests, as some servers do; yield its URL."""
-    server = urlsplit(url).netloc
-
-    class Proxy(BaseHTTPRequestHandler):
-        protocol_version = (
-            "HTTP/1.1"  # which knows that clients expect to be asked for the body of a PUT
-        )
-
-        def forward(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            headers = {
-                name: value
-                for name, value in self.headers.items()
-                if not name.lower().startswith("if-")
-            }
-            with closing(HTTPConnection(server)) as connection:
-                connection.request(self.command, self.path, body, headers)
-                answer = connection.getresponse()
-                data = answer.read()
-            self.send_response(answer.status)
-            for name, value in answer.getheaders():
-                if name.lower() not in ("transfer-encoding", "content-length", "connection"):
-                    self.send_header(name, value)
-            size = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(data))
-            self.send_header("Content-Length", size or "0")
-            self.send_header("Connection", "close")
-            self.end_headers()
-            self.wfile.write(data)
-
-        do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = forward  # noqa: N815
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
-        thread = threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{proxy.server_port}"
-        finally:
-            proxy.shutdown()
-            thread.join()
 
 
 async def test_a_save_that_is_cancelled_stores_all_or_nothing(s3):
