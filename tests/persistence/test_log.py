@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fsspec import AbstractFileSystem
@@ -22,9 +20,17 @@ from kaosmem.persistence.layout import ARCHIVE, PURGE, SESSION, SNAP, log_file
 from kaosmem.persistence.log import MIN_LOG_BYTES, SessionLog
 from kaosmem.persistence.steps import Draft, List, Lock, Publish, Read, Step, Write
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.persistence.storage.places import Storage, open_storage
+from kaosmem.persistence.storage.places import open_storage
 from kaosmem.sections.operations import Forget
-from tests.persistence.worlds import CountingFileSystem, add, ids, newest, snapshot, started
+from tests.persistence.worlds import (
+    CountingFileSystem,
+    Interrupted,
+    add,
+    ids,
+    newest,
+    snapshot,
+    started,
+)
 from tests.places import files_in
 
 
@@ -48,25 +54,6 @@ def test_a_session_begins_with_its_version(place):
     log, _ = SessionLog.open(place, "s")
     with pytest.raises(ValueError, match="version"):
         log.commit([add("a")])
-
-
-class Interrupted:
-    """A storage to which something happens once, before a certain step."""
-
-    def __init__(
-        self, storage: Storage, before: Callable[[Step], bool], happening: Callable[[], None]
-    ) -> None:
-        self._storage = storage
-        self._before = before
-        self._happening = [happening]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._storage, name)
-
-    def perform(self, step: Step) -> Any:
-        if self._happening and self._before(step):
-            self._happening.pop()()
-        return self._storage.perform(step)
 
 
 def test_files_stored_while_a_reader_lists_are_not_missed(place):

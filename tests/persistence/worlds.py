@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fsspec import AbstractFileSystem
@@ -13,7 +13,9 @@ from kaosmem.persistence.files.archive import Entry
 from kaosmem.persistence.files.records import FORMAT_VERSION, Change
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.recovery import Recovered
+from kaosmem.persistence.steps import Step
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
+from kaosmem.persistence.storage.places import Storage
 
 OPENING = Change("", "open", {"version": FORMAT_VERSION})
 
@@ -67,6 +69,25 @@ def snapshot(log: SessionLog, item_ids: Sequence[str], archived: Sequence[str] =
         archived=[("messages", {"id": item_id}) for item_id in archived],
         at=log.end,
     )
+
+
+class Interrupted:
+    """A storage to which something happens once, before a certain step."""
+
+    def __init__(
+        self, storage: Storage, before: Callable[[Step], bool], happening: Callable[[], None]
+    ) -> None:
+        self._storage = storage
+        self._before = before
+        self._happening = [happening]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+    def perform(self, step: Step) -> Any:
+        if self._happening and self._before(step):
+            self._happening.pop()()
+        return self._storage.perform(step)
 
 
 class CountingFileSystem(IsolatedMemoryFileSystem):
