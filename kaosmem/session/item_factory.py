@@ -97,7 +97,7 @@ class ItemFactory:
             pinned=pinned,
             tags=tuple(check_text(tag, "a tag") for tag in check_several(tags, "tags")),
             metadata=check_metadata(metadata),
-            key=None if key is None else check_text(key, "key"),
+            key=_checked_key(key),
             sources=known_sources,
             trust=self._trust(spec, role, checked, known_sources, given_trust),
             expires_at=self._end(created_at, ttl_s, known_sources),
@@ -203,6 +203,13 @@ def _usual_role(spec: SectionSpec) -> str:
     if spec.name == "role":
         return "system"
     return "user" if spec.is_history else ""
+
+
+def _checked_key(key: str | None) -> str | None:
+    """Return a key. Raises InvalidArgumentError for an empty one: unrelated items would share it."""
+    if key is None or check_text(key, "key"):
+        return key
+    raise InvalidArgumentError("key is empty; leave it out, or name the thing that the item is of")
 
 
 def _check_numbers(priority: object, pinned: object) -> None:

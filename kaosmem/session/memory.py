@@ -388,7 +388,7 @@ class SessionMemory:
             id: The default is a random id.
             key: Items of one section with the same key are versions of one thing. The new item
                 supersedes the live one, which moves to the archive with its whole unit, pinned or
-                not.
+                not. An empty key is refused, as by the stores.
             priority: Under the eviction `priority`, items with the lowest priority are evicted
                 first.
             pinned: The item is always shown and never evicted.

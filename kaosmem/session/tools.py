@@ -112,12 +112,13 @@ class MemoryTools:
 
     async def remember(self, text: _Text, key: _Key = None) -> str:
         """Store a statement for later turns."""
+        key = key or None  # a strict schema has no optional argument
         replaced = None if key is None else self._memory[self._section].keyed(key)
         if replaced is not None:
             check_remembered(replaced)
         item = self._memory.add(
             self._section,
-            text,
+            _statement(text),
             role="assistant",
             key=key,
             tags=(REMEMBERED,),
@@ -128,7 +129,7 @@ class MemoryTools:
     async def correct_memory(self, id: _Id, text: _Text) -> str:
         """Replace the text of an item that you remembered."""
         item = self._remembered(id)
-        self._memory.update(item.id, text)
+        self._memory.update(item.id, _statement(text))
         return f"corrected {item.id}"
 
     async def forget_memory(self, id: _Id) -> str:
@@ -181,6 +182,13 @@ def _checked(name: str, arguments: str | JSONObject) -> Mapping[str, str]:
             f"give {', '.join(schema['properties'])}"
         )
     return {each: check_text(text, each) for each, text in given.items() if text is not None}
+
+
+def _statement(text: str) -> str:
+    """Return the text of a statement. Raises InvalidArgumentError for an empty one."""
+    if not text.strip():
+        raise InvalidArgumentError("text is empty; write one statement")
+    return text
 
 
 def tool_schemas(format: str) -> list[JSONDict]:

@@ -44,6 +44,27 @@ async def test_a_model_remembers_corrects_and_forgets():
     assert (await memory.call_tool("read_memory", {"id": newer})).startswith("error: no item")
 
 
+async def test_an_empty_key_is_no_key_for_a_model_and_refused_of_a_program():
+    """A strict schema has no optional argument, so a model sends "". Unrelated facts are no versions."""
+    memory = SessionMemory.test_mode()
+    for text in ("The user is allergic to nuts.", "The user drives a red car."):
+        await memory.call_tool("remember", {"text": text, "key": ""})
+    assert [item.key for item in memory["findings"]] == [None, None]
+    with pytest.raises(InvalidArgumentError, match="key is empty; leave it out"):
+        memory.add("findings", "Ann owns the deal.", key="")
+    with pytest.raises(InvalidArgumentError):
+        await InMemoryLongTermMemory().save("agent", "Ann owns the deal.", key="")
+
+
+async def test_a_statement_has_words():
+    memory = SessionMemory.test_mode()
+    told = await memory.call_tool("remember", {"text": "The rent is 900 euros."})
+    for name, more in (("remember", {}), ("correct_memory", {"id": told.split()[-1]})):
+        answer = await memory.call_tool(name, {"text": " ", **more})
+        assert answer == "error: text is empty; write one statement"
+    assert [item.text for item in memory["findings"]] == ["The rent is 900 euros."]
+
+
 async def test_the_key_that_the_tools_suggest_is_that_of_a_formed_fact():
     """Keys of two conventions would never be versions of one fact."""
     memory = SessionMemory.test_mode()

@@ -156,7 +156,7 @@ class ContextTools:
     ) -> str:
         """Say why items are in the context for a question, or why one item is or is not."""
         context = await self._assembled(query, budget)
-        if id is None:
+        if not id:
             return self._cut(context.explain())
         decision = context.decision(id)
         place = "in" if decision.included else "out"
