@@ -174,6 +174,14 @@ def test_one_of_a_log_that_was_cut_back_is_none(place):
     assert kept(opened(place)) == b"new"
 
 
+def test_one_of_a_commit_that_is_not_known_is_not_kept(place):
+    log = started(place, "a")
+    other = opened(place)
+    other.commit([add("b")])
+    assert not keep(log, at=other.end)
+    assert indexes(place) == []
+
+
 # what is forgotten
 
 FORGET = Change("messages", "forget", {"ids": ["a"]})

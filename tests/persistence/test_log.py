@@ -221,6 +221,21 @@ def test_a_session_knows_its_newest_commits(place, since):
     assert len({*known}) == TXNS_KEPT
 
 
+def test_a_snapshot_may_be_older_than_the_log(place):
+    """The state after an earlier commit can be stored while the log has gone on."""
+    log = started(place)
+    before = log.end
+    log.commit([add("a")])
+    at = log.end
+    log.commit([add("b")])
+    log.snapshot({}, [("messages", {"id": "a"})], at=at)
+    log.commit([add("c")])
+    log.commit([add("d")])
+    _, found = SessionLog.open(place, "s")
+    assert ids(found) == ["a", "b", "c", "d"]
+    assert not log.snapshot({}, [], at=before)  # a newer one is stored
+
+
 def test_a_snapshot_that_is_overtaken_is_not_stored(place):
     """A newer one that another stores while it is being written stays the newest."""
     log = started(place, "a")
@@ -363,7 +378,7 @@ def test_the_archive_gives_the_newest_version(place):
 def test_a_snapshot_is_due_when_the_log_is_as_long(place):
     """Small logs need none; then each time the log has grown by as much as the last snapshot."""
     log = started(place)
-    big = [("messages", {"id": f"i{n}", "content": "x" * 1000}) for n in range(600)]
+    big = [("messages", {"id": f"i{n}", "content": "x" * 2000}) for n in range(600)]
     assert not log.snapshot_due
     log.commit([Change("messages", "add", item) for _, item in big[:300]])
     assert log.snapshot_due

@@ -9,7 +9,7 @@ from fsspec import AbstractFileSystem
 
 from kaosmem.errors import ConflictError, DurabilityError
 from kaosmem.persistence.log import SessionLog
-from kaosmem.persistence.steps import Delete
+from kaosmem.persistence.steps import Delete, Read, Truncate, Write
 from kaosmem.persistence.storage.objects import RETENTION_S, ObjectStorage
 from tests.persistence.worlds import OPENING, Bucket, add, ids, started
 
@@ -64,6 +64,14 @@ def test_a_torn_object_is_cut_at_the_next_commit():
         log.commit([add("b")])
         _, found = SessionLog.open(bucket, "s")
         assert (ids(found), found.damage) == (["a", "b"], [])
+
+
+def test_an_object_is_cut_to_its_first_bytes():
+    """It is stored anew, as an object cannot be changed in place."""
+    storage = ObjectStorage(Bucket(), "p")
+    storage.perform(Write("log/x", [b"four"]))
+    storage.perform(Truncate("log/x", 2))
+    assert storage.perform(Read("log/x")) == b"fo"
 
 
 def test_nothing_young_is_deleted():

@@ -124,6 +124,16 @@ def test_a_file_of_items_is_whole_or_damaged():
             decode_items(bad, "snap")
 
 
+def test_a_snapshot_that_follows_no_checksum_is_damaged():
+    """Its header names the checksum of the record that it was taken after."""
+    header, end = b"".join(encode_items(ItemFile(3, crc=7), [])).splitlines()
+    assert b'"chain":"00000007"' in header
+    first = seal(header[len('{"crc":"01234567",') :].replace(b"00000007", b"no number"))
+    last = seal(end[len('{"crc":"01234567",') :], int(first[8:16], 16))
+    with pytest.raises(CorruptionError):
+        decode_items(first + b"\n" + last + b"\n", "snap")
+
+
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), plain_data | data), max_size=12))
 def test_plain_items_are_decoded_when_they_are_asked_for(
     items,

@@ -205,3 +205,18 @@ def test_a_part_of_a_unit_is_never_evicted():
     with pytest.raises(InvalidArgumentError, match="whole units"):
         held.evict([*held][:1])
     assert len(held) == 2
+
+
+def test_an_update_that_outgrows_its_rank_is_archived():
+    """A live item whose new text finds no room among higher ones leaves; both texts stay in the archive."""
+    memory = SessionMemory.test_mode(
+        sections=(SectionSpec("findings", 10, eviction="priority"),), counter=len
+    )
+    high = memory.add("findings", "a" * 6, priority=5)
+    low = memory.add("findings", "b" * 3)
+    memory.update(low.id, "c" * 7)
+    assert list(memory["findings"]) == [high]
+    assert [version.item.text for version in memory["findings"].archive.in_memory()] == [
+        "bbb",
+        "c" * 7,
+    ]

@@ -1,9 +1,10 @@
-"""Clocks, processes, threads and tasks that fail a session."""
+"""Processes and threads that fail a session."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stored import ids_at, memory_at, session
+from tests.stored import folder_of, ids_at, memory_at, session
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
@@ -88,3 +89,30 @@ async def test_two_threads_with_one_session_do_not_tear_the_log(tmp_path):
     assert held[0] == "a"
     assert len(held) == len(set(held))
     assert set(acknowledged) <= set(held)
+
+
+HOLDER = """
+import fcntl, os, sys
+descriptor = os.open(sys.argv[1], os.O_RDWR)
+fcntl.flock(descriptor, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="flock")
+async def test_the_lock_of_a_killed_writer_is_free(tmp_path):
+    """A writer that waits for the lock goes on when its holder is killed."""
+    await session(tmp_path, "a")
+    lock = folder_of(tmp_path) / "lock"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        waiting = asyncio.create_task(session(tmp_path, "b"))
+        done, _ = await asyncio.wait([waiting], timeout=0.05)
+        assert not done
+        holder.send_signal(signal.SIGKILL)
+        await asyncio.wait_for(waiting, 60)
+    assert await ids_at(tmp_path) == ["a", "b"]

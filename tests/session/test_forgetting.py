@@ -26,6 +26,7 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from kaosmem.errors import ReadOnlyError
 from kaosmem.language.query import Query
 from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.sections import ForgettingSource
@@ -483,3 +484,12 @@ def test_the_search_finds_what_is_planted(where):
     planted = "".join(["plant", "ed-", "canary"])
     assert traces([planted], [holders(planted)[where]])
     assert not traces([planted], [holders("nothing")[where]])
+
+
+def test_a_frozen_section_forgets_nothing():
+    """One that is shared by a session opened read-only refuses it, as any change."""
+    section = history(item("a"))
+    section.freeze()
+    with pytest.raises(ReadOnlyError):
+        section.forget({"a"})
+    assert "a" in section

@@ -263,10 +263,6 @@ async def test_a_session_read_only_is_not_refreshed(place):
             lambda m: m.add("documents", "x", id="same"),
             lambda m: m.add("documents", "y", id="same"),
         ),
-        (
-            lambda m: m.add("documents", "x", id="same"),
-            lambda m: m.add("role", "y", id="same"),
-        ),
         (lambda m: m.add("few", "word " * 15), lambda m: m.add("few", "word " * 15)),
     ],
     ids=[
@@ -274,7 +270,6 @@ async def test_a_session_read_only_is_not_refreshed(place):
         "remove-update",
         "remove-remove",
         "same-id",
-        "same-id-elsewhere",
         "no-room",
     ],
 )
@@ -512,6 +507,19 @@ async def test_a_refresh_shows_what_another_saved_and_commits_nothing(place):
         assert "scratch" in other
         await other.save()
         assert await stored(place) == before
+        raise _DroppedError
+
+
+@pytest.mark.parametrize("is_forgetting", [False, True])
+async def test_one_id_in_two_sections_is_a_conflict(place, is_forgetting):
+    """An id is of one live item, in whichever sections two writers give it, and however much the log still tells."""
+    async with writers(place) as (one, other):
+        other.add("documents", "mine", id="same")
+        one.add("role", "theirs", id="same")
+        await (one.forget("contract") if is_forgetting else one.save())
+        with pytest.raises(ConflictError, match=r"open .* again"):
+            await other.save()
+        assert "same" not in dict((await stored(place))["documents"])
         raise _DroppedError
 
 

@@ -436,12 +436,12 @@ async def test_ingest_reads_again_only_what_changed(tmp_path):
     assert [skip.source for skip in report.skipped] == ["c.png"]
     assert memory["documents"].get("a.md#L1-3").metadata["source"] == "a.md"
     assert next(iter(memory["documents"])).trust is Trust.EXTERNAL
-    (tmp_path / "a.md").write_text("The fee is seven per cent, payable at once.\n")
+    (tmp_path / "a.md").write_text("# Fees\n\nThe fee is seven per cent, payable at once.\n")
     (tmp_path / "b.txt").unlink()
     report = await ingest()
     assert (report.changed, report.vanished, read) == (("a.md",), ("b.txt",), ["a.md"])
     assert [item.content for item in memory["documents"]] == [
-        "The fee is seven per cent, payable at once."
+        "# Fees\n\nThe fee is seven per cent, payable at once."
     ]
     assert (await memory.fetch("b.txt#L1-1")).content == "Notice of thirty days."
     assert (await ingest()).items_added == 0

@@ -295,6 +295,39 @@ async def test_what_is_forgotten_is_in_no_index(place):
         assert await asked(memory) == await asked_anew(place)
 
 
+async def test_what_another_forgets_while_an_index_is_written_is_not_in_it(tmp_path, monkeypatch):
+    """That index is not kept; the next one is, of what was taken in."""
+    perform = LocalStorage.perform
+    is_over = False
+
+    async def forget() -> None:
+        async with opened(tmp_path) as other:
+            await other.forget("secret")
+
+    def slow(self: LocalStorage, step: Any) -> Any:
+        nonlocal is_over
+        if isinstance(step, Draft) and step.path.startswith(INDEX) and not is_over:
+            is_over = True
+            asyncio.run(forget())
+        return perform(self, step)
+
+    async with opened(tmp_path) as memory:
+        memory.add_many("documents", map(text, range(20)))
+        memory.add("documents", f"{CANARY} alpha", id="secret")
+        await memory.save()
+        monkeypatch.setattr(LocalStorage, "perform", slow)
+        await asked(memory)
+        await memory.save()
+        await memory._session.saver._checkpoints.finished()
+        assert is_over
+        assert indexes(tmp_path) == {}
+        memory.add("documents", "more")
+        await memory.save()
+        await asked(memory)
+    assert len(indexes(tmp_path)) == 1
+    assert all(CANARY.encode() not in data for data in files_in(tmp_path).values())
+
+
 async def test_what_is_forgotten_while_nobody_has_ranked_is_gone_from_the_index(place):
     """Who has read nothing back deletes it all the same, and one that was offered is let go of."""
     async with opened(place) as memory:

@@ -195,3 +195,22 @@ async def test_a_block_in_turn_inside_one_of_the_same_session_is_refused(tmp_pat
             pass
     async with asyncio.timeout(30), SessionMemory.open(tmp_path, "s", in_turn=True):
         pass
+
+
+async def test_a_turn_that_fails_or_is_cancelled_gives_way():
+    """The next turn goes on after an exception, and after a waiting turn is cancelled."""
+    memory = memory_of_turns()
+
+    async def fail() -> None:
+        async with memory.turn():
+            await asyncio.sleep(0)
+            raise ValueError("the model failed")
+
+    failing = asyncio.create_task(fail())
+    waiting = asyncio.create_task(take_turn(memory, 1, [1]))
+    last = asyncio.create_task(take_turn(memory, 2, [1]))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    done = await asyncio.gather(failing, waiting, last, return_exceptions=True)
+    assert [type(each) for each in done] == [ValueError, asyncio.CancelledError, type(None)]
+    assert [item.text for item in memory["messages"]] == ["2.0"]

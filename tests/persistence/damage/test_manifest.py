@@ -210,6 +210,16 @@ def test_each_damaged_file_is_named(place):
         asyncio.run(check(case, kind, path, files))
 
 
+def test_a_damaged_table_of_an_archive_is_named():
+    """A bit of the last line of the file differs, in its form or in its values."""
+    case = history(1, "objects")
+    path = max(name for name in case.files if name.startswith("archive/"))
+    for at in (-2, -20):
+        data = bytearray(case.files[path])
+        data[at] ^= 1
+        asyncio.run(check(case, "flipped", path, case.files | {path: bytes(data)}))
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("place", ["objects", "log", "local"])
 def test_each_damaged_file_of_many_sessions_is_named(place):

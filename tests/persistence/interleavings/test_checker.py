@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from functools import partial
 from math import factorial
 from typing import Any
@@ -10,17 +10,13 @@ from typing import Any
 import pytest
 
 from kaosmem.persistence.steps import (
-    Append,
     Read,
-    Write,
 )
 from tests.persistence.interleavings.model_checker import (
     Scenario,
-    ViolationError,
     explore,
 )
 from tests.persistence.interleavings.runs import (
-    Acknowledge,
     Files,
     Process,
     World,
@@ -39,13 +35,6 @@ def reads(steps: int) -> Protocol:
     """Read a file so many times."""
     for _ in range(steps):
         yield Read("n")
-
-
-def adds_one() -> Protocol:
-    """Count in a file, as if nobody else did."""
-    number = int((yield Read("n")))
-    yield Write("n", [b"%d" % (number + 1)])
-    yield Acknowledge(object)
 
 
 def two(process: Process, **more: Any) -> Scenario:
@@ -72,31 +61,3 @@ def test_every_schedule_is_taken_once(steps, merged):
     for count in steps:
         expected //= factorial(count)
     assert coverage.schedules == expected
-
-
-def test_a_lost_update_is_found_with_the_shortest_schedule():
-    """Two that read before either writes count as one, which takes four steps to see."""
-    with pytest.raises(ViolationError, match="2 were counted as 1") as caught:
-        explore(two(adds_one))
-    assert [name for name, _, _ in caught.value.schedule] in [
-        list("abab"),
-        list("abba"),
-        list("baab"),
-        list("baba"),
-    ]
-    assert "Read(n, 0, None)" in str(caught.value)
-
-
-def test_an_append_is_seen_in_parts():
-    """A reader may see a line of which not all is there, and after a kill it stays so."""
-
-    def appends() -> Protocol:
-        yield Append("f", 0, b"one\ntwo\n")
-
-    seen = set()
-
-    def at_end(world: World, results: Mapping[str, Any]) -> None:
-        seen.add(world.files.get("f", (b"", 0.0))[0])
-
-    explore(Scenario(SimulatedDisk(), {"a": appends}, {"part": 1, "kill": 1}, at_end=at_end))
-    assert seen == {b"", b"one\n", b"one\ntwo", b"one\ntwo\n"}
