@@ -80,7 +80,7 @@ def bm25s_scores(corpus: list[list[str]], query: list[str]) -> NDArray[np.float6
 def rebuilding_turn(texts: list[str], scores_of: Scores) -> Turn:
     count = get_counter()
     terms = [analyze(text) for text in texts]
-    tokens = count.count_many([f"[*] {text}\n" for text in texts])
+    tokens = [count(f"[*] {text}\n") for text in texts]
 
     def turn(text: str, query: str) -> list[int]:
         terms.append(analyze(text))

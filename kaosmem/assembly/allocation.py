@@ -53,10 +53,7 @@ def allocate(
 
     Args:
         needs: The needs by section. A section without one is empty and gets nothing.
-        budget: Tokens of the window.
-
-    Raises:
-        WindowTooSmallError: If the required items alone do not fit, with the sums.
+        budget: Tokens of the window, at least those of the required items.
     """
     wanting = [spec for spec in by_priority(specs) if spec.name in needs]
     musts = {spec.name: needs[spec.name].must for spec in wanting}
@@ -69,8 +66,6 @@ def allocate(
         most[spec.name] = min(need.want, within)
         floors[spec.name] = max(0.0, min(spec.floor * budget, most[spec.name]) - need.must)
     left: float = budget - sum(musts.values())
-    if left < 0:
-        raise window_too_small(musts, budget)
 
     def give(name: str, room: float) -> None:
         """Grant a section more, as far as it wants and the room allows."""
@@ -85,14 +80,10 @@ def allocate(
             give(spec.name, left - math.fsum(floors.values()))
     for name, floor in floors.items():
         give(name, floor)
-    for spec in sorted(wanting, key=_after_histories):
+    for spec in sorted(wanting, key=attrgetter("is_history"), reverse=True):
         if spec.name in floors:
             give(spec.name, left)
     return {name: int(grant + _NOISE) for name, grant in grants.items()}
-
-
-def _after_histories(spec: SectionSpec) -> bool:
-    return not spec.is_history
 
 
 def scaled_floors(specs: Sequence[SectionSpec]) -> list[SectionSpec]:

@@ -5,22 +5,24 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TypeVar
 
+from kaosmem.compaction.shortening import cut_result, cut_text
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.types import ContentBlock
-from kaosmem.types.content import DocumentBlock, TextBlock, ToolResultBlock, block_text
+from kaosmem.types.content import (
+    Content,
+    ContentBlock,
+    DocumentBlock,
+    TextBlock,
+    ToolResultBlock,
+)
 from kaosmem.types.items import Item
 
 P = TypeVar("P")
-
-_COUNTS = 4
-"""A text is counted so many times at most, to find where to cut it."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,6 @@ class Shortener:
         self._proposals = proposals
         self._counter = counter
         self._cuttable = [spec.name for spec in specs if spec.placement != "static"]
-        self._sizes = cache(self._block_sizes)
 
     def packed(self, pack: Callable[[Shortened], P]) -> P:
         """Return the packing of the proposals, shortened as far as necessary.
@@ -92,21 +93,23 @@ class Shortener:
         for name in names:
             for unit in self._proposals[name].candidates:
                 if unit.must:
-                    longest = max(longest, *(item.tokens for item in unit.items))
+                    longest = max(longest, *(len(item.text) for item in unit.items))
         too_long = bisect_left(range(longest), True, key=is_too_long)
         if not too_long:
             raise error
         return with_limit(too_long - 1)
 
     def _cut(self, limits: Mapping[str, int]) -> Shortened:
-        """Return proposals in which no required text is longer than its section's limit."""
+        """Return proposals whose required texts have at most so many characters, by section."""
         cut = dict(self._proposals)
         ids: set[str] = set()
         for name, limit in limits.items():
             units = []
             for unit in self._proposals[name].candidates:
                 if unit.must:
-                    items = tuple(self._item(item, limit) for item in unit.items)
+                    items = tuple(
+                        shortened(item, limit, counter=self._counter) for item in unit.items
+                    )
                     pairs = zip(items, unit.items, strict=True)
                     ids.update(item.id for item, whole in pairs if item is not whole)
                     unit = unit._replace(items=items, tokens=sum(item.tokens for item in items))
@@ -114,108 +117,38 @@ class Shortener:
             cut[name] = replace(self._proposals[name], candidates=tuple(units))
         return Shortened(cut, frozenset(ids))
 
-    def _item(self, item: Item, limit: int) -> Item:
-        """Return a copy in about `limit` tokens; the item itself where cutting gains nothing."""
-        if item.tokens <= limit:
-            return item
-        if isinstance(item.content, str):
-            text = self._text(item.content, item.tokens, limit, item.id)
-            if text is item.content:
-                return item
-            return replace(item, content=text, tokens=self._counter(text))
-        sizes = self._sizes(item.content)
-        room = max(0, limit - (item.tokens - sum(sizes)))
-        blocks = tuple(
-            self._block(block, size, level, item.id)
-            for block, size, level in zip(item.content, sizes, levelled(sizes, room), strict=True)
-        )
-        return replace(item, content=blocks, tokens=count_content(blocks, self._counter))
-
-    def _block_sizes(self, blocks: tuple[ContentBlock, ...]) -> tuple[int, ...]:
-        sizes = []
-        for block in blocks:
-            text = _cuttable_text(block)
-            sizes.append(0 if text is None else self._counter(text))
-        return tuple(sizes)
-
-    def _block(
-        self,
-        block: ContentBlock,
-        size: int,
-        limit: int,
-        item_id: str,
-    ) -> ContentBlock:
-        text = _cuttable_text(block)
-        if text is None or size <= limit:
-            return block
-        shorter = self._text(text, size, limit, item_id)
-        match block:
-            case ToolResultBlock():
-                return replace(block, content=shorter)
-            case TextBlock() | DocumentBlock():
-                return replace(block, text=shorter)
-        return block
-
-    def _text(
-        self,
-        text: str,
-        tokens: int,
-        limit: int,
-        item_id: str,
-    ) -> str:
-        """Return the beginning and the end of a text around a note, or the note alone."""
-        note = f"… shortened from {tokens:,} tokens; item {item_id} is the whole …"
-        least = self._counter(note)
-        if least >= tokens:
-            return text
-        shortest = note
-        chars = len(text)
-        kept = 0
-        length = tokens + least
-        for _ in range(_COUNTS):
-            chars = int(chars * max(0, limit - least) / max(1, length - least))
-            if not kept < chars < len(text):
-                break
-            begin = text[: chars - chars // 3].rstrip()
-            end = text[len(text) - chars // 3 :].lstrip()
-            cut = f"{begin}\n{note}\n{end}"
-            length = self._counter(cut)
-            if length <= limit:
-                shortest = cut
-                kept = chars
-        return shortest
-
 
 def shortened(
     item: Item,
-    limit: int,
+    most: int,
     *,
     counter: TokenCounter,
 ) -> Item:
-    """Return a copy of an item in about `limit` tokens, with a note that names the whole.
+    """Return a copy of an item with texts of at most `most` characters beside their note.
 
-    If its texts cannot be cut to fewer tokens, return the item itself.
+    The note names the item as the whole. Calls and signed reasoning stay. If the copy has no fewer
+    tokens, return the item itself.
     """
-    return Shortener((), {}, counter=counter)._item(item, limit)
+    whole = f"item {item.id}"
+    content: Content
+    if isinstance(item.content, str):
+        content = cut_text(item.content, most, whole)
+    else:
+        content = tuple(_cut_block(block, most, whole) for block in item.content)
+    if content == item.content:
+        return item
+    tokens = count_content(content, counter)
+    return replace(item, content=content, tokens=tokens) if tokens < item.tokens else item
 
 
-def levelled(sizes: Sequence[int], room: int) -> list[int]:
-    """Return sizes cut to one level, so that they add up to at most `room`."""
-    levels = [0] * len(sizes)
-    left = room
-    for rank, index in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
-        levels[index] = min(sizes[index], left // (len(sizes) - rank))
-        left -= levels[index]
-    return levels
-
-
-def _cuttable_text(block: ContentBlock) -> str | None:
-    """Return the text of a block that may be cut, None for calls and signed reasoning."""
+def _cut_block(
+    block: ContentBlock,
+    most: int,
+    whole: str,
+) -> ContentBlock:
     match block:
+        case ToolResultBlock():
+            return cut_result(block, most, whole)
         case TextBlock() | DocumentBlock():
-            return block.text
-        case ToolResultBlock(content=str(text)):
-            return text
-        case ToolResultBlock() if all(isinstance(part, TextBlock) for part in block.content):
-            return block_text(block)
-    return None
+            return replace(block, text=cut_text(block.text, most, whole))
+    return block

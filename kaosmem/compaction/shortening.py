@@ -112,41 +112,48 @@ def with_cut_results(message: ChatMessage, most: int) -> ChatMessage:
 
     A result that was cut before stays as it is.
     """
+    whole = f"message {message.id}" if message.id else ""
     if isinstance(message.content, str):
         if message.role != "tool":
             return message
-        return replace(message, content=_cut(message.content, most, message.id))
+        return replace(message, content=cut_text(message.content, most, whole))
     blocks: list[ContentBlock] = []
     for block in message.content:
         if isinstance(block, ToolResultBlock):
-            block = _cut_result(block, most, message.id)
+            block = cut_result(block, most, whole)
         blocks.append(block)
     content = tuple(blocks)
     return message if content == message.content else replace(message, content=content)
 
 
-def _cut_result(
+def cut_result(
     result: ToolResultBlock,
     most: int,
-    message_id: str,
+    whole: str,
 ) -> ToolResultBlock:
+    """Return a result whose text is cut, as `cut_text` does; as it is if it is not all text."""
     content = result.content
     if not isinstance(content, str):
         if not all(isinstance(block, TextBlock) for block in content):
             return result
         content = block_text(result)
-    cut = _cut(content, most, message_id)
+    cut = cut_text(content, most, whole)
     return result if cut is content else replace(result, content=cut)
 
 
-def _cut(
+def cut_text(
     text: str,
     most: int,
-    message_id: str,
+    whole: str,
 ) -> str:
-    """Return the beginning and the end of a text with a note between them, or the note alone."""
-    whole = f"; message {message_id} is the whole" if message_id else ""
-    note = f"… {len(text) - most:,} characters left out{whole} …"
+    """Return the beginning and the end of a text with a note between them, or the note alone.
+
+    Args:
+        most: Characters of the text that stay.
+        whole: The name of the whole, for the note; "" for none.
+    """
+    named = f"; {whole} is the whole" if whole else ""
+    note = f"… {len(text) - most:,} characters left out{named} …"
     if len(text) <= most + len(note) + _LEAST_GAIN:
         return text
     if not most:

@@ -162,7 +162,7 @@ class ItemLines:
     def __init__(self, items: Sequence[EvidenceItem], counter: AnyCounter = None) -> None:
         self._ids = [item.id for item in items]
         self._lines = [_line(item) for item in items]
-        self._charges = get_counter(counter).count_many(self._lines)
+        self._charges = [*map(get_counter(counter), self._lines)]
         self._lightest = min(self._charges, default=0)
 
     def take_fitting(

@@ -64,8 +64,7 @@ async def evaluate(
     counter("")  # its vocabulary is loaded when it is first asked, which is nobody's time
     total = sum(len(corpus.questions) for corpus in corpora) * len(sizes) * len(names)
     for corpus in corpora:
-        texts = counter.count_many([item.text for item in corpus.items])
-        tokens = dict(zip((item.id for item in corpus.items), texts, strict=True))
+        tokens = {item.id: counter(item.text) for item in corpus.items}
         for assembler, (existing, questions) in product(compared, corpus.moments()):
             if progress:
                 progress(f"{assembler.name} takes in {corpus.name}", len(outcomes), total)

@@ -485,20 +485,13 @@ def remove(
     section: Section,
     item_id: str,
     at: datetime | None = None,
-    *,
-    corrected: datetime | None = None,
 ) -> None:
-    """Move one item to the archive.
-
-    Args:
-        at: When this was decided, None if that is not known.
-        corrected: When an update took its place, whose text is lost.
-    """
+    """Move one item to the archive. at: when this was decided, None if that is not known."""
     section.removed.add(item_id)
     ordinal = section.held.ordinal(item_id)
     (item,) = section.held.take((ordinal,))
     ended = (at, at) if at else None
-    section.archive.put(Archived(item, ordinal, ended=ended, corrected=corrected))
+    section.archive.put(Archived(item, ordinal, ended=ended))
     section.index.changed((ordinal,))
 
 

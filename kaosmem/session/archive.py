@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from kaosmem.arguments import check_count
 from kaosmem.session.open_session import OpenSession
 from kaosmem.types.items import Item
@@ -52,13 +54,19 @@ class SessionArchive:
         ['The rent is 900 euros.', 'It is due today.']
         """
         session = self._session
-        item = await session.fetch(item_id)
-        if depth is None:
-            return await session.past.originals(item, session.fetch)
-        items = [item]
-        for _ in range(check_count(depth, "depth", least=1)):
-            sources: dict[str, None] = {}
-            for each in items:
-                sources |= dict.fromkeys(each.sources or (each.id,))
-            items = [await session.fetch(source) for source in sources]
+        items = [await session.fetch(item_id)]
+        levels = math.inf if depth is None else check_count(depth, "depth", least=1)
+        expanded: set[str] = set()
+        while levels > 0 and any(item.sources for item in items):
+            levels -= 1
+            known = {item.id: item for item in items}
+            below: dict[str, None] = {}
+            for item in items:
+                if item.id not in expanded:
+                    below |= dict.fromkeys(item.sources or (item.id,))
+                if item.sources:
+                    expanded.add(item.id)
+            new = [item_id for item_id in below if item_id not in known]
+            known |= zip(new, await session.fetch_all(new), strict=True)
+            items = [known[item_id] for item_id in below]
         return items

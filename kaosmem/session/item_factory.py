@@ -21,8 +21,9 @@ from kaosmem.units import Link
 
 _SHOWN_SHARES = (8, 64, 512)
 """A result that its section has no room for is shown in one of these fractions of the section's
-budget.
+budget, at three characters a token.
 """
+_CHARS_A_TOKEN = 3
 
 
 class ItemFactory:
@@ -118,7 +119,7 @@ class ItemFactory:
         if not spec.is_history or spec.budget is None or not Link.of(item).is_results:
             return
         for share in _SHOWN_SHARES:
-            copy = shortened(item, spec.budget // share, counter=self._counter)
+            copy = shortened(item, _CHARS_A_TOKEN * spec.budget // share, counter=self._counter)
             if copy.tokens < item.tokens:
                 yield copy
 

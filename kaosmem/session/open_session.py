@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from kaosmem.arguments import Clock
 from kaosmem.display import Markup, bar, listed, table
@@ -265,35 +265,56 @@ class OpenSession:
         )
 
     async def fetch(self, item_id: str) -> Item:
-        """Return a whole item: live, archived, or from a source.
+        """Return a whole item: live, archived, or from a source. This counts as a use.
 
         Raises:
             NotFoundError: If no place has the item.
             SourceError: If a source that may hold the item cannot be asked.
         """
         home = self.factory.section_of(item_id)
-        live = None if home is None else home.get(item_id)
-        if live is not None:
-            return live
+        if home is not None:
+            home.use((item_id,))
+        (item,) = await self.fetch_all((item_id,))
+        return item
+
+    async def fetch_all(self, item_ids: Collection[str]) -> list[Item]:
+        """Return whole items, as `fetch` does, in order. The archive's files are read once."""
+        found: dict[str, Item] = {}
+        unavailable: dict[str, SourceError] = {}
+        for item_id in item_ids:
+            item = self._at_hand(item_id)
+            try:
+                item = item or await self.roster.get(item_id)
+            except SourceError as error:
+                unavailable[item_id] = error
+            if item is not None:
+                found[item_id] = item
+        missing = {check_item_id(each) for each in item_ids if each not in found}
+        missing -= self.saver.unpurged
+        if missing:
+            find = self.log.archives.find
+            for entry in await asyncio.to_thread(find, "id", missing, newest=True):
+                item = version_of(entry).item
+                found[item.id] = self.roster.counted(item)
+        for item_id in item_ids:
+            if item_id not in found:
+                raise unavailable.get(item_id) or self._not_found(item_id)
+        return [found[item_id] for item_id in item_ids]
+
+    def _at_hand(self, item_id: str) -> Item | None:
+        """Return an item that is live, or archived and still in memory."""
+        home = self.factory.section_of(item_id)
+        if home is not None:
+            return home.peek(item_id)
         for section in self.sections.values():
             archived = section.archive.get(item_id)
             if archived is not None:
                 return archived
-        unavailable: SourceError | None = None
-        try:
-            attached = await self.roster.get(item_id)
-            if attached is not None:
-                return attached
-        except SourceError as error:
-            unavailable = error
-        ids = {check_item_id(item_id)}
-        stored = await asyncio.to_thread(self.log.archives.find, "id", ids, newest=True)
-        if stored and item_id not in self.saver.unpurged:
-            return version_of(stored[-1]).item
-        if unavailable is not None:
-            raise unavailable
+        return None
+
+    def _not_found(self, item_id: str) -> NotFoundError:
         missing = "; memory.damage says what is missing of the session" if self.damage else ""
-        raise NotFoundError(
+        return NotFoundError(
             f"no item {shown(item_id)}, live or archived{missing or _WHERE_IDS_ARE}"
         )
 

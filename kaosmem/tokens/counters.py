@@ -5,10 +5,9 @@ from __future__ import annotations
 import operator
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from kaosmem.arguments import MAX_INTEGER
@@ -17,7 +16,6 @@ from kaosmem.names import shown_number
 from kaosmem.tokens.encodings import (
     DEFAULT_ENCODING,
     ESTIMATE,
-    RECIPES,
     check_encoding,
     load_encoding,
 )
@@ -51,8 +49,6 @@ class TokenCounter(Protocol):
 
     def __call__(self, text: str) -> int: ...
 
-    def count_many(self, texts: Sequence[str]) -> list[int]: ...
-
 
 AnyCounter: TypeAlias = TokenCounter | Callable[[str], int] | str | None
 """A counter, or what `get_counter` makes one of."""
@@ -79,10 +75,6 @@ class CallableCounter:
 
     def __call__(self, text: str) -> int:
         return check_tokens(self._count(text), self.name)
-
-    def count_many(self, texts: Sequence[str]) -> list[int]:
-        """Return the count of each text."""
-        return [check_tokens(self._count(text), self.name) for text in texts]
 
 
 def check_tokens(count: object, counter: str) -> int:
@@ -137,19 +129,14 @@ class EstimateCounter:
                     tokens += 2
         return tokens
 
-    def count_many(self, texts: Sequence[str]) -> list[int]:
-        """Return the estimate for each text."""
-        return list(map(self, texts))
-
 
 _LONG = 100_000
 _PART_CHARS = 1 << 17
-# A run is tried from its start alone, or a text of many shorter runs would take time in the square
-# of their length. Python takes U+001C to U+001F for blanks, the tokenizer does not.
-_BLANK = r"[^\S\x1c-\x1f]"
 # Where the counts of parts add up to that of the whole (see `TokenCounter.additive`).
 _GAP = re.compile(r"(?<=[!-~]) ")
-_LONG_BLANK = re.compile(rf"(?<!{_BLANK}){_BLANK}{{{_LONG},}}")
+# A run is tried from its start alone, or a text of many shorter runs would take time in the square
+# of their length.
+_LONG_BLANK = re.compile(rf"(?<!\s)\s{{{_LONG},}}")
 
 
 class TiktokenCounter:
@@ -175,87 +162,29 @@ class TiktokenCounter:
         return load_encoding(self.name)
 
     def __call__(self, text: str) -> int:
+        encoding = self._encoding
         if len(text) < _LONG:
-            return len(self._encoding.encode_ordinary(text))
-        return sum(self._count_around_blanks(text))
-
-    def count_many(self, texts: Sequence[str]) -> list[int]:
-        """Return the count of each text."""
-        return list(map(self, texts))
-
-    def _count_around_blanks(self, text: str) -> Iterator[int]:
-        """Yield counts that add up to the count of the text.
-
-        On a long run of blanks the pattern of tiktoken overflows its stack. So the run is cut here
-        where the pattern would cut it. Line ends belong to punctuation before them. The blanks up
-        to the last line end are one piece. The blanks after it are another piece, except the last
-        blank, which belongs to the text that follows.
-        """
-        done = 0
-        for blank in _LONG_BLANK.finditer(text):
-            cuts = self._cuts(text, *blank.span(), done)
-            if cuts[0] == blank.end():
-                continue
-            yield from self._count_parts(text, done, cuts[0])
-            for start, end in pairwise(cuts):
-                if start < end:
-                    yield len(self._encoding._encode_single_piece(text[start:end]))
-            done = cuts[-1]
-        yield from self._count_parts(text, done, len(text))
-
-    def _count_parts(
-        self,
-        text: str,
-        start: int,
-        end: int,
-    ) -> Iterator[int]:
-        """Yield counts that add up to that of a part of the text."""
-        yield from (len(self._encoding.encode_ordinary(part)) for part in parts(text, start, end))
-
-    def _cuts(
-        self,
-        text: str,
-        start: int,
-        end: int,
-        done: int,
-    ) -> tuple[int, ...]:
-        """Return where the pieces of a run of blanks begin and end, without its last blank."""
-        if self._takes_line_ends(text[done:start]):
-            while start < end and text[start] in "\r\n":
-                start += 1
-        last_line_end = max(text.rfind("\n", start, end), text.rfind("\r", start, end))
-        lines_end = start if last_line_end < 0 else last_line_end + 1
-        last = end
-        if end < len(text):
-            last = max(end - 1, lines_end)  # the last blank belongs to the word after it
-        return start, lines_end, last
-
-    def _takes_line_ends(self, text: str) -> bool:
-        """Return whether line ends after the text belong to its last piece: to punctuation."""
-        category = unicodedata.category(text[-1])[0] if text else "L"
-        if category == "M" and RECIPES[self.name].marks_in_words:
-            # A slash goes with such line ends, otherwise with the letter after it.
-            tokens = self._encoding.encode_ordinary(f"{text}\n/a")
-            return tokens[-1:] != self._encoding.encode_ordinary("/a")
-        return category not in "LN"
+            return len(encoding.encode_ordinary(text))
+        if _LONG_BLANK.search(text):
+            # On such a run the pattern overflows the stack of tiktoken's own engine. The one of
+            # the package regex cuts the text at the same places.
+            return len(encoding._encode_only_native_bpe(text))
+        return sum(len(encoding.encode_ordinary(part)) for part in parts(text))
 
 
-def parts(
-    text: str,
-    start: int,
-    end: int,
-) -> Iterator[str]:
+def parts(text: str) -> Iterator[str]:
     """Yield parts of a long text whose counts add up.
 
     All its tokens at once would take 20 times its size.
     """
-    while end - start > 2 * _PART_CHARS:
-        gap = _GAP.search(text, start + _PART_CHARS, end)
+    start = 0
+    while len(text) - start > 2 * _PART_CHARS:
+        gap = _GAP.search(text, start + _PART_CHARS)
         if gap is None:
             break
         yield text[start : gap.start()]
         start = gap.start()
-    yield text[start:end]
+    yield text[start:]
 
 
 _ALL = 1 << 40
@@ -299,11 +228,7 @@ class ToktokCounter:
         if len(text) <= _PART_CHARS:
             tokens: int = self._truncate(text, _ALL, self.name)[1]
             return tokens
-        return sum(self._truncate(part, _ALL, self.name)[1] for part in parts(text, 0, len(text)))
-
-    def count_many(self, texts: Sequence[str]) -> list[int]:
-        """Return the count of each text."""
-        return list(map(self, texts))
+        return sum(self._truncate(part, _ALL, self.name)[1] for part in parts(text))
 
 
 @cache

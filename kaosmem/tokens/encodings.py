@@ -49,14 +49,11 @@ class Recipe:
     Attributes:
         pattern: Splits text into pieces before merging.
         digest: SHA-256 of the rank file.
-        marks_in_words: Whether the pattern takes a combining mark that follows a letter for part of
-            the word.
     """
 
     pattern: str
     digest: str
     special_tokens: dict[str, int]
-    marks_in_words: bool
 
 
 RECIPES = {
@@ -64,7 +61,6 @@ RECIPES = {
         _O200K_PATTERN,
         "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
         {"<|endoftext|>": 199999, "<|endofprompt|>": 200018},
-        marks_in_words=True,
     ),
     "cl100k_base": Recipe(
         _CL100K_PATTERN,
@@ -76,7 +72,6 @@ RECIPES = {
             "<|fim_suffix|>": 100260,
             "<|endofprompt|>": 100276,
         },
-        marks_in_words=False,
     ),
 }
 

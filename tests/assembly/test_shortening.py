@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import (
@@ -21,7 +20,6 @@ from kaosmem import (
     ToolUseBlock,
     WindowTooSmallError,
 )
-from kaosmem.assembly.shortening import levelled
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from tests.contexts import COUNTERS, counted, handed_over
 from tests.worlds import budgets, formats, queries, worlds
@@ -69,7 +67,7 @@ def test_what_is_cut_fits_counts_and_changes_nothing_that_fits(world, query, bud
 @pytest.mark.parametrize("format_name", ["text", "openai", "anthropic"])
 @pytest.mark.parametrize("budget", [200, 1_000, 8_000])
 async def test_a_long_tool_result_is_cut_in_the_middle_and_fills_the_window(format_name, budget):
-    """Its beginning and end stay, a note says how long it was and which item has it; the call and the prompt stay."""
+    """Its beginning and end stay, and a note says how much is left out and which item has it."""
     memory = SessionMemory.test_mode()
     memory.add("role", "You are a careful analyst.")
     memory.add("messages", "Read the contract.")
@@ -83,7 +81,7 @@ async def test_a_long_tool_result_is_cut_in_the_middle_and_fills_the_window(form
     shown = str(context.text if format_name == "text" else context.messages)
     assert "FIRST WORDS" in shown
     assert "LAST WORDS" in shown
-    assert f"shortened from {result.tokens:,} tokens" in shown
+    assert "characters left out" in shown
     assert result.id in shown
     assert context.decision(result.id).reason is Reason.SHORTENED
     assert (await memory.fetch(result.id)).content == (ToolResultBlock("c1", text),)
@@ -121,7 +119,7 @@ async def test_what_is_shorter_than_the_note_stays_whole():
         assert context.used <= budget < 80
         assert context.decision(question.id).reason is Reason.MUST
         assert context.decision(result.id).reason is Reason.SHORTENED
-        assert context.messages[-1]["content"].startswith("… shortened from")
+        assert context.messages[-1]["content"].startswith("… ")
         return
     raise AssertionError("no window was large enough")
 
@@ -150,16 +148,20 @@ async def test_an_overflow_that_means_nothing_is_refused():
         await SessionMemory.test_mode().assemble_context(budget=100, overflow="drop")
 
 
-@given(st.lists(st.integers(0, 1_000), max_size=8), st.integers(0, 3_000))
-def test_levels_fill_the_room_and_cut_only_the_highest(sizes, room):
-    """What is cut is cut to about one level, nothing is lengthened, and the room is used but for a rest."""
-    levels = levelled(sizes, room)
-    assert all(level <= size for level, size in zip(levels, sizes, strict=True))
-    assert sum(levels) <= room
-    assert sum(levels) == sum(sizes) or sum(levels) > room - len(sizes)
-    cut = [level for level, size in zip(levels, sizes, strict=True) if level < size]
-    assert not cut or max(cut) - min(cut) <= 1
-    assert all(level <= max(cut) + 1 for level in levels) if cut else levels == sizes
+async def test_results_of_one_message_are_cut_to_one_length():
+    """A short result stays whole beside long ones, which keep as much as each other."""
+    memory = SessionMemory.test_mode()
+    memory.add(
+        "messages", [ToolUseBlock(f"c{each}", "read") for each in range(3)], role="assistant"
+    )
+    texts = [long_text(2_000), "It is 900 euros.", long_text(5_000, seed=1)]
+    results = [ToolResultBlock(f"c{each}", text) for each, text in enumerate(texts)]
+    memory.add("messages", results, role="tool")
+    context = await memory.assemble_context(budget=2_000, format="openai", overflow="cut")
+    shown = [message["content"] for message in context.messages if message["role"] == "tool"]
+    assert 1_800 < context.used <= 2_000
+    assert shown[1] == texts[1]
+    assert abs(len(shown[0]) - len(shown[2])) < 20
 
 
 @pytest.mark.parametrize("blocks", [False, True], ids=["text", "blocks"])
@@ -184,10 +186,7 @@ async def test_a_result_that_its_section_has_no_room_for_is_stored_whole_and_sho
         assert [item.id for item in await memory.archive.expand(shown.id)] == ["page"]
         context = await memory.assemble_context(budget=8_000, format="openai")
         check_openai_messages(context.messages)
-        assert (
-            f"shortened from {whole.tokens:,} tokens; item page is the whole"
-            in context.messages[-1]["content"]
-        )
+        assert "characters left out; item page is the whole" in context.messages[-1]["content"]
         await memory.forget("page")
         assert shown.id not in memory
 

@@ -76,9 +76,6 @@ class Counter:
     def __call__(self, _: str) -> Any:
         return self.count
 
-    def count_many(self, texts: Any) -> Any:
-        return [self.count for _ in texts]
-
 
 offsets = st.integers(-86_399, 86_399).map(lambda seconds: timedelta(seconds=seconds))
 zones = st.sampled_from(

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import (
-    Awaitable,
-    Callable,
-    Collection,
     Container,
     Iterable,
     Iterator,
     Mapping,
-    Set,
 )
 from contextlib import suppress
 from dataclasses import replace
@@ -135,60 +131,9 @@ class Past:
     def _recounted(self, evicted: EvictedItem) -> EvictedItem:
         return replace(evicted, tokens=count_content(evicted.read().content, self._counter))
 
-    # Originals.
-
-    async def originals(self, item: Item, fetch: Callable[[str], Awaitable[Item]]) -> list[Item]:
-        """Return the originals of an item, over any number of steps, each once and in order.
-
-        Args:
-            fetch: Reads items that no section of the session has or had. Raises as it does, and
-                CorruptionError.
-        """
-        known = await self.lineage([item])
-        while wanted := _unknown_sources(known.values(), known):
-            known |= await self.lineage([await fetch(item_id) for item_id in wanted])
-        return [*_origins(item, known, set())]
-
-    async def lineage(self, items: Iterable[Item]) -> dict[str, Item]:
-        """Return items and their originals over any number of steps, by id.
-
-        Those that the session no longer has are left out.
-
-        Raises CorruptionError.
-        """
-        known = new = {item.id: item for item in items}
-        while wanted := _unknown_sources(new.values(), known):
-            new = {each.id: each for each in self.live(wanted)}
-            left = {each for each in wanted - new.keys() if not self.is_forgotten(each)}
-            for item_id, version in (await self.archived(left)).items():
-                new[item_id] = version.item
-            known = known | new
-        return known
-
-    def live(self, item_ids: Collection[str]) -> Iterator[Item]:
-        """Yield those of these items that are live, in whichever section."""
-        for section in self._sections.values():
-            for item_id in item_ids:
-                if item_id in section:
-                    yield section.peek(item_id)
-
     def is_forgotten(self, item_id: str) -> bool:
         """Return whether an item was forgotten; another one may have its id by now."""
         return item_id in self._forgotten
-
-    async def archived(self, item_ids: Set[str]) -> dict[str, Archived]:
-        """Return the newest archived version of each of these items, whichever section it left.
-
-        Raises CorruptionError.
-        """
-        in_memory: dict[str, Archived] = {}
-        for section in self._sections.values():
-            in_memory |= _newest(section.archive.in_memory(), item_ids)
-        left = item_ids - in_memory.keys()
-        if not left:
-            return in_memory
-        stored = await asyncio.to_thread(lambda: _newest(self.stored(), left))
-        return {each.item.id: each for each in self._counted(stored.values())} | in_memory
 
     # Earlier times.
 
@@ -243,30 +188,3 @@ def version_of(entry: Entry) -> Archived:
             f"an archived version of section {shown_name(section)} makes no sense: {error}; "
             f"{REMEDY}"
         ) from None
-
-
-def _newest(versions: Iterable[Archived], item_ids: Container[str]) -> dict[str, Archived]:
-    """Return the last version of each of these items, by id."""
-    return {version.item.id: version for version in versions if version.item.id in item_ids}
-
-
-def _unknown_sources(items: Iterable[Item], known: Mapping[str, Item]) -> set[str]:
-    sources: set[str] = set()
-    for item in items:
-        sources.update(item.sources)
-    return sources - known.keys()
-
-
-def _origins(
-    item: Item,
-    known: Mapping[str, Item],
-    seen: set[str],
-) -> Iterator[Item]:
-    """Yield the sources of an item, depth first, without those seen before."""
-    if item.id in seen:
-        return
-    seen.add(item.id)
-    if not item.sources:
-        yield item
-    for source in item.sources:
-        yield from _origins(known[source], known, seen)
