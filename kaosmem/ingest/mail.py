@@ -14,6 +14,7 @@ from kaosmem.ingest.files import one_line, storable
 from kaosmem.ingest.pieces import Part, Syntax, UnreadablePlace, cut
 from kaosmem.ingest.web import html_text
 from kaosmem.types import JSONDict
+from kaosmem.types.items import utc_time
 
 _SHOWN_HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _MAX_ROLE_CHARS = 64
@@ -56,6 +57,8 @@ def _metadata(headers: Mapping[str, str]) -> JSONDict:
     """Return the title and the time of a message, as far as its headers state them."""
     subject = headers["Subject"]
     stated = {"title": subject, "heading": subject, "timestamp": _timestamp(headers["Date"])}
+    if utc_time(stated) is None:
+        del stated["timestamp"]
     return {name: value for name, value in stated.items() if value}
 
 

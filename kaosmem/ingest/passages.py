@@ -188,7 +188,7 @@ def _reading(file: SourceFile, content: bytes) -> Reading:
     ]
     if len(lost) > _SHOWN_LOST:
         skipped.append(
-            Skipped(file.source, f"{len(lost) - _SHOWN_LOST:,} more parts can't be read")
+            Skipped(file.source, f"{len(lost) - _SHOWN_LOST:,} more parts can't be read in full")
         )
     if not passages and not skipped:
         skipped = [Skipped(file.source, "no text")]

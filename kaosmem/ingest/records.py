@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from kaosmem.ingest.files import decoded_text, one_line, storable
 from kaosmem.ingest.pieces import Part, Piece, Syntax, UnreadablePlace, cut
 from kaosmem.types import JSONDict, JSONValue
+from kaosmem.types.items import utc_time
 
 MAX_RECORD_CHARS = 8_000
 """A record has the size that its writer gave it; only a larger one is cut."""
@@ -18,6 +20,9 @@ _TEXTS = ("text", "content", "body", "message")
 _DOCUMENTS = ("document", "session", "conversation", "source")
 """Where a record says which document or conversation it is from, the first that is there."""
 _MAX_ROLE_CHARS = 64
+_TIMELESS = "the record is read without it; write ISO 8601, such as 2024-05-07, or a Unix time"
+_UNIX_TIMES = (10**8, 4 * 10**9)
+"""Unix times from 1973 to 2096. In milliseconds, no number of these years is one in seconds."""
 
 
 class TextRecord(NamedTuple):
@@ -29,7 +34,10 @@ class TextRecord(NamedTuple):
 
 
 def read_jsonl(data: bytes) -> Iterator[Part | UnreadablePlace]:
-    """Yield the records of a file, and its lines that are not JSON."""
+    """Yield the records of a file, and its lines that are not JSON.
+
+    A record whose `timestamp` is no time is yielded without it, and its line is named.
+    """
     for number, line in enumerate(decoded_text(data).split("\n"), 1):
         if not line.strip():
             continue
@@ -38,6 +46,9 @@ def read_jsonl(data: bytes) -> Iterator[Part | UnreadablePlace]:
         except ValueError as error:
             yield UnreadablePlace(f"L{number}", "not JSON", str(error))
             continue
+        if record.fields.get("timestamp") and utc_time(record.fields) is None:
+            yield UnreadablePlace(f"L{number}", "timestamp is no time", _TIMELESS)
+            del record.fields["timestamp"]
         pieces = [Piece(number, number, 0, record.text, "")] if record.text else []
         if len(record.text) > MAX_RECORD_CHARS:
             pieces = list(cut(record.text, Syntax.MARKDOWN))
@@ -87,7 +98,7 @@ def _fields_of(record: JSONDict) -> JSONDict:
     documents = [_scalar(record.get(name)) for name in _DOCUMENTS]
     fields = {
         "title": _scalar(record.get("title")),
-        "timestamp": _scalar(record.get("timestamp")),
+        "timestamp": _timestamp(_scalar(record.get("timestamp"))),
         "record": _scalar(record.get("id")),
         "document": next(filter(None, documents), None),
     }
@@ -100,6 +111,18 @@ def _scalar(value: JSONValue) -> str | int | float | None:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
         return value
     return value if isinstance(value, float) and math.isfinite(value) else None
+
+
+def _timestamp(stated: str | float | None) -> str | float | None:
+    """Return a Unix time, in seconds or milliseconds, in ISO 8601, and any other value as it is."""
+    if isinstance(stated, str) or stated is None:
+        return stated
+    first, last = _UNIX_TIMES
+    for per_second in (1, 1_000):
+        seconds = stated / per_second
+        if first <= seconds <= last:
+            return datetime.fromtimestamp(seconds, UTC).isoformat()
+    return stated
 
 
 _MAX_OUTPUT_CHARS = 2_000
