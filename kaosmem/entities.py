@@ -13,12 +13,14 @@ from typing import Any, TypeAlias, TypeVar
 from kaosmem.arguments import check_metadata, check_text, json_text
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.names import MAX_ID_CHARS, check_item_id, shown, shown_name
-from kaosmem.types import JSONDict, JSONObject, JSONValue
-from kaosmem.types.versions import Interval, aware
+from kaosmem.types import JSONDict, JSONObject
+from kaosmem.types.items import check_timestamp, date_text, time_of
+from kaosmem.types.versions import Interval, aware, interval_text
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _ARROW = re.compile(r"-(?=\[)|\](?=->)")
 _DIGEST_CHARS = 16
+_ENDS = ("valid_from", "valid_until")
 _IN_LABELS = ("source", "timestamp", "speaker")
 
 
@@ -110,7 +112,7 @@ class Relationship:
         type: The relation, such as `supplies`.
         properties: Further facts about it, as JSON holds them. `source` and `timestamp` appear in
             its label. `valid_from` and `valid_until` say in ISO 8601 when it began and ceased to
-            hold, and appear in its line.
+            hold, and appear in its line. A year or a month stands for its first moment.
         id: Identifies it. The default follows from source, type and target, so that these three
             identify it. Give ids to relationships that have all three in common, such as two jobs
             at one company.
@@ -136,6 +138,8 @@ class Relationship:
             _check_id(getattr(self, name), f"relationship {name}")
         _check_text(self.description, "description of a relationship of", self.source)
         _keep_properties(self)
+        for name in _ENDS:
+            check_timestamp(self.properties, name)
         if self.id == "":
             object.__setattr__(self, "id", self._default_id)
         else:
@@ -170,16 +174,18 @@ class Relationship:
     def validity(self) -> Interval:
         """Return the interval in which it holds.
 
-        An end that the properties do not say, or not as a time, is None.
+        An end that the properties do not say is None.
         """
         return Interval(
-            _time_of(self.properties.get("valid_from")),
-            _time_of(self.properties.get("valid_until")),
+            time_of(self.properties.get("valid_from")),
+            time_of(self.properties.get("valid_until")),
         )
 
     def line(self, source: str, target: str) -> str:
         """Return it as one line between the labels of its ends: `Acme -[supplies]-> Beta Ltd: since 2019`."""
-        interval = f" ({self.validity.text})" if self.validity.text else ""
+        stated = [date_text(self.properties.get(name)) for name in _ENDS]
+        text = interval_text(*stated)
+        interval = f" ({text})" if text else ""
         return _described(
             f"{source} -[{safe_line(self.type)}]-> {target}{interval}", self.description
         )
@@ -282,13 +288,6 @@ def _check_id(given: object, what: str) -> None:
         "control characters "
         "or lone surrogates, not only white space"
     )
-
-
-def _time_of(stated: JSONValue) -> datetime | None:
-    try:
-        return datetime.fromisoformat(stated) if isinstance(stated, str) else None
-    except ValueError:
-        return None
 
 
 def _keep_properties(part: Part) -> None:

@@ -177,7 +177,7 @@ class Item:
         >>> memory.add("findings", "Emi lives in Oslo.", metadata=said).timestamp
         datetime.datetime(2024, 5, 7, 0, 0)
         """
-        return _stated_time(self.metadata)
+        return time_of(self.metadata.get("timestamp"))
 
     @property
     def date(self) -> str:
@@ -191,14 +191,7 @@ class Item:
         May 2024
         2024
         """
-        time = self.timestamp
-        if time is None:
-            return ""
-        words = day_text(time).split(" ")
-        stated = str(self.metadata["timestamp"])
-        if _YEAR_OR_MONTH.fullmatch(stated):
-            words = words[-1 - stated.count("-") :]
-        return " ".join(words)
+        return date_text(self.metadata.get("timestamp"))
 
     @property
     def valid_from(self) -> datetime:
@@ -291,7 +284,7 @@ class Item:
 
 def stated_from(metadata: JSONObject) -> datetime | None:
     """Return when an item with this metadata began to hold, as `Item.stated_from` does."""
-    stated = _stated_time(metadata)
+    stated = time_of(metadata.get("timestamp"))
     return None if stated is None else aware(stated)
 
 
@@ -310,21 +303,36 @@ def utc_time(metadata: JSONObject) -> datetime | None:
         return None
 
 
-def check_timestamp(metadata: JSONObject) -> None:
-    """Raise InvalidArgumentError for metadata with a `timestamp` that is no time.
+def check_timestamp(metadata: JSONObject, name: str = "timestamp") -> None:
+    """Raise InvalidArgumentError for metadata with a time of this name that is none.
 
-    An empty one is none.
+    An empty one is not stated.
     """
-    if metadata.get("timestamp") and utc_time(metadata) is None:
+    stated = metadata.get(name)
+    if stated and utc_time({"timestamp": stated}) is None:
         raise InvalidArgumentError(
-            f"timestamp is {shown_number(metadata['timestamp'])}; give a time in ISO 8601, such as "
+            f"{name} is {shown_number(stated)}; give a time in ISO 8601, such as "
             "'2024-05-07', or leave it out"
         )
 
 
-def _stated_time(metadata: JSONObject) -> datetime | None:
-    """Return the `timestamp` of metadata. A year or a month stands for its first moment."""
-    stated = metadata.get("timestamp")
+def date_text(stated: JSONValue) -> str:
+    """Return the date of a stated time in words, as exactly as it is stated, "" for no time.
+
+    >>> date_text("2024-05-07T09:30"), date_text("2024-05"), date_text("2024")
+    ('7 May 2024', 'May 2024', '2024')
+    """
+    time = time_of(stated)
+    if time is None:
+        return ""
+    words = day_text(time).split(" ")
+    if _YEAR_OR_MONTH.fullmatch(str(stated)):
+        words = words[-1 - str(stated).count("-") :]
+    return " ".join(words)
+
+
+def time_of(stated: JSONValue) -> datetime | None:
+    """Return a time stated in ISO 8601. A year or a month stands for its first moment."""
     try:
         if _YEAR_OR_MONTH.fullmatch(str(stated)):
             return datetime.fromisoformat(f"{stated}-01-01"[:10])

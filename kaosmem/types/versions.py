@@ -34,10 +34,9 @@ class Interval(NamedTuple):
         >>> Interval(datetime(2024, 6, 1)).text
         'since 1 June 2024'
         """
-        if self.end is None:
-            return f"since {day_text(self.start)}" if self.start else ""
-        until = f"until {day_text(self.end)}"
-        return f"{day_text(self.start)} {until}" if self.start else until
+        start = day_text(self.start) if self.start else ""
+        end = day_text(self.end) if self.end else ""
+        return interval_text(start, end)
 
     def covers(self, time: datetime) -> bool:
         """Return whether a time is in the interval. An end that is None is open."""
@@ -132,6 +131,13 @@ def known_by(versions: Sequence[Version[T]], time: datetime) -> list[Version[T]]
         ends = [end for end in (successor, stated) if end is not None]
         told.append(replace(version, valid_until=min(ends, default=None)))
     return told
+
+
+def interval_text(start: str, end: str) -> str:
+    """Return the interval between two dates in words. An empty date is not stated."""
+    if not end:
+        return f"since {start}" if start else ""
+    return f"{start} until {end}".lstrip()
 
 
 def day_text(time: datetime) -> str:

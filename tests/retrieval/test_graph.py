@@ -812,6 +812,29 @@ def test_looking_at_a_graph():
     assert len(graph.remove("a")) == 2
 
 
+@pytest.mark.parametrize(
+    ("begin", "end", "shown"),
+    [
+        ("2012", "2019-05", "(2012 until May 2019)"),
+        (2012, None, "(since 2012)"),
+        (None, "2019-05-01", "(until 1 May 2019)"),
+    ],
+)
+def test_a_relationship_begins_and_ends_with_a_year_or_a_month(begin, end, shown):
+    """An end by a year is its first moment. So an ended fact never shows as if it still held."""
+    stated = {"valid_from": begin, "valid_until": end}
+    job = Relationship("ann", "acme", "works at", properties=stated)
+    assert job.line("Ann", "Acme") == f"Ann -[works at]-> Acme {shown}"
+    for year, holds in ((2011, begin is None), (2015, True), (2020, end is None)):
+        assert job.validity.covers(datetime(year, 6, 1, tzinfo=UTC)) == holds
+
+
+@pytest.mark.parametrize("end", ["last year", "2019-13", 5, True, [2019]])
+def test_an_end_that_is_no_time_is_refused(end):
+    with pytest.raises(InvalidArgumentError, match=r"valid_until is .+ give a time"):
+        Relationship("ann", "acme", "works at", properties={"valid_until": end})
+
+
 async def test_as_of_shows_the_relationships_that_held_then(tmp_path):
     """Their own interval counts, not when the session was told; the ends that it names are shown with them."""
     async with SessionMemory.open(str(tmp_path), "s", counter="estimate") as memory:
