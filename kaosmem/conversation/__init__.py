@@ -8,8 +8,7 @@ from kaosmem.conversation.condensers import (
 from kaosmem.conversation.events import ActionEvent, ConversationEvent, ObservationEvent
 from kaosmem.conversation.log import EventLog
 from kaosmem.conversation.messages import ConversationMemory
-from kaosmem.conversation.rolling import RollingCondenser
-from kaosmem.conversation.summarizing import LLMSummarizingCondenser
+from kaosmem.conversation.rolling import LLMSummarizingCondenser, RollingCondenser
 from kaosmem.conversation.view import ConversationView
 
 __all__ = [

@@ -21,7 +21,7 @@ from kaosmem.retrieval.rankers import LinearRanker
 from kaosmem.sections.proposal import Proposal, Stock
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sources.store_source import StoreSource
+from kaosmem.sources.store_source import StoreSource, holding
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 
@@ -135,9 +135,7 @@ class CorpusSource(StoreSource):
     def _sample(self, found: Sequence[Item], statistics: CollectionStatistics) -> Section:
         """Return a section with the found passages, ranked as the corpus would rank them."""
         ranker = _SampleRanker(self._ranker, statistics)
-        section = Section(
-            replace(self.spec, ranker=ranker, recent=0, eviction="none", persistence="none")
-        )
+        section = Section(holding(self.spec, ranker=ranker, recent=0))
         for ordinal, each in zip(ordinals_of(found), found, strict=True):
             section.held.taken = ordinal  # two follow each other only if they are neighbours
             section.add(self._item_of(each))

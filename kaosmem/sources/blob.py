@@ -8,7 +8,6 @@ import codecs
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import count
 
 from kaosmem.arguments import (
     Clock,
@@ -23,11 +22,11 @@ from kaosmem.errors import MissingFileError
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.query import Query
 from kaosmem.names import check_id
-from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sources.store_source import Scored, StoreSource, proposed, related
+from kaosmem.sources.store_source import StoreSource, holding, proposed, related
 from kaosmem.stores import BlobStore
 from kaosmem.stores.blob import Bytes
 from kaosmem.stores.expiry import utc_now
@@ -128,18 +127,20 @@ class BlobSource(StoreSource):
     ) -> None:
         super().__init__(spec, trust=trust)
         self._store = check_instance(store, BlobStore, "store")
-        self._shelf = _Shelf()
+        self._handles: dict[str, BlobHandle] = {}
+        # The handles as items under their keys, so that sources of all names share them.
+        self._shown = Section(holding(spec, ranker=BM25Ranker(), recent=0))
         self._is_listed = handles is None
         self._refresh = timedelta(seconds=check_ttl(refresh_s, "refresh_s"))
         self._clock = utc_now if clock is None else check_clock(clock)
         self._listed_at: datetime | None = None
         for handle in handles or ():
-            self._shelf.put(handle, self._handle(handle))
+            self._put(handle)
 
     @property
     def handles(self) -> tuple[BlobHandle, ...]:
         """The handles, oldest first."""
-        return tuple(self._shelf.handles.values())
+        return tuple(self._handles.values())
 
     async def upload(
         self,
@@ -153,7 +154,7 @@ class BlobSource(StoreSource):
         checked = check_metadata(metadata)
         await self._store.upload(key, data, content_type=content_type)
         handle = BlobHandle.of(key, bytes(data), content_type=content_type, metadata=checked)
-        self._shelf.put(handle, self._handle(handle))
+        self._put(handle)
         return handle
 
     async def propose(
@@ -175,14 +176,20 @@ class BlobSource(StoreSource):
                 Exception
             ) as raised:  # whatever a store raises: the known handles are better than none
                 error = type(raised).__name__
-        found: list[Scored] = [(self._handle(handle), None) for handle in reversed(self.handles)]
-        if len(found) <= self.spec.retrieval_threshold:
-            return replace(proposed(found, cap=cap, wanted=wanted), error=error)
-        scores = self._shelf.scores(query.text)
-        worded = [(self._handle(self._shelf.handles[key]), score) for key, score in scores.items()]
-        others = [each for each in found if each[0].metadata["key"] not in scores]
-        proposal = proposed([*worded, *others], cap=cap, wanted=wanted)
-        return replace(related(proposal, query), error=error)
+        proposer = self._shown.proposer
+        while proposer.lacks_changes(query, cap, is_crowded=False):
+            await self._shown.index_all()
+        chosen = proposer.propose(query, cap=cap, wanted=wanted, is_crowded=False)
+        handles = [
+            (self._handle(self._handles[unit.items[0].id]), unit.score)
+            for unit in chosen.candidates
+        ]
+        proposal = proposed(handles, cap=cap)
+        if len(self._handles) > self.spec.retrieval_threshold:
+            proposal = related(proposal, query)
+        offers_all = chosen.offers_all and proposal.offers_all
+        unanswered = chosen.unanswered
+        return replace(proposal, unanswered=unanswered, offers_all=offers_all, error=error)
 
     async def get(self, item_id: str) -> Item | None:
         """Return an artefact in full, or None. The handle of a lost artefact goes with it."""
@@ -190,20 +197,29 @@ class BlobSource(StoreSource):
         if key is None:
             return None
         try:
-            handle = self._shelf.handles.get(key) or await self._described(key)
+            handle = self._handles.get(key) or await self._described(key)
             if handle is None:
                 return None
             data = await self._store.download(key)
             return self._handle(handle, await self._content(handle, data))
         except MissingFileError:
-            self._shelf.discard(key)
+            self._discard(key)
             return None
 
     async def forget(self, item_ids: Collection[str]) -> None:
         """Delete artefacts from the store, and their handles."""
         for key in self._store_ids(item_ids):
             await self._store.delete(key)
-            self._shelf.discard(key)
+            self._discard(key)
+
+    def _put(self, handle: BlobHandle) -> None:
+        self._discard(handle.key)
+        self._handles[handle.key] = handle
+        self._shown.add(replace(self._handle(handle), id=handle.key))
+
+    def _discard(self, key: str) -> None:
+        if self._handles.pop(key, None):
+            self._shown.forget([key])
 
     def _is_due(self) -> bool:
         return self._listed_at is None or self._clock() >= self._listed_at + self._refresh
@@ -212,16 +228,16 @@ class BlobSource(StoreSource):
         """Take the handles of new artefacts in the store, and leave out those that are gone."""
         # one that is uploaded meanwhile stays
         now = self._clock()
-        known = set(self._shelf.handles)
+        known = set(self._handles)
         keys = await self._store.list_keys()
         for gone in known.difference(keys):
-            self._shelf.discard(gone)
-        new = [key for key in keys if key not in self._shelf.handles]
+            self._discard(gone)
+        new = [key for key in keys if key not in self._handles]
         for begin in range(0, len(new), _DESCRIBED_AT_ONCE):
             part = new[begin : begin + _DESCRIBED_AT_ONCE]
             for handle in await asyncio.gather(*map(self._described, part)):
-                if handle is not None and handle.key not in self._shelf.handles:
-                    self._shelf.put(handle, self._handle(handle))
+                if handle is not None and handle.key not in self._handles:
+                    self._put(handle)
         self._listed_at = now
 
     async def _described(self, key: str) -> BlobHandle | None:
@@ -249,34 +265,6 @@ class BlobSource(StoreSource):
         return self._item(
             handle.key, handle.text if content is None else content, metadata=metadata
         )
-
-
-class _Shelf:
-    """Handles by key, oldest first, with the index of their words."""
-
-    def __init__(self) -> None:
-        self.handles: dict[str, BlobHandle] = {}
-        self._ordinals: dict[str, int] = {}
-        self._keys: dict[int, str] = {}
-        self._next = count()
-        self._index = BM25Ranker().index()
-
-    def put(self, handle: BlobHandle, item: Item) -> None:
-        self.discard(handle.key)
-        ordinal = self._ordinals[handle.key] = next(self._next)
-        self.handles[handle.key], self._keys[ordinal] = handle, handle.key
-        self._index.add([(ordinal, item)])
-
-    def discard(self, key: str) -> None:
-        if self.handles.pop(key, None):
-            ordinal = self._ordinals.pop(key)
-            del self._keys[ordinal]
-            self._index.remove(ordinal)
-
-    def scores(self, query: str) -> dict[str, float]:
-        """Return the scores of keys by the words of a query, best first."""
-        matches = ranking_of(self._index, query, len(self.handles)).matches
-        return {self._keys[ordinal]: score for ordinal, score in matches}
 
 
 def _text_of(data: bytes, *, is_cut: bool = False) -> str | None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.filters import MetadataFilter
@@ -115,6 +115,23 @@ class StoreSource:
 
     def _store_ids(self, item_ids: Iterable[str]) -> list[str]:
         return [each for each in map(self._store_id, item_ids) if each is not None]
+
+
+def holding(spec: SectionSpec, **changes: Any) -> SectionSpec:
+    """Return the spec of a section that holds the items of a source.
+
+    It holds them as they are: nothing is evicted, and nothing is stored.
+    """
+    return replace(
+        spec,
+        budget=None,
+        floor=0.0,
+        eviction="none",
+        max_items=None,
+        compaction=None,
+        persistence="none",
+        **changes,
+    )
 
 
 def _is_id(text: str) -> bool:

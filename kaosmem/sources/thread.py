@@ -13,6 +13,7 @@ from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
+from kaosmem.sources.store_source import holding
 from kaosmem.stores import HistoryProvider
 from kaosmem.types.items import ChatMessage, Item
 
@@ -150,18 +151,7 @@ class Mirror:
         self.taken = begin
         self.recalls = spec.recall > 0
         self.messages: list[ChatMessage] = []
-        # It holds the thread as it is: nothing is evicted, and nothing is stored.
-        self.section = Section(
-            replace(
-                spec,
-                budget=None,
-                floor=0.0,
-                eviction="none",
-                max_items=None,
-                compaction=None,
-                persistence="none",
-            )
-        )
+        self.section = Section(holding(spec))
         self._item_of = item_of
         self._positions: list[int] = []  # by ordinal
         self._newest: dict[str, int] = {}  # by the message's own id
