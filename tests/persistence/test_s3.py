@@ -62,7 +62,7 @@ def test_a_bucket_does_what_a_session_asks_of_it(s3):
         def place(self) -> DirFileSystem:
             return a_place(s3)
 
-    few = settings(max_examples=1, stateful_step_count=8)
+    few = settings(max_examples=1, stateful_step_count=6)
     run_state_machine_as_test(OnS3, settings=few)
 
 

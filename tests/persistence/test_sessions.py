@@ -10,7 +10,6 @@ import pytest
 
 from kaosmem.errors import ConflictError, CorruptionError, InvalidNameError
 from kaosmem.persistence.log import SessionLog
-from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.persistence.storage.places import (
     delete_idle_sessions,
     delete_namespace,
@@ -193,16 +192,6 @@ def test_a_folder_of_others_is_not_deleted(tmp_path):
     assert list_sessions(tmp_path) == []
 
 
-def test_isolated_filesystems_share_nothing():
-    """Two isolated memories are different places, and neither is `memory://`."""
-    one = IsolatedMemoryFileSystem()
-    other = IsolatedMemoryFileSystem()
-    started(one, "a")
-    assert list_sessions(one) == ["s"]
-    assert list_sessions(other) == list_sessions("memory://") == []
-    assert one != other
-
-
 def test_urls_paths_and_filesystems_name_the_same_place(tmp_path):
     """A path, its file URL and a filesystem rooted there open the same session."""
     from fsspec.implementations.dirfs import DirFileSystem
@@ -238,13 +227,3 @@ def test_a_writer_of_a_session_made_anew_is_refused(tmp_path):
         with pytest.raises(ConflictError, match="replaced"):
             snapshot(log, ["a"])
         assert ids(SessionLog.open(tmp_path, f"s{len(again)}")[1]) == again
-
-
-def test_a_url_of_objects_is_a_place():
-    """A `memory://` URL keeps a session until it is deleted."""
-    place = "memory://kaosmem-test/deep"
-    started(place, "a")
-    assert ids(SessionLog.open(place, "s")[1]) == ["a"]
-    assert list_sessions(place) == ["s"]
-    delete_session(place, "s")
-    assert list_sessions(place) == []

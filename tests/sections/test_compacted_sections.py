@@ -324,7 +324,7 @@ async def _think_aloud(rng: random.Random) -> None:
         )
         said[item.id] = item.text
 
-    for _ in range(60):
+    for _ in range(45):
         add()
     for _ in range(2):
         waiting.gate.clear()

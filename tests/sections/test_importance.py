@@ -95,15 +95,3 @@ async def test_a_used_value_does_not_hide_the_newer_one(budget):
     context = await memory.assemble_context("Which room is the office?", budget=budget)
     assert new in context.items
     assert context.text == before.text
-
-
-async def test_without_credits_nothing_changes():
-    """Shows alone, pins and kinds change no byte, nor do credits of another section."""
-    memory = SessionMemory.test_mode()
-    rooms = memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30, 70)])
-    other = memory.add("findings", "Ann pays.", metadata={"kind": "procedural"})
-    before = await memory.assemble_context("What does a room cost?", budget=60)
-    credit(memory["documents"], rooms[-1].id, times=20, used=False)
-    credit(memory["findings"], other.id)
-    after = await memory.assemble_context("What does a room cost?", budget=60)
-    assert after.text == before.text

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
@@ -251,11 +251,12 @@ STEPS = st.lists(
 )
 
 
-@pytest.mark.parametrize("placement", ["history", "query"])
 @given(
+    placement=st.sampled_from(["history", "query"]),
     steps=STEPS,
     log_bytes=st.sampled_from([1_000, 10**6]),
 )
+@settings(max_examples=6 * settings().max_examples // 5)
 def test_a_session_recalls_as_one_that_holds_all_in_memory(placement, steps, log_bytes):
     """Whatever was evicted, forgotten, saved and opened again between, contexts are the same byte for byte."""
     spec = replace(SPEC, budget=120, placement=placement, retrieval_threshold=3)

@@ -221,25 +221,6 @@ def test_a_small_section_that_fits_proposes_newest_first_whatever_the_query():
     assert (proposal.taken, proposal.earlier) == (9, ())
 
 
-def test_a_small_section_that_may_not_fit_is_ranked():
-    """However few its items are; a query without a known word gives the newest first."""
-    section = section_of(*(item(f"i{n}", "osprey" if n == 2 else f"plain {n}") for n in range(9)))
-    assert ids(section.proposer.propose(Query("osprey"), cap=25).candidates) == [
-        "i2",
-        "i8",
-        "i7",
-        "i6",
-        "i5",
-    ]
-    assert ids(section.proposer.propose(Query("heron"), cap=25).candidates) == [
-        "i8",
-        "i7",
-        "i6",
-        "i5",
-        "i4",
-    ]
-
-
 def test_units_too_large_for_the_cap_keep_no_room_from_those_that_fit():
     """However many units are larger than the cap and better, one that fits is proposed too; their number is bounded."""
     section = section_of(

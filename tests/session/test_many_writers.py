@@ -6,9 +6,7 @@ import asyncio
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-import pytest
-
-from kaosmem import SectionSpec, SessionMemory
+from kaosmem import SessionMemory
 from tests.many_writers import SECTIONS, SESSION, processes, talk
 
 
@@ -84,26 +82,3 @@ async def test_twenty_tasks_with_one_memory(place):
         held = [item.id for item in memory["messages"]]
     assert await ids_in(place, "messages") == held
     assert sorted(held) == sorted(f"{name}-{turn}" for name in names for turn in range(3))
-
-
-@pytest.mark.parametrize("eviction", ["lru", "lfu"])
-async def test_uses_alone_are_no_conflict(place, eviction):
-    """What is merely shown in two places is marked as used by both, and each may rewrite it."""
-    specs = (*SECTIONS, SectionSpec("notes", eviction=eviction))
-
-    def opened() -> Any:
-        return SessionMemory.open(place, SESSION, sections=specs, counter="estimate")
-
-    async with opened() as memory:
-        memory.add("notes", "a note", id="note")
-    async with opened() as one, opened() as other:
-        for _ in range(3):
-            one.get("note")
-            other.get("note")
-            await one.save()
-            await other.save()
-        one.get("note")
-        await one.save()
-        other.update("note", "a better note")
-    async with opened() as memory:
-        assert [item.text for item in memory["notes"]] == ["a better note"]

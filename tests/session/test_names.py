@@ -4,27 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kaosmem import SectionSpec, SessionMemory, delete_session, list_sessions
+from kaosmem import delete_session, list_sessions
 from kaosmem.errors import InvalidNameError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from tests.stored import everything_in, ids_at, memory_at
-
-
-async def test_a_section_is_never_a_part_of_a_path(tmp_path):
-    """Sections may be called as the log's folders are: their names are data in records."""
-    specs = [SectionSpec(name) for name in ("log", "snap", "lock", "archive")]
-    async with SessionMemory.open(tmp_path, "s", sections=specs, counter="estimate") as memory:
-        for spec in specs:
-            memory.add(spec.name, f"of {spec.name}")
-    assert sorted(everything_in(tmp_path)) == [
-        "default/s/lock",
-        f"default/s/log/{1:020d}.jsonl",
-        "default/s/session.json",
-    ]
-    async with SessionMemory.open(tmp_path, "s", sections=specs, counter="estimate") as memory:
-        assert [item.text for spec in specs for item in memory[spec.name]] == [
-            f"of {spec.name}" for spec in specs
-        ]
+from tests.stored import ids_at, memory_at
 
 
 async def test_two_pairs_of_names_are_never_one_place(tmp_path):

@@ -141,22 +141,6 @@ async def snapshotted(monkeypatch: pytest.MonkeyPatch) -> tuple[Files, Held]:
         return stored(place), held(memory)
 
 
-async def test_a_lone_damaged_snapshot_is_served_line_by_line(
-    monkeypatch,
-):
-    """Each damaged byte of it costs an item at most, in the header the record after it."""
-    files, whole = await snapshotted(monkeypatch)
-    (path,) = (path for path in files if path.startswith("snap/"))
-    header = files[path].index(b"\n")
-    for at in [*range(0, header, 97), *range(header + 1, len(files[path]) - 1, 11)]:
-        found, damage = await read(files | {path: flip(files[path], at)})
-        lost = whole.keys() - found.keys()
-        assert len(lost) <= 1 and (at > header or lost <= {("documents", "d9")})
-        assert all(content == whole[key] for key, content in found.items())
-        assert damage[0].file == path
-        assert ("1 of its 6 items are lost" in str(damage[0])) == (bool(lost) and at > header)
-
-
 async def test_sections_without_a_description_are_given_or_dormant(
     monkeypatch,
 ):
