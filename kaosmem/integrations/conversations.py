@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -32,11 +31,28 @@ _AS_GIVEN = "as_given"
 """Metadata of a message: as the framework gave it, if the format would write it otherwise."""
 
 
+def in_loop(
+    method: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return a method that runs in the event loop of `SyncSessionMemory`, wherever it is awaited."""
+
+    @wraps(method)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await LOOP.wait(lambda: method(*args, **kwargs))
+
+    return call
+
+
+def now(work: Coroutine[Any, Any, T]) -> T:
+    """Run work in the event loop of `SyncSessionMemory`, and wait for it without `async`."""
+    return LOOP.run(lambda: work)
+
+
 class Conversations(Generic[M]):
     """The conversations of a framework, each the messages of a session.
 
     The sessions live in the event loop of `SyncSessionMemory`, so that calls may come from any
-    thread and any event loop: run its coroutines by `on_loop` or `now`. Each call saves.
+    thread and any event loop, by `now` also without `async`. Each call saves.
 
     Args:
         location: A path, a URL that fsspec understands, or a filesystem.
@@ -76,6 +92,7 @@ class Conversations(Generic[M]):
             raise InvalidArgumentError(f"the conversation has no id; {self._id_remedy}")
         return self._sessions.turn(safe_id(str(conversation)))
 
+    @in_loop
     async def keep(
         self,
         conversation: object,
@@ -94,6 +111,7 @@ class Conversations(Generic[M]):
         async with self.turn(conversation) as memory:
             self._store(memory, self.read_all(replies), metadata, as_given=as_given)
 
+    @in_loop
     async def all(self, conversation: object) -> list[M]:
         """Return the messages of a conversation that its session holds live."""
         async with self.turn(conversation) as memory:
@@ -105,6 +123,7 @@ class Conversations(Generic[M]):
             messages += self._given(item)
         return messages
 
+    @in_loop
     async def pop(self, conversation: object) -> M | None:
         """Move the newest message of the format to the archive, and return it. None: none is left."""
         async with self.turn(conversation) as memory:
@@ -116,6 +135,7 @@ class Conversations(Generic[M]):
             self._store(memory, rest, {}, as_given=True)
         return popped
 
+    @in_loop
     async def clear(self, conversation: object) -> None:
         """Move the messages of a conversation to the archive."""
         async with self.turn(conversation) as memory:
@@ -152,28 +172,6 @@ class Conversations(Generic[M]):
 
     def _shown(self, message: ChatMessage) -> list[Any]:
         return render_messages([message], self.format).messages or []
-
-
-async def on_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run work in the event loop of `SyncSessionMemory`, and wait for it in any other loop."""
-    return await asyncio.wrap_future(LOOP.start(lambda: work))
-
-
-def in_loop(
-    method: Callable[P, Coroutine[Any, Any, T]],
-) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Return a method that runs by `on_loop`, for hooks that await nothing of their framework."""
-
-    @wraps(method)
-    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        return await on_loop(method(*args, **kwargs))
-
-    return call
-
-
-def now(work: Coroutine[Any, Any, T]) -> T:
-    """Run work in the event loop of `SyncSessionMemory`, and wait for it without `async`."""
-    return LOOP.run(lambda: work)
 
 
 def joined_names(*names: str) -> str:

@@ -8,7 +8,8 @@ from crewai import BaseLLM
 from pydantic import PrivateAttr
 
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.model_calls import ModelCalls, now
+from kaosmem.integrations.conversations import now
+from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 
 

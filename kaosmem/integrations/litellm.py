@@ -8,7 +8,7 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.utils import CallTypes
 
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
-from kaosmem.integrations.model_calls import ModelCalls, in_loop
+from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 
 
@@ -33,7 +33,6 @@ class KaosmemLogger(CustomLogger):
             **options,
         )
 
-    @in_loop
     async def async_pre_call_deployment_hook(
         self, kwargs: dict[str, Any], call_type: CallTypes | None
     ) -> dict[str, Any] | None:
@@ -45,7 +44,6 @@ class KaosmemLogger(CustomLogger):
         packed = await self.calls.request(conversation, kwargs["messages"], tools=tools)
         return {**kwargs, "messages": packed.with_system}
 
-    @in_loop
     async def async_post_call_success_deployment_hook(
         self,
         request_data: dict[str, Any],

@@ -9,11 +9,7 @@ from typing import Any, Generic
 
 from kaosmem.assembly.context import Context
 from kaosmem.formats import HistoryPart, Layout, messages_apart, parse_message
-from kaosmem.integrations.conversations import Conversations, M, single
-from kaosmem.integrations.conversations import in_loop as in_loop
-from kaosmem.integrations.conversations import joined_names as joined_names
-from kaosmem.integrations.conversations import now as now
-from kaosmem.integrations.conversations import on_loop as on_loop
+from kaosmem.integrations.conversations import Conversations, M, in_loop, single
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.session.memory import SessionMemory
@@ -75,6 +71,7 @@ class ModelCalls(Conversations[M]):
         self._has_task_lists = has_task_lists
         self._window = Window(window) if isinstance(window, str) else window
 
+    @in_loop
     async def request(
         self,
         conversation: object,

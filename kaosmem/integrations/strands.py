@@ -10,7 +10,7 @@ from strands.middleware import InvokeModelStage
 from strands.middleware.stages import InvokeModelContext
 from strands.plugins import Plugin
 
-from kaosmem.integrations.model_calls import ModelCalls, in_loop
+from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 
 
@@ -42,7 +42,6 @@ class KaosmemPlugin(Plugin):
         agent.add_middleware(InvokeModelStage.Input, self.pack)
         agent.add_hook(self.keep, AfterModelCallEvent)
 
-    @in_loop
     async def pack(self, context: InvokeModelContext) -> InvokeModelContext:
         """Pack a request."""
         given = context.system_prompt
@@ -55,7 +54,6 @@ class KaosmemPlugin(Plugin):
         prompt = packed.system if isinstance(given, str | None) else given
         return context.replace(messages=packed.messages, system_prompt=prompt)
 
-    @in_loop
     async def keep(self, event: AfterModelCallEvent) -> None:
         """Keep a reply."""
         response = event.stop_response

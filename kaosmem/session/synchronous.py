@@ -64,6 +64,12 @@ class _LoopThread:
             )
         return asyncio.run_coroutine_threadsafe(work(), loop)
 
+    async def wait(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        """Return the result of a coroutine that the loop runs, in this loop or in any other."""
+        if threading.current_thread() is self._thread:
+            return await work()
+        return await asyncio.wrap_future(self.start(work))
+
     def start_anew(self) -> None:
         """Start with the next call. A forked process has the loop, and no thread that runs it."""
         self._lock = threading.Lock()

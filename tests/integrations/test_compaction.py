@@ -18,8 +18,7 @@ from kaosmem.compaction import (
     ToolResultCompaction,
 )
 from kaosmem.errors import WindowTooSmallError
-from kaosmem.integrations.agent_framework import KaosmemCompaction
-from kaosmem.integrations.agent_framework.messages import read_message, write_message
+from kaosmem.integrations.agent_framework import KaosmemCompaction, read_message, write_message
 from tests.integrations.agents.agent_framework import ScriptedClient
 from tests.integrations.script import INSTRUCTIONS, Script, read_page
 from tests.tool_conversations import conversations

@@ -13,7 +13,6 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from kaosmem import InvalidArgumentError, SyncSessionMemory
 from kaosmem.integrations.agent_framework import KaosmemHistoryProvider, KaosmemMiddleware
-from kaosmem.integrations.conversations import on_loop
 from kaosmem.integrations.langchain import KaosmemMiddleware as LangChainMiddleware
 from kaosmem.integrations.openai_agents import KaosmemFilter, KaosmemSession
 from kaosmem.integrations.pydantic_ai import KaosmemCapability
@@ -109,7 +108,7 @@ async def test_a_message_that_is_shown_as_it_was_said_is_the_frameworks_own(tmp_
     result = ToolMessage("Page 1.", tool_call_id="c", artifact={"bytes": 9})
     said = [HumanMessage("How many?"), AIMessage("", tool_calls=[call]), result]
     calls = LangChainMiddleware(tmp_path, budget=2_500).calls
-    packed = await on_loop(calls.request("talk", said))
+    packed = await calls.request("talk", said)
     assert [id(message) for message in packed.messages] == [id(message) for message in said]
 
 
@@ -127,7 +126,7 @@ async def test_a_speaker_whom_no_provider_knows_is_a_user_under_a_line(adapter, 
         memory.add("messages", "It was Bob.", role="critic")
         memory.add("messages", "I see.", role="assistant")
     calls = adapter(tmp_path, budget=2_500).calls
-    packed = await on_loop(calls.request("talk", []))
+    packed = await calls.request("talk", [])
     said = [message for each in packed.messages for message in calls.read(each)]
     assert [message.role for message in said] == ["user", "user", "assistant"]
     assert '<message from="critic">' in said[1].text
@@ -145,7 +144,7 @@ async def test_a_history_with_another_speaker_is_known_again(tmp_path):
         '<message from="critic">\n It was Bob.',
     )
     calls = KaosmemMiddleware(tmp_path, budget=2_500).calls
-    await on_loop(calls.request("talk", [*given, Message("user", ["And since when?"])]))
+    await calls.request("talk", [*given, Message("user", ["And since when?"])])
     with SyncSessionMemory.open(tmp_path, "talk") as memory:
         said = [(item.role, item.text) for item in memory["messages"]]
     assert said == [

@@ -21,8 +21,7 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 
 from kaosmem import InvalidArgumentError, SyncSessionMemory
-from kaosmem.integrations.langchain import KaosmemStore
-from kaosmem.integrations.langchain.store import STORE_SECTION
+from kaosmem.integrations.langchain import STORE_SECTION, KaosmemStore
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 

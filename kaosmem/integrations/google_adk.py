@@ -1,4 +1,4 @@
-"""The memories of users in sessions."""
+"""Google ADK 2.x: a plugin of a runner or an app, and a `BaseMemoryService`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Any
 
+from google.adk.agents.callback_context import CallbackContext
 from google.adk.events import Event
 from google.adk.memory import BaseMemoryService
 from google.adk.memory.base_memory_service import SearchMemoryResponse
 from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.models import LlmRequest, LlmResponse
+from google.adk.plugins import BasePlugin
 from google.adk.sessions import Session
 from google.genai import types
 
 from kaosmem.integrations.conversations import in_loop, joined_names
+from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.sections.default_sections import DEFAULT_SECTIONS
@@ -23,6 +27,54 @@ from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
 from kaosmem.types import JSONObject
 from kaosmem.types.items import Item
+
+
+class KaosmemPlugin(BasePlugin):
+    """Keeps each session of a user in a session of kaosmem, and packs each request of its agents.
+
+    Agents of one session have a window each.
+
+    Args:
+        location: The place of the sessions.
+        options: Further arguments of `ModelCalls`, such as `budget`.
+    """
+
+    def __init__(self, location: Location, **options: Any) -> None:
+        super().__init__(name="kaosmem")
+        self.calls: ModelCalls[Any] = ModelCalls(
+            location, id_remedy="run the agent in a session", **{"format": "gemini", **options}
+        )
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> None:
+        """Pack a request."""
+        config = llm_request.config
+        given = config.system_instruction
+        tools = [tool.model_dump(exclude_none=True, mode="json") for tool in config.tools or ()]
+        packed = await self.calls.request(
+            _conversation(callback_context),
+            llm_request.contents,
+            system=given if isinstance(given, str) else "",
+            tools=tools,
+            agent=callback_context.agent_name,
+        )
+        if packed.static:
+            llm_request.append_instructions([packed.static])
+        llm_request.contents = [types.Content.model_validate(each) for each in packed.messages]
+
+    async def after_model_callback(
+        self, *, callback_context: CallbackContext, llm_response: LlmResponse
+    ) -> None:
+        """Keep a reply."""
+        if llm_response.content is not None and not llm_response.partial:
+            await self.calls.keep(_conversation(callback_context), [llm_response.content])
+
+
+def _conversation(context: CallbackContext) -> str:
+    session = context.session
+    return joined_names(session.app_name, session.user_id, session.id)
+
 
 MEMORIES_SECTION = SectionSpec("memories", eviction="none")
 """The section that holds the memories of a user, one item each."""

@@ -1,19 +1,73 @@
-"""A condenser of an agent."""
+"""OpenHands SDK 1.x: a condenser of an agent. It needs Python 3.12 or newer."""
 
 from __future__ import annotations
 
 import asyncio
-from itertools import chain
+from collections.abc import Iterable
+from itertools import chain, groupby
 from typing import Any
 
 from openhands.sdk.context.condenser import CondenserBase
 from openhands.sdk.context.view import View
-from openhands.sdk.event import Event, MessageEvent, SystemPromptEvent
+from openhands.sdk.event import (
+    ActionEvent,
+    Event,
+    LLMConvertibleEvent,
+    MessageEvent,
+    SystemPromptEvent,
+)
+from openhands.sdk.llm import Message
 from pydantic import ConfigDict, PrivateAttr
 
-from kaosmem.integrations.model_calls import ModelCalls, now
-from kaosmem.integrations.openhands.messages import Group, grouped, read_group, write_group
+from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
+from kaosmem.integrations.conversations import now
+from kaosmem.integrations.model_calls import ModelCalls
+from kaosmem.types import JSONDict
+from kaosmem.types.content import ToolResultBlock
 from kaosmem.types.items import ChatMessage
+
+Group = tuple[LLMConvertibleEvent, ...]
+"""The events of one message: the calls of a reply, or one event."""
+_AS_SENT = {"cache_enabled": False, "vision_enabled": True, "function_calling_enabled": True}
+
+
+def grouped(events: Iterable[Any]) -> list[Group]:
+    """Return events with one element for each message, without system prompts."""
+    said = [event for event in events if not isinstance(event, SystemPromptEvent)]
+    return [tuple(group) for _, group in groupby(said, key=_message_id)]
+
+
+def _message_id(event: LLMConvertibleEvent) -> str:
+    return event.llm_response_id if isinstance(event, ActionEvent) else event.id
+
+
+def read_group(group: Group) -> list[ChatMessage]:
+    """Return the message of a group, in a list."""
+    (message,) = LLMConvertibleEvent.events_to_messages(list(group))
+    plain = {"force_string_serializer": False, "send_reasoning_content": False}
+    return read_chat_dict(message.to_chat_dict(**_AS_SENT, **plain))
+
+
+def write_group(message: ChatMessage) -> Group:
+    """Return a message as a group of one event."""
+    written = write_chat_dict(message)
+    if not isinstance(written["content"], str):
+        written["content"] = list(map(_part, written["content"]))
+    calls = written.pop("tool_calls", ())
+    if calls:
+        written["tool_calls"] = [
+            {**call["function"], "id": call["id"], "origin": "completion"} for call in calls
+        ]
+    result = message.blocks[0]
+    if isinstance(result, ToolResultBlock):
+        written["name"] = result.name
+    return (MessageEvent(source="environment", llm_message=Message.model_validate(written)),)
+
+
+def _part(part: JSONDict) -> JSONDict:
+    if part["type"] == "text":
+        return part
+    return {"type": "image", "image_urls": [part["image_url"]["url"]]}
 
 
 class KaosmemCondenser(CondenserBase):

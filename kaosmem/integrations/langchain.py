@@ -1,25 +1,123 @@
-"""A `BaseStore` of LangGraph in a session."""
+"""LangChain and LangGraph 1.x: a middleware for agents of `create_agent`, and a `BaseStore`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
+from langchain.agents.middleware import AgentMiddleware, ModelRequest
+from langchain_core import messages as lc
+from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.config import get_config
 from langgraph.store import base
 from langgraph.store.memory import InMemoryStore
 
 from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.integrations.conversations import now, on_loop
+from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
+from kaosmem.integrations.conversations import in_loop, now
+from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
-from kaosmem.types.items import Item
+from kaosmem.types import JSONDict
+from kaosmem.types.content import ToolResultBlock
+from kaosmem.types.items import ChatMessage, Item
+
+_THINKING = ("reasoning", "thinking", "redacted_thinking")
+_SEALED: JSONDict = {"output_version": "v1", "model_provider": "anthropic"}
+
+
+def read_message(message: lc.BaseMessage) -> list[ChatMessage]:
+    """Return a message as a list of one."""
+    (given,) = lc.convert_to_openai_messages([message])
+    thinking = []
+    for block in message.content_blocks:
+        if block["type"] == "reasoning":
+            signature = block.get("extras", {}).get("signature")
+            thinking.append({"thinking": block.get("reasoning") or "", "signature": signature})
+        elif block["type"] == "non_standard" and _is_thinking(block):
+            thinking.append(block["value"])
+    if not isinstance(given["content"], str):
+        given["content"] = [part for part in given["content"] if not _is_thinking(part)]
+    is_error = getattr(message, "status", "") == "error"
+    return read_chat_dict({**given, "thinking_blocks": thinking}, is_error=is_error)
+
+
+def _is_thinking(part: Any) -> bool:
+    return part.get("value", part).get("type") in _THINKING
+
+
+def write_message(message: ChatMessage) -> lc.BaseMessage:
+    """Return a message of the framework. A result of a tool is alone in its message."""
+    written = write_chat_dict(message)
+    reasoning = list(map(_reasoning, written.pop("thinking_blocks", ())))
+    result = message.blocks[0]
+    if isinstance(result, ToolResultBlock) and result.is_error:
+        return lc.ToolMessage(written["content"], tool_call_id=result.tool_use_id, status="error")
+    (built,) = lc.convert_to_messages([written])
+    if not reasoning:
+        return built
+    blocks = [*reasoning, *built.content_blocks]
+    return lc.AIMessage(content_blocks=blocks, response_metadata=_SEALED)
+
+
+def _reasoning(block: JSONDict) -> Any:
+    if "data" in block:
+        return {"type": "non_standard", "value": block}
+    extras = {"signature": block["signature"]}
+    return {"type": "reasoning", "reasoning": block["thinking"], "extras": extras}
+
+
+_Request = ModelRequest[Any]
+
+
+class KaosmemMiddleware(AgentMiddleware[Any, Any, Any]):
+    """Keeps each thread of an agent in a session, and packs each request of its model.
+
+    The state of the graph stays as it is: the middleware changes the request alone.
+
+    Args:
+        location: The place of the sessions. Each thread id has one.
+        options: Further arguments of `ModelCalls`, such as `budget`.
+    """
+
+    def __init__(self, location: Location, **options: Any) -> None:
+        super().__init__()
+        remedy = "call the agent with config={'configurable': {'thread_id': ...}}"
+        self.calls: ModelCalls[BaseMessage] = ModelCalls(
+            location, read=read_message, write=write_message, id_remedy=remedy, **options
+        )
+
+    def wrap_model_call(self, request: _Request, handler: Callable[[_Request], Any]) -> Any:
+        """Pack a request, and keep its reply."""
+        thread = get_config().get("configurable", {}).get("thread_id")
+        response = handler(now(self._packed(thread, request)))
+        now(self.calls.keep(thread, response.result))
+        return response
+
+    async def awrap_model_call(self, request: _Request, handler: Callable[[_Request], Any]) -> Any:
+        """Pack a request, and keep its reply."""
+        thread = get_config().get("configurable", {}).get("thread_id")
+        response = await handler(await self._packed(thread, request))
+        await self.calls.keep(thread, response.result)
+        return response
+
+    async def _packed(self, thread: object, request: _Request) -> _Request:
+        given = "" if request.system_message is None else request.system_message.text
+        tools = [convert_to_openai_tool(tool) for tool in request.tools]
+        packed = await self.calls.request(thread, request.messages, system=given, tools=tools)
+        changes: dict[str, Any] = {"messages": packed.messages}
+        if packed.system != given:
+            changes["system_message"] = SystemMessage(packed.system)
+        return request.override(**changes)
+
 
 STORE_SECTION = SectionSpec("store", eviction="none")
 """The section that holds the values of a store, one item each."""
@@ -56,8 +154,9 @@ class KaosmemStore(base.BaseStore):
 
     async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Do the same as `batch`."""
-        return await on_loop(self._batch(list(ops)))
+        return await self._batch(list(ops))
 
+    @in_loop
     async def _batch(self, ops: list[base.Op]) -> list[base.Result]:
         for op in ops:
             base.validate_op_namespace(op)

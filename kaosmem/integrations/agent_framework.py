@@ -1,0 +1,162 @@
+"""Microsoft Agent Framework 1.x: a chat middleware, a `HistoryProvider`, and a `CompactionStrategy`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from agent_framework import (
+    EXCLUDED_KEY,
+    ChatContext,
+    ChatMiddleware,
+    Content,
+    HistoryProvider,
+    Message,
+)
+
+from kaosmem.compaction import CompactionStrategy
+from kaosmem.integrations import part_tables as part
+from kaosmem.integrations.conversations import Conversations
+from kaosmem.integrations.model_calls import ModelCalls
+from kaosmem.integrations.part_tables import PartTable
+from kaosmem.persistence.storage.places import Location
+from kaosmem.types.items import ChatMessage
+
+ID_REMEDY = "run the agent with session=agent.create_session(session_id=...)"
+_CALL = {"call_id": part.ID, "name": part.NAME, "arguments": part.ARGUMENTS}
+_RESULT = {"call_id": part.RESULT_ID, "result": part.RESULT, "exception": part.ERROR}
+_IMAGE = {"media_type": part.MEDIA_TYPE}
+_PARTS = PartTable(
+    "type",
+    {"type": "text", "text": part.TEXT},
+    {"type": "text_reasoning", "text": part.THINKING, "protected_data": part.SIGNATURE},
+    {"type": "text_reasoning", "protected_data": part.SEALED},
+    {"type": "function_call", **_CALL},
+    {"type": "function_result", **_RESULT},
+    {"type": "uri", "uri": part.URL, **_IMAGE},
+    {"type": "data", "uri": part.DATA_URL, **_IMAGE},
+)
+
+
+def read_message(message: Message) -> list[ChatMessage]:
+    """Return a message as a list of one."""
+    parts = [each.to_dict() for each in message.contents]
+    return [ChatMessage(str(message.role), _PARTS.read(parts))]
+
+
+def write_message(message: ChatMessage) -> Message:
+    """Return a message of the framework."""
+    return Message(message.role, list(map(Content.from_dict, _PARTS.write(message.blocks))))
+
+
+class KaosmemMiddleware(ChatMiddleware):
+    """Keeps each session of an agent in a session of kaosmem, and packs each request of its model.
+
+    Args:
+        location: The place of the sessions. Each `AgentSession` has one, by its `session_id`.
+        options: Further arguments of `ModelCalls`, such as `budget`.
+    """
+
+    def __init__(self, location: Location, **options: Any) -> None:
+        self.calls: ModelCalls[Message] = ModelCalls(
+            location, read=read_message, write=write_message, id_remedy=ID_REMEDY, **options
+        )
+
+    async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Pack a request, and keep its reply."""
+        conversation = None if context.session is None else context.session.session_id
+        options = dict(context.options or {})
+        packed = await self.calls.request(
+            conversation,
+            context.messages,
+            system=options.get("instructions") or "",
+            tools=[tool.to_json_schema_spec() for tool in options.get("tools") or ()],
+        )
+        context.messages = packed.messages
+        context.options = {**options, "instructions": packed.system}
+
+        async def keep(response: Any) -> None:
+            interrupted = context.stream and response.finish_reason is None
+            await self.calls.keep(conversation, response.messages, interrupted=interrupted)
+
+        context.stream_result_hooks.append(keep)
+        await call_next()
+        if not context.stream and context.result is not None:
+            await keep(context.result)
+
+
+class KaosmemHistoryProvider(HistoryProvider):
+    """The history of an agent's sessions is the live messages of sessions of kaosmem.
+
+    With a `KaosmemMiddleware` at the same place, which stores messages itself, give
+    `store_inputs=False, store_outputs=False`.
+
+    Args:
+        location: The place of the sessions. Each `AgentSession` has one, by its `session_id`.
+        source_id: The framework's name of this provider.
+        load_messages: Whether a run begins with the history.
+        store_inputs: Whether the inputs of runs are stored.
+        store_outputs: Whether the messages of responses are stored.
+        session: Further arguments of `Sessions`, such as `namespace` and `sections`.
+    """
+
+    def __init__(
+        self,
+        location: Location,
+        source_id: str = "kaosmem",
+        *,
+        load_messages: bool = True,
+        store_inputs: bool = True,
+        store_outputs: bool = True,
+        **session: Any,
+    ) -> None:
+        super().__init__(
+            source_id,
+            load_messages=load_messages,
+            store_inputs=store_inputs,
+            store_outputs=store_outputs,
+        )
+        self._kept: Conversations[Message] = Conversations(
+            location,
+            read=read_message,
+            write=write_message,
+            id_remedy=ID_REMEDY,
+            **session,
+        )
+
+    async def get_messages(self, session_id: str | None, **_: Any) -> list[Message]:
+        """Return the live messages of a session."""
+        return await self._kept.all(session_id)
+
+    async def save_messages(
+        self,
+        session_id: str | None,
+        messages: Sequence[Message],
+        **_: Any,
+    ) -> None:
+        """Store messages at the end of a session."""
+        await self._kept.keep(session_id, messages)
+
+
+class KaosmemCompaction:
+    """A strategy of kaosmem as a `CompactionStrategy` of Agent Framework.
+
+    A message that the strategy leaves out leaves the list, and one that it shortens is replaced.
+    The messages themselves stay as they are, and so does a history that holds them.
+
+    Args:
+        strategy: A strategy of `kaosmem.compaction`.
+    """
+
+    def __init__(self, strategy: CompactionStrategy) -> None:
+        self.strategy = strategy
+
+    async def __call__(self, messages: list[Message]) -> bool:
+        """Shorten a list of messages in place. Return whether it has changed."""
+        excluded = [each for each in messages if each.additional_properties.get(EXCLUDED_KEY)]
+        shown = [each for each in messages if not each.additional_properties.get(EXCLUDED_KEY)]
+        history = [read_message(message)[0] for message in shown]
+        given = dict(zip(map(id, history), shown, strict=True))
+        left = await self.strategy.compact(history)
+        messages[:] = [*excluded, *(given.get(id(said)) or write_message(said) for said in left)]
+        return given.keys() != {id(said) for said in left}

@@ -1,0 +1,106 @@
+"""Pydantic AI 2.x: a capability of an agent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pydantic_ai import messages as ai
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+from pydantic_ai.tools import RunContext
+
+from kaosmem.integrations import part_tables as part
+from kaosmem.integrations.model_calls import ModelCalls, tool_schema
+from kaosmem.persistence.storage.places import Location
+from kaosmem.types.items import ChatMessage
+
+_ROLES = {"system-prompt": "system", "tool-return": "tool"}
+_TEXTS = ("text", "retry-feedback", "system-prompt")
+_NAMED = {"tool_name": part.NAME, "tool_call_id": part.ID}
+_THOUGHT = {"part_kind": "thinking", "provider_name": part.PROVIDER}
+_RESULT = {"tool_call_id": part.RESULT_ID, "content": part.RESULT, "outcome": part.OUTCOME}
+_PARTS = part.PartTable(
+    "part_kind",
+    *({"part_kind": kind, "content": part.TEXT} for kind in _TEXTS),
+    {**_THOUGHT, "id": "redacted_thinking", "content": "", "signature": part.SEALED},
+    {**_THOUGHT, "content": part.THINKING, "signature": part.SIGNATURE},
+    {"part_kind": "tool-call", **_NAMED, "args": part.ARGUMENTS},
+    {"part_kind": "tool-return", **_NAMED, **_RESULT},
+)
+_SAID = part.PartTable(
+    "kind",
+    {"kind": "text-content", "content": part.TEXT},
+    {"kind": "binary", "data": part.DATA, "media_type": part.MEDIA_TYPE},
+    {"kind": "image-url", "url": part.URL},
+)
+
+
+def read_message(message: ModelMessage) -> list[ChatMessage]:
+    """Return a message of the framework: each part of a request is a message."""
+    (given,) = ModelMessagesTypeAdapter.dump_python([message], mode="json")
+    if given["kind"] == "response":
+        return [ChatMessage("assistant", _PARTS.read(given["parts"]))]
+    messages = []
+    for told in given["parts"]:
+        kind = told["part_kind"]
+        blocks = _SAID.read(told["content"]) if kind == "user-prompt" else _PARTS.read([told])
+        messages.append(ChatMessage(_ROLES.get(kind, "user"), blocks))
+    return messages
+
+
+def write_message(message: ChatMessage) -> ModelMessage:
+    """Return a message of the framework. A result is alone in its message."""
+    kind = "response" if message.role == "assistant" else "request"
+    parts = _PARTS.write(message.blocks)
+    if message.role not in ("assistant", "tool"):
+        said = [each.get("content", each) for each in _SAID.write(message.blocks)]
+        parts = [{"part_kind": "user-prompt", "content": said}]
+    return ModelMessagesTypeAdapter.validate_python([{"kind": kind, "parts": parts}])[0]
+
+
+class KaosmemCapability(AbstractCapability[Any]):
+    """Keeps each conversation of an agent in a session, and packs each request of its model.
+
+    The message history of the run stays as it is: the capability changes the request alone. System
+    prompts of the messages come first in each request.
+
+    Args:
+        location: The place of the sessions. Each `conversation_id` has one.
+        options: Further arguments of `ModelCalls`, such as `budget`.
+    """
+
+    def __init__(self, location: Location, **options: Any) -> None:
+        super().__init__()
+        remedy = "run the agent with conversation_id=..."
+        self.calls: ModelCalls[ai.ModelMessage] = ModelCalls(
+            location, read=read_message, write=write_message, id_remedy=remedy, **options
+        )
+
+    async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
+        """Pack a request."""
+        given = request_context.model_request_parameters
+        tools = [
+            tool_schema(tool.name, tool.description, tool.parameters_json_schema)
+            for tool in (*given.function_tools, *given.output_tools)
+        ]
+        packed = await self.calls.request(
+            ctx.conversation_id,
+            request_context.messages,
+            system="\n\n".join(part.content for part in given.instruction_parts or ()),
+            tools=tools,
+        )
+        prompt = [ai.ModelRequest([ai.SystemPromptPart(packed.static)])] if packed.static else []
+        return replace(request_context, messages=[*prompt, *packed.messages])
+
+    async def after_model_request(
+        self,
+        ctx: RunContext[Any],
+        *,
+        request_context: Any,
+        response: ai.ModelResponse,
+    ) -> ai.ModelResponse:
+        """Keep a reply."""
+        interrupted = response.state != "complete"
+        await self.calls.keep(ctx.conversation_id, [response], interrupted=interrupted)
+        return response
