@@ -63,7 +63,6 @@ from kaosmem.session.options import DEFAULT_OPTIONS, SessionOptions, system_cloc
 from kaosmem.session.proposals import Proposals
 from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.turns import Queues, Turns
-from kaosmem.session.tools import MemoryTools, tool_schemas
 from kaosmem.session.tracing import why
 from kaosmem.session.what_if import WhatIf, what_if
 from kaosmem.session.windows import NamedWindows, Window
@@ -1113,6 +1112,10 @@ class SessionMemory:
         >>> SessionMemory.test_mode().tools("anthropic")[0]["name"]
         'search_memory'
         """
+        from kaosmem.session.tools import (
+            tool_schemas,  # few programs need it, and it needs pydantic
+        )
+
         return tool_schemas(format)
 
     async def call_tool(
@@ -1146,6 +1149,8 @@ class SessionMemory:
         >>> await memory.call_tool("search_memory", '{"query": "Who owns the deal?"}')
         '[629f6fbed82c07cd] (findings, assistant, 2024-01-01) Ann owns the deal.'
         """
+        from kaosmem.session.tools import MemoryTools
+
         return await MemoryTools(self, max_tokens, section=section).call(name, arguments)
 
     # Rare things.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from inspect import Parameter, getdoc, signature
 from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
 
 from kaosmem.arguments import check_count, check_text
 from kaosmem.display import fitted
@@ -29,12 +31,11 @@ _CUT_NOTE = "\n[cut; ask for less]"
 _MAX_CHARS = 600
 """Length of an item in a list. `read_memory` shows it whole."""
 
-_Query = Annotated[str, "What to look for, in words or as a question."]
-_Id = Annotated[str, "The id of an item, as search_memory shows it."]
-_Text = Annotated[str, "One statement that can be understood alone."]
-_Key = Annotated[
-    str | None, "A name for the fact, such as 'user/home'. A new value replaces the old one."
-]
+Query = Annotated[str, Field(description="What to look for, in words or as a question.")]
+_Id = Annotated[str, Field(description="The id of an item, as search_memory shows it.")]
+_Text = Annotated[str, Field(description="One statement that can be understood alone.")]
+_NAME_OF_FACT = "A name for the fact, such as 'user/home'. A new value replaces the old one."
+_Key = Annotated[str | None, Field(description=_NAME_OF_FACT)]
 
 
 class MemoryTools:
@@ -79,13 +80,13 @@ class MemoryTools:
         try:
             if name not in TOOLS:
                 raise NotFoundError(f"no tool {shown(name)}; {choices(name, TOOLS)}")
-            given = _checked(name, arguments)
-            result: str = await getattr(self, name)(**given)
+            method = getattr(self, name)
+            result: str = await method(**_checked(method, arguments))
         except KaosmemError as error:
             result = f"error: {error}"
         return cut(result, self._memory.admin.counter, self._max_tokens)
 
-    async def search_memory(self, query: _Query) -> str:
+    async def search_memory(self, query: Query) -> str:
         """Search all that was said, found or stored, also long ago. Returns items with ids."""
         hits = self._memory.search(query, limit=30)
         lines = [item_line(hit.item, hit.is_archived) for hit in hits]
@@ -153,8 +154,8 @@ def _parameters(name: str) -> JSONDict:
     method = getattr(MemoryTools, name)
     _, *parameters = signature(method, eval_str=True).parameters.values()
     for parameter in parameters:
-        (description,) = parameter.annotation.__metadata__
-        properties[parameter.name] = {"type": "string", "description": description}
+        (field,) = parameter.annotation.__metadata__
+        properties[parameter.name] = {"type": "string", "description": field.description}
         if parameter.default is Parameter.empty:
             required.append(parameter.name)
     return {
@@ -165,7 +166,7 @@ def _parameters(name: str) -> JSONDict:
     }
 
 
-def _checked(name: str, arguments: str | JSONObject) -> Mapping[str, str]:
+def _checked(method: Callable[..., object], arguments: str | JSONObject) -> Mapping[str, str]:
     """Return the arguments of a call. Raises InvalidArgumentError for any that do not fit."""
     try:
         given = json.loads(arguments) if isinstance(arguments, str) else arguments
@@ -173,14 +174,12 @@ def _checked(name: str, arguments: str | JSONObject) -> Mapping[str, str]:
         raise InvalidArgumentError("the arguments are no JSON; write an object") from None
     if not isinstance(given, Mapping):
         raise InvalidArgumentError("the arguments are no object; name each of them")
-    schema = _parameters(name)
-    missing = [each for each in schema["required"] if each not in given]
-    unknown = [str(each) for each in given if each not in schema["properties"]]
-    if missing or unknown:
-        raise InvalidArgumentError(
-            f"missing arguments: {missing}, unknown arguments: {unknown}; "
-            f"give {', '.join(schema['properties'])}"
-        )
+    parameters = signature(method)
+    try:
+        parameters.bind(**given)
+    except TypeError as error:
+        names = ", ".join(parameters.parameters)
+        raise InvalidArgumentError(f"{error}; give {names}") from None
     return {each: check_text(text, each) for each, text in given.items() if text is not None}
 
 

@@ -24,7 +24,7 @@ from kaosmem.integrations.mcp.turns import SessionTurns, add_tools
 from kaosmem.serving import serve_app
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
-from kaosmem.session.tools import MemoryTools, cut, item_line
+from kaosmem.session.tools import MemoryTools, Query, cut, item_line
 
 MIN_TOKEN_CHARS = 16
 """Length of the shortest token that guards a server."""
@@ -36,8 +36,9 @@ _INSTRUCTIONS = (
     "conversations need; a key replaces the older value."
 )
 
-_Query = Annotated[str, "What to look for, in words or as a question."]
 _Budget = Annotated[int | None, Field(description="Tokens of the context, at most.", ge=1)]
+_Id = Annotated[str | None, Field(description="The id of one item to explain.")]
+_Key = Annotated[str, Field(description="The key of a fact, such as 'user/home'.")]
 _CONTEXT_TOOLS = ("assemble_context", "explain_context", "list_versions")
 _READS = ToolAnnotations(read_only_hint=True)
 _MEMORY_TOOLS = {
@@ -144,14 +145,14 @@ class ContextTools:
         self._memory = memory
         self._max_tokens = max_tokens
 
-    async def assemble_context(self, query: _Query, budget: _Budget = None) -> str:
+    async def assemble_context(self, query: Query, budget: _Budget = None) -> str:
         """Return the most valuable content of the memory for a question, within a budget."""
         return (await self._assembled(query, budget)).text
 
     async def explain_context(
         self,
-        query: _Query,
-        id: Annotated[str | None, "The id of one item to explain."] = None,
+        query: Query,
+        id: _Id = None,
         budget: _Budget = None,
     ) -> str:
         """Say why items are in the context for a question, or why one item is or is not."""
@@ -163,9 +164,7 @@ class ContextTools:
         rank = "not ranked" if decision.rank is None else f"rank {decision.rank}"
         return f"{place}: {decision.why} ({decision.section}, {rank}, {decision.tokens} tokens)"
 
-    async def list_versions(
-        self, key: Annotated[str, "The key of a fact, such as 'user/home'."]
-    ) -> str:
+    async def list_versions(self, key: _Key) -> str:
         """Return all values that a fact with a key had, newest first, each with its interval."""
         lines = []
         for version in reversed(await self._memory.versions(key)):

@@ -11,7 +11,6 @@ from typing import Annotated, Any, TypeVar
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import Field
 
 from kaosmem.errors import ConflictError, KaosmemError
 from kaosmem.session.memory import SessionMemory
@@ -88,7 +87,7 @@ def add_tools(
         _, *parameters = signature.parameters.values()
         call = _turn_of(turns, partial(tools, **options), name)
         call.__signature__ = signature.replace(  # type: ignore[attr-defined]
-            parameters=[_described(parameter) for parameter in parameters],
+            parameters=parameters,
             return_annotation=result,
         )
         server.add_tool(
@@ -98,15 +97,6 @@ def add_tools(
             annotations=annotation,
             structured_output=not is_text,
         )
-
-
-def _described(parameter: inspect.Parameter) -> inspect.Parameter:
-    """Return a parameter with its description as the SDK reads it."""
-    match getattr(parameter.annotation, "__metadata__", ()):
-        case [str() as text]:
-            kind = parameter.annotation.__origin__
-            return parameter.replace(annotation=Annotated[kind, Field(description=text)])
-    return parameter
 
 
 def _turn_of(
