@@ -15,7 +15,7 @@ from kaosmem.formats.fields import (
     FIELDS_ELSEWHERE,
     check_has_content,
 )
-from kaosmem.formats.messages import Block, ExtraNames
+from kaosmem.formats.messages import ExtraNames
 from kaosmem.formats.shapes import (
     ARGUMENTS,
     FAILED,
@@ -96,10 +96,6 @@ class AnthropicFormat(BlockFormat):
         if block.get("type") == "tool_result" and elsewhere:
             check_has_content(block, "a tool_result")
         return super().read(block)
-
-    def content_of(self, blocks: list[Block]) -> JSONValue:
-        """Return blocks in the API's plainest form: one text is a string."""
-        return self.plain(blocks)
 
     def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
         """Return the blocks of a message."""

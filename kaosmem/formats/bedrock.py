@@ -108,6 +108,7 @@ class BedrockFormat(BlockFormat):
     known_names = ("text", "toolUse", "toolResult", "reasoningContent")
     error_mark = "error"
     image_tokens = IMAGE_TOKENS
+    takes_text = False
     max_id_chars = 64
     merges: ClassVar[bool] = True
     binds_thinking = True

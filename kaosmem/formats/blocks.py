@@ -32,14 +32,13 @@ from kaosmem.formats.fields import (
     mapping_of,
     parts_of,
 )
-from kaosmem.formats.layout import BlockPlace
 from kaosmem.formats.messages import Block, MessageFormat, named_message
 from kaosmem.formats.shapes import (
     EMPTY,
     values_by_name,
 )
 from kaosmem.names import shown_name
-from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
+from kaosmem.types import ContentBlock, JSONDict, JSONObject, OpaqueBlock
 from kaosmem.types.content import (
     TextBlock,
     ThinkingBlock,
@@ -50,7 +49,6 @@ from kaosmem.types.content import (
 from kaosmem.types.items import ChatMessage
 
 if TYPE_CHECKING:
-    from kaosmem.formats.layout import HistoryEntry
     from kaosmem.tokens.counters import TokenCounter
 
 BLOCK_TOKENS = 4
@@ -66,13 +64,12 @@ class BlockFormat(MessageFormat):
         has_thinking_first: Whether thinking stands before the rest of the assistant's message.
         binds_thinking: Whether thinking is valid only after the same instructions and tools.
         tools_framing: The tokens that the first tool adds beside its schema.
-        roles: The roles of the user and of the assistant.
         other_roles: Further roles of messages that are read.
     """
 
     is_system_beside = True
+    has_opening = True
     block_framing = BLOCK_TOKENS
-    roles: ClassVar[tuple[str, str]] = ("user", "assistant")
     other_roles: ClassVar[tuple[str, ...]] = ()
     merges: ClassVar[bool] = False
     is_trimmed: ClassVar[bool] = True
@@ -89,10 +86,6 @@ class BlockFormat(MessageFormat):
     def check_content(self, given: JSONObject) -> None:
         """Check that a message has content. Raises InvalidArgumentError."""
         check_has_content(given, self.message_name)
-
-    def content_of(self, blocks: list[Block]) -> JSONValue:
-        """Return the content of a message or of a result with these blocks."""
-        return blocks
 
     def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
         """Return the blocks of a message of the API."""
@@ -134,23 +127,10 @@ class BlockFormat(MessageFormat):
 
     # The format.
 
-    def frame_tokens(
-        self,
-        *,
-        static: bool,
-        first: HistoryEntry | None,
-        block: BlockPlace | None,
-        counter: TokenCounter,
-    ) -> int:
-        tokens = super().frame_tokens(static=static, first=first, block=block, counter=counter)
-        if first is not None and self._is_assistants(self.entry_messages(first)[0]):
-            tokens += BLOCK_TOKENS + counter(OPENING)
-        return tokens
-
     def is_users(self, message: JSONObject) -> bool:
         """Return whether a message is the user's, and no result."""
         is_result = any(map(self._is_result, self._blocks(message)))
-        return not self._is_assistants(message) and not is_result
+        return not self.is_assistants(message) and not is_result
 
     def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
         """Return the estimated tokens of the blocks of a message."""
@@ -162,7 +142,7 @@ class BlockFormat(MessageFormat):
         kept = [dict(block) for block in blocks if self.kind(block) is not ThinkingBlock]
         if len(kept) == len(blocks):
             return message
-        return {**message, self.content_name: self.content_of(kept)}
+        return {**message, self.content_name: self.plain(kept)}
 
     # Messages of a request.
 
@@ -179,14 +159,11 @@ class BlockFormat(MessageFormat):
         blocks: list[Block] = message[self.content_name]
         return blocks
 
-    def _is_assistants(self, message: JSONObject) -> bool:
-        return bool(message["role"] == self.roles[True])
-
     def joined(self, messages: list[JSONDict], after: Sequence[JSONObject]) -> list[JSONDict]:
         """Return the messages of a request with alternating roles, as far as the API wants it."""
         joined = self._merged(self._filled(messages, after))
         for message in joined:
-            message[self.content_name] = self.content_of(self._blocks(message))
+            message[self.content_name] = self.plain(self._blocks(message))
         return joined
 
     def _filled(self, messages: list[JSONDict], after: Sequence[JSONObject]) -> list[JSONDict]:
@@ -197,10 +174,10 @@ class BlockFormat(MessageFormat):
         """
         if not messages:
             return messages
-        is_assistants = self._is_assistants(messages[0])
+        is_assistants = self.is_assistants(messages[0])
         opens = is_assistants
         if after:
-            opens = self.merges and self._is_assistants(after[-1]) is is_assistants
+            opens = self.merges and self.is_assistants(after[-1]) is is_assistants
         if not opens:
             return messages
         filler = self.text(OPENING if is_assistants else EMPTY)

@@ -154,6 +154,7 @@ class GeminiFormat(BlockFormat):
     extra_names: ClassVar[ExtraNames] = {TextBlock: (_SIGNATURE,), ToolUseBlock: (_SIGNATURE,)}
     known_names = ("functionCall", "functionResponse")
     image_tokens = IMAGE_TOKENS
+    takes_text = False
     kept_ids = (_WITHOUT_ID,)
     merges = True
     is_trimmed = False

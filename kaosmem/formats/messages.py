@@ -17,6 +17,7 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import (
     BLOCK_BEGIN,
     BLOCK_END,
+    OPENING,
     escaped_in_history,
     mark_text,
     named_speaker,
@@ -89,6 +90,7 @@ class ShapedBlocks(ABC):
         image_names: The names of blocks that count as an image.
         image_tokens: The estimated tokens of an image.
         block_framing: The tokens of a block beside its content.
+        takes_text: Whether content of one text is that text.
         error_mark: Says in a result that it is an error.
         max_tool_name_chars: The length of a tool's name.
     """
@@ -101,6 +103,7 @@ class ShapedBlocks(ABC):
     image_names: ClassVar[tuple[str, ...]] = ("image",)
     image_tokens: ClassVar[int]
     block_framing: ClassVar[int] = 0
+    takes_text: ClassVar[bool] = True
     error_mark: ClassVar[JSONValue] = True
     max_tool_name_chars: ClassVar[int] = 64
 
@@ -158,8 +161,8 @@ class ShapedBlocks(ABC):
     def output(self, result: ToolResultBlock) -> JSONValue:
         """Return the content of a result as it is sent."""
         if isinstance(result.content, str):
-            return self.content_of([self.text(result_text(result.content))])
-        return self.content_of(self.shown_blocks(result.content))
+            return self.plain([self.text(result_text(result.content))])
+        return self.plain(self.shown_blocks(result.content))
 
     def shape_of(self, block: JSONObject) -> tuple[Shape, dict[Field, JSONValue]]:
         """Return the shape of a block, and the values that it has."""
@@ -275,14 +278,10 @@ class ShapedBlocks(ABC):
         """Return blocks of a user's message or of a result, at least one."""
         return self.shown(content, is_assistants=False) or [self.text(EMPTY)]
 
-    def content_of(self, blocks: list[Block]) -> JSONValue:
-        """Return the content of a message or of a result with these blocks."""
-        return self.plain(blocks)
-
-    def plain(self, blocks: Sequence[Block]) -> JSONValue:
-        """Return blocks in the plainest form: one text is a string."""
-        is_text = len(blocks) == 1 and self.kind(blocks[0]) is TextBlock
-        return blocks[0]["text"] if is_text else list(blocks)
+    def plain(self, blocks: list[Block]) -> JSONValue:
+        """Return blocks as the content of a message or of a result, in the plainest form."""
+        is_text = self.takes_text and len(blocks) == 1 and self.kind(blocks[0]) is TextBlock
+        return blocks[0]["text"] if is_text else blocks
 
     def read_content(self, content: JSONValue) -> list[ContentBlock]:
         """Return a text, or the blocks of a message, as content blocks."""
@@ -317,14 +316,16 @@ class MessageFormat(ShapedBlocks):
     """A format of messages, each with content that is a text or blocks.
 
     Attributes:
-        user_role: The role of the user.
+        roles: The roles of the user and of the assistant.
+        has_opening: Whether the first message has to be the user's.
         content_name: The field of a message that holds its content.
         is_system_beside: Whether the system prompt stands beside the messages, not as the first.
         max_id_chars: The length of a call's id. None: any number.
         kept_ids: The beginnings of ids that stay as they are stored.
     """
 
-    user_role: ClassVar[str] = "user"
+    roles: ClassVar[tuple[str, str]] = ("user", "assistant")
+    has_opening: ClassVar[bool] = False
     content_name: ClassVar[str] = "content"
     is_system_beside: ClassVar[bool] = False
     max_id_chars: ClassVar[int | None] = None
@@ -353,7 +354,7 @@ class MessageFormat(ShapedBlocks):
 
     def message_of_text(self, text: str, role: str = "") -> JSONDict:
         """Return a message with a text that kaosmem made. role: the user's if it is empty."""
-        return {"role": role or self.user_role, self.content_name: text}
+        return {"role": role or self.roles[False], self.content_name: text}
 
     def joined(self, messages: list[JSONDict], after: Sequence[JSONObject]) -> list[JSONDict]:
         """Return the messages of a request as the provider wants them together.
@@ -396,6 +397,10 @@ class MessageFormat(ShapedBlocks):
         tokens = REPLY_TOKENS if static or first is not None or block else 0
         if static:
             tokens += self.message_tokens(self.message_of_text("", "system"), counter)
+        if self.has_opening and first is not None:
+            begins = self.entry_messages(first)[0]
+            if self.is_assistants(begins):
+                tokens += self.message_tokens(self.message_of_text(OPENING), counter)
         if block:
             tokens += counter(BLOCK_BEGIN) + counter(BLOCK_END)
         if block is BlockPlace.OWN_MESSAGE:
@@ -407,9 +412,13 @@ class MessageFormat(ShapedBlocks):
     def takes_block(self, entry: HistoryEntry) -> bool:
         return isinstance(entry, ChatMessage) and self.is_users(self.entry_messages(entry)[-1])
 
+    def is_assistants(self, message: JSONObject) -> bool:
+        """Return whether a message is the assistant's."""
+        return message.get("role") == self.roles[True]
+
     def is_users(self, message: JSONObject) -> bool:
         """Return whether a message is the user's, and no result."""
-        return message.get("role") == self.user_role
+        return message.get("role") == self.roles[False]
 
     def render(self, layout: Layout, *, after: Sequence[JSONObject] = ()) -> Rendered:
         static = "".join(layout.static)

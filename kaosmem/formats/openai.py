@@ -211,7 +211,7 @@ class OpenAIFormat(MessageFormat):
         call_id = self.call_id(result.tool_use_id)
         return {"role": "tool", "tool_call_id": call_id, "content": content}
 
-    def plain(self, parts: Sequence[Block]) -> JSONValue:
+    def plain(self, parts: list[Block]) -> JSONValue:
         """Return parts in the API's plainest form: one text is a string, and so is nothing."""
         return super().plain(parts) if parts else self.empty
 
