@@ -59,8 +59,8 @@ LESS = {
 
 def module(name: str) -> Any:
     if name in WITH_MESSAGES:
-        return import_module(f"kaosmem.integrations.{name}.messages")
-    return pytest.importorskip(f"kaosmem.integrations.{name}.messages")
+        return import_module(f"kaosmem.integrations.{name}")
+    return pytest.importorskip(f"kaosmem.integrations.{name}")
 
 
 def said(message: ChatMessage) -> list[object]:
