@@ -13,8 +13,6 @@ from typing import Any
 
 from kaosmem.errors import KaosmemError, MissingExtraError
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.session.memory import SessionMemory
-from kaosmem.session.synchronous import SyncSessionMemory
 from kaosmem.session.tools import REMEMBERED, check_remembered
 from kaosmem.types.content import Trust
 
@@ -40,59 +38,6 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 _Files = dict[str, str]
 """The texts of files by their paths."""
-
-
-class MemoryFiles:
-    """The files of a session's section.
-
-    The key of an item is its path, so that an edited file is a new version.
-
-    Raises:
-        NotFoundError: If the session has no section with the name.
-    """
-
-    def __init__(self, memory: SessionMemory | SyncSessionMemory, section: str) -> None:
-        self._memory = memory
-        self._name = section
-        memory[section]  # raises now, not at the first command
-
-    def run(self, command: Any) -> str:
-        """Run a command of a model, and return its result. One that fails changes nothing.
-
-        Raises:
-            ToolError: If the command fails. The SDK tells it to the model.
-        """
-        if command.command not in _COMMANDS:
-            raise ToolError(f"Unknown command: {command.command}")
-        items = {item.key: item for item in self._memory[self._name] if item.key}
-        old = {path: item.text for path, item in items.items()}
-        new = dict(old)
-        result = _COMMANDS[command.command](new, command)
-        paths = dict.fromkeys([*new, *old])
-        changed = [path for path in paths if new.get(path) != old.get(path)]
-        try:
-            for path in changed:
-                if path in items:
-                    check_remembered(items[path])
-            for path in changed:
-                if path in new:
-                    self._write(path, new[path])
-                else:
-                    self._memory.remove(items[path].id)
-        except KaosmemError as error:
-            raise ToolError(str(error)) from error
-        return result
-
-    def _write(self, path: str, text: str) -> None:
-        self._memory.add(
-            self._name,
-            text,
-            role="assistant",
-            key=path,
-            tags=(REMEMBERED,),
-            trust=Trust.MODEL,
-            metadata={"source": path},
-        )
 
 
 def _view(files: _Files, command: Any) -> str:
@@ -286,7 +231,10 @@ def _size_text(size: int) -> str:
 
 
 class _OverFiles:
-    """The part that both tools have."""
+    """The part that both tools have: the files of a session's section.
+
+    The key of an item is its path, so that an edited file is a new version.
+    """
 
     def __init__(
         self,
@@ -297,7 +245,46 @@ class _OverFiles:
     ) -> None:
         super().__init__(cache_control=cache_control)  # type: ignore[call-arg]
         self._memory = memory
-        self._files = MemoryFiles(memory, section)
+        self._section = section
+        memory[section]  # raises now, not at the first command
+
+    def _run(self, command: Any) -> str:
+        """Run a command of a model, and return its result. One that fails changes nothing.
+
+        Raises:
+            ToolError: If the command fails. The SDK tells it to the model.
+        """
+        if command.command not in _COMMANDS:
+            raise ToolError(f"Unknown command: {command.command}")
+        items = {item.key: item for item in self._memory[self._section] if item.key}
+        old = {path: item.text for path, item in items.items()}
+        new = dict(old)
+        result = _COMMANDS[command.command](new, command)
+        paths = dict.fromkeys([*new, *old])
+        changed = [path for path in paths if new.get(path) != old.get(path)]
+        try:
+            for path in changed:
+                if path in items:
+                    check_remembered(items[path])
+            for path in changed:
+                if path in new:
+                    self._write(path, new[path])
+                else:
+                    self._memory.remove(items[path].id)
+        except KaosmemError as error:
+            raise ToolError(str(error)) from error
+        return result
+
+    def _write(self, path: str, text: str) -> None:
+        self._memory.add(
+            self._section,
+            text,
+            role="assistant",
+            key=path,
+            tags=(REMEMBERED,),
+            trust=Trust.MODEL,
+            metadata={"source": path},
+        )
 
 
 class SessionMemoryTool(_OverFiles, BetaAsyncAbstractMemoryTool):
@@ -318,7 +305,7 @@ class SessionMemoryTool(_OverFiles, BetaAsyncAbstractMemoryTool):
 
     async def execute(self, command: Any) -> str:
         """Run a command of any kind, and save the session."""
-        result = self._files.run(command)
+        result = self._run(command)
         await self._memory.save()
         return result
 
@@ -333,7 +320,7 @@ class SyncSessionMemoryTool(_OverFiles, BetaAbstractMemoryTool):
 
     def execute(self, command: Any) -> str:
         """Run a command of any kind, and save the session."""
-        result = self._files.run(command)
+        result = self._run(command)
         self._memory.save()
         return result
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from kaosmem.arguments import check_count, check_text
+from kaosmem.assembly.context import Context
 from kaosmem.display import fitted
 from kaosmem.errors import InvalidArgumentError, KaosmemError, NotFoundError
 from kaosmem.language.sentences import cut_at_sentence
@@ -26,16 +27,19 @@ if TYPE_CHECKING:
 REMEMBERED = "remembered"
 """The tag of an item that a model stored by these tools."""
 TOOLS = ("search_memory", "read_memory", "remember", "correct_memory", "forget_memory")
-"""The methods of `MemoryTools` that are tools. All their parameters are texts."""
+"""The methods of `MemoryTools` that `call` runs. All their parameters are texts."""
 _CUT_NOTE = "\n[cut; ask for less]"
 _MAX_CHARS = 600
 """Length of an item in a list. `read_memory` shows it whole."""
 
-Query = Annotated[str, Field(description="What to look for, in words or as a question.")]
+_Query = Annotated[str, Field(description="What to look for, in words or as a question.")]
 _Id = Annotated[str, Field(description="The id of an item, as search_memory shows it.")]
 _Text = Annotated[str, Field(description="One statement that can be understood alone.")]
 _NAME_OF_FACT = "A name for the fact, such as 'user/home'. A new value replaces the old one."
 _Key = Annotated[str | None, Field(description=_NAME_OF_FACT)]
+_KnownKey = Annotated[str, Field(description="The key of a fact, such as 'user/home'.")]
+_ExplainedId = Annotated[str | None, Field(description="The id of one item to explain.")]
+_Budget = Annotated[int | None, Field(description="Tokens of the context, at most.", ge=1)]
 
 
 class MemoryTools:
@@ -84,9 +88,9 @@ class MemoryTools:
             result: str = await method(**_checked(method, arguments))
         except KaosmemError as error:
             result = f"error: {error}"
-        return cut(result, self._memory.admin.counter, self._max_tokens)
+        return self._cut(result)
 
-    async def search_memory(self, query: Query) -> str:
+    async def search_memory(self, query: _Query) -> str:
         """Search all that was said, found or stored, also long ago. Returns items with ids."""
         hits = self._memory.search(query, limit=30)
         lines = [item_line(hit.item, hit.is_archived) for hit in hits]
@@ -98,7 +102,7 @@ class MemoryTools:
             known = {hit.item.id for hit in hits}
             lines += [item_line(item) for item in context.items if item.id not in known]
         found = "\n".join(lines) or "nothing was found"
-        return cut(found, self._memory.admin.counter, self._max_tokens)
+        return self._cut(found)
 
     async def read_memory(self, id: _Id) -> str:
         """Read one item whole, and the words that it comes from."""
@@ -109,7 +113,7 @@ class MemoryTools:
         for source in item.sources:
             with suppress(NotFoundError):
                 lines.append(item_line(await self._memory.fetch(source)))
-        return cut("\n".join(lines), self._memory.admin.counter, self._max_tokens)
+        return self._cut("\n".join(lines))
 
     async def remember(self, text: _Text, key: _Key = None) -> str:
         """Store a statement for later turns."""
@@ -138,6 +142,42 @@ class MemoryTools:
         item = self._remembered(id)
         receipt = await self._memory.forget(item.id)
         return f"forgot {', '.join(receipt.items)}"
+
+    # Further tools, for a server that a model of any program asks.
+
+    async def assemble_context(self, query: _Query, budget: _Budget = None) -> str:
+        """Return the most valuable content of the memory for a question, within a budget."""
+        return (await self._assembled(query, budget)).text
+
+    async def explain_context(
+        self,
+        query: _Query,
+        id: _ExplainedId = None,
+        budget: _Budget = None,
+    ) -> str:
+        """Say why items are in the context for a question, or why one item is or is not."""
+        context = await self._assembled(query, budget)
+        if not id:
+            return self._cut(context.explain())
+        decision = context.decision(id)
+        place = "in" if decision.included else "out"
+        rank = "not ranked" if decision.rank is None else f"rank {decision.rank}"
+        return f"{place}: {decision.why} ({decision.section}, {rank}, {decision.tokens} tokens)"
+
+    async def list_versions(self, key: _KnownKey) -> str:
+        """Return all values that a fact with a key had, newest first, each with its interval."""
+        lines = []
+        for version in reversed(await self._memory.versions(key)):
+            until = version.valid_until
+            end = "now" if until is None else until.isoformat()
+            lines.append(f"{version.valid_from.isoformat()} to {end}: {item_line(version.item)}")
+        return self._cut("\n".join(lines) or "no item has this key")
+
+    async def _assembled(self, query: str, budget: int | None) -> Context:
+        return await self._memory.assemble_context(query, budget=budget or self._max_tokens)
+
+    def _cut(self, text: str) -> str:
+        return cut(text, self._memory.admin.counter, self._max_tokens)
 
     def _remembered(self, item_id: str) -> Item:
         item = self._memory.get(item_id)

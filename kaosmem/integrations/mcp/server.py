@@ -6,25 +6,24 @@ import hmac
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
-from typing import Annotated, Any
+from typing import Any
 
 from mcp.server import MCPServer
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver.resources import FunctionResource
 from mcp_types import ToolAnnotations
-from pydantic import AnyHttpUrl, Field
+from pydantic import AnyHttpUrl
 
 import kaosmem
 from kaosmem.arguments import check_text
-from kaosmem.assembly.context import Context
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.integrations.mcp.graph_tools import add_graph_tools
 from kaosmem.integrations.mcp.turns import SessionTurns, add_tools
 from kaosmem.serving import serve_app
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
-from kaosmem.session.tools import MemoryTools, Query, cut, item_line
+from kaosmem.session.tools import MemoryTools, cut, item_line
 
 MIN_TOKEN_CHARS = 16
 """Length of the shortest token that guards a server."""
@@ -36,12 +35,11 @@ _INSTRUCTIONS = (
     "conversations need; a key replaces the older value."
 )
 
-_Budget = Annotated[int | None, Field(description="Tokens of the context, at most.", ge=1)]
-_Id = Annotated[str | None, Field(description="The id of one item to explain.")]
-_Key = Annotated[str, Field(description="The key of a fact, such as 'user/home'.")]
-_CONTEXT_TOOLS = ("assemble_context", "explain_context", "list_versions")
 _READS = ToolAnnotations(read_only_hint=True)
 _MEMORY_TOOLS = {
+    "assemble_context": _READS,
+    "explain_context": _READS,
+    "list_versions": _READS,
     "search_memory": _READS,
     "read_memory": _READS,
     "remember": ToolAnnotations(destructive_hint=False),
@@ -86,7 +84,6 @@ async def memory_server(
         **_guarded_by(token),
     )
     add_tools(server, turns, MemoryTools, _MEMORY_TOOLS, section=section)
-    add_tools(server, turns, ContextTools, dict.fromkeys(_CONTEXT_TOOLS, _READS))
     add_graph_tools(server, turns)
     for name in names:
         server.add_resource(_section_resource(turns, name))
@@ -136,48 +133,6 @@ def _guarded_by(token: str | None) -> dict[str, Any]:
     # The SDK asks for an issuer of tokens. There is none, and it is shown nowhere.
     settings = AuthSettings(issuer_url=AnyHttpUrl("http://localhost"), resource_server_url=None)
     return {"auth": settings, "token_verifier": _OneToken(token)}
-
-
-class ContextTools:
-    """Tools that assemble a context, explain it, and list the versions of a fact."""
-
-    def __init__(self, memory: SessionMemory, max_tokens: int) -> None:
-        self._memory = memory
-        self._max_tokens = max_tokens
-
-    async def assemble_context(self, query: Query, budget: _Budget = None) -> str:
-        """Return the most valuable content of the memory for a question, within a budget."""
-        return (await self._assembled(query, budget)).text
-
-    async def explain_context(
-        self,
-        query: Query,
-        id: _Id = None,
-        budget: _Budget = None,
-    ) -> str:
-        """Say why items are in the context for a question, or why one item is or is not."""
-        context = await self._assembled(query, budget)
-        if not id:
-            return self._cut(context.explain())
-        decision = context.decision(id)
-        place = "in" if decision.included else "out"
-        rank = "not ranked" if decision.rank is None else f"rank {decision.rank}"
-        return f"{place}: {decision.why} ({decision.section}, {rank}, {decision.tokens} tokens)"
-
-    async def list_versions(self, key: _Key) -> str:
-        """Return all values that a fact with a key had, newest first, each with its interval."""
-        lines = []
-        for version in reversed(await self._memory.versions(key)):
-            until = version.valid_until
-            end = "now" if until is None else until.isoformat()
-            lines.append(f"{version.valid_from.isoformat()} to {end}: {item_line(version.item)}")
-        return self._cut("\n".join(lines) or "no item has this key")
-
-    async def _assembled(self, query: str, budget: int | None) -> Context:
-        return await self._memory.assemble_context(query, budget=budget or self._max_tokens)
-
-    def _cut(self, text: str) -> str:
-        return cut(text, self._memory.admin.counter, self._max_tokens)
 
 
 def _section_resource(turns: SessionTurns, name: str) -> FunctionResource:
