@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kaosmem.types import JSONDict
 
 _MARK = {"type": "ephemeral"}
 _POINT = {"cachePoint": {"type": "default"}}
+_MARK_NAMES = {"cache_control", "cachePoint"}
+_MAX_MARKS = 4
 
 
 class RequestParts(NamedTuple):
@@ -63,8 +65,14 @@ def _with_control(content: Any) -> list[Any]:
 
 
 def _marked(parts: RequestParts, mark: Callable[[Any], list[Any]]) -> list[JSONDict]:
-    """Return messages with marks at the end of some, on copies. The last three are enough."""
+    """Return messages with marks at the end of some, on copies. The last three are enough.
+
+    A request has at most four marks: one is that of the system prompt, and tools may have some.
+    """
+    tools = [tool for tool in parts.tools if isinstance(tool, Mapping)]
+    room = _MAX_MARKS - 1 - sum(bool(_MARK_NAMES & tool.keys()) for tool in tools)
+    marks = list(parts.marks or ())
     marked = [*parts.messages]
-    for at in list(parts.marks or ())[-3:]:
+    for at in marks[max(0, len(marks) - max(0, room)) :]:
         marked[at] = {**marked[at], "content": mark(marked[at]["content"])}
     return marked

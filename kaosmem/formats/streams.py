@@ -114,9 +114,17 @@ def _join(held: _Dict, piece: _Event) -> None:
             held[name] = value
 
 
+def _only(event: _Event, name: str) -> Iterator[_Event]:
+    """Yield the only choice of an event, if it has one. Raises InvalidArgumentError for others."""
+    for choice in event.get(name) or ():
+        if choice.get("index"):
+            raise InvalidArgumentError(f"the stream has several {name}; ask the provider for one")
+        yield choice
+
+
 def _chat_pieces(event: _Event) -> Iterator[_Piece]:
     """Yield the pieces of a chunk of chat completions: one part is the whole message."""
-    for choice in event.get("choices") or ():
+    for choice in _only(event, "choices"):
         delta = choice.get("delta") or {}
         yield _Piece({name: delta.get(name) for name in _CHAT_FIELDS}, place=0)
         if choice.get("finish_reason"):
@@ -189,7 +197,7 @@ def _bedrock_block(block: _Dict, arguments: _Dict) -> _Dict:
 
 def _gemini_pieces(event: _Event) -> Iterator[_Piece]:
     """Yield the parts of a chunk of generateContent, of which texts go on in the next chunk."""
-    for candidate in event.get("candidates") or ():
+    for candidate in _only(event, "candidates"):
         content = candidate.get("content") or {}
         for part in content.get("parts") or ():
             yield _Piece(part)

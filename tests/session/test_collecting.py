@@ -99,7 +99,7 @@ def test_a_stream_is_collected_without_async():
 
 
 async def test_other_streams_are_refused():
-    """A format without streams, and an event that is no dict, name what to give."""
+    """A format without streams, an event that is no dict, and a second choice name what to give."""
     memory = SessionMemory.test_mode()
     with pytest.raises(InvalidArgumentError, match="no streams in format 'text'"):
         async with memory.collecting("text"):
@@ -107,6 +107,11 @@ async def test_other_streams_are_refused():
     with pytest.raises(InvalidArgumentError, match="an event of a stream"):
         async with memory.collecting("openai") as reply:
             reply.add("Ann")
+    assert reply.item is None
+    for provider, several in (("openai", "choices"), ("gemini", "candidates")):
+        with pytest.raises(InvalidArgumentError, match=f"several {several}"):
+            async with memory.collecting(provider) as reply:
+                reply.add({several: [{"index": 1, "delta": {"content": "Bob"}}]})
     assert reply.item is None
 
 
@@ -145,6 +150,12 @@ async def test_a_request_has_the_arguments_of_the_sdk(name, fields):
             sent = [parse_message(message, name) for message in request["messages"]]
             assert sent == [parse_message(message, name) for message in context.messages]
     assert max(marked) == (4 if name in ("anthropic", "bedrock") else 0)
+    own = {"anthropic": [{**tools[0], "cache_control": {}}], "bedrock": [{"cachePoint": {}}]}
+    again = await memory.assemble_context(
+        budget=9_000, format=name, window="main", system="Be brief.", tools=own.get(name, tools)
+    )
+    request = json.dumps(again.render(cache=True))
+    assert request.count("cache_control") + request.count("cachePoint") == max(marked)
     text = await memory.assemble_context(budget=500, system="Be brief.")
     assert text.render() == {"prompt": text.text}
 
