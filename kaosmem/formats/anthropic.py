@@ -15,7 +15,7 @@ from kaosmem.formats.fields import (
     FIELDS_ELSEWHERE,
     check_has_content,
 )
-from kaosmem.formats.messages import ExtraNames
+from kaosmem.formats.shaped_blocks import ExtraNames
 from kaosmem.formats.shapes import (
     ARGUMENTS,
     FAILED,

@@ -21,7 +21,7 @@ from kaosmem.formats.fields import (
     json_value,
     mapping_of,
 )
-from kaosmem.formats.messages import Block
+from kaosmem.formats.shaped_blocks import Block
 from kaosmem.formats.shapes import (
     ANY,
     ARGUMENTS,

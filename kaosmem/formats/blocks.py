@@ -32,7 +32,8 @@ from kaosmem.formats.fields import (
     mapping_of,
     parts_of,
 )
-from kaosmem.formats.messages import Block, MessageFormat, named_message
+from kaosmem.formats.messages import MessageFormat
+from kaosmem.formats.shaped_blocks import Block, named_message
 from kaosmem.formats.shapes import (
     EMPTY,
     values_by_name,

@@ -31,7 +31,7 @@ from kaosmem.formats.fields import (
     parts_of,
     sent_part,
 )
-from kaosmem.formats.messages import Block, ExtraNames
+from kaosmem.formats.shaped_blocks import Block, ExtraNames
 from kaosmem.formats.shapes import (
     ARGUMENTS,
     COUNTED_SIGNATURE,

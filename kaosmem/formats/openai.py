@@ -29,7 +29,8 @@ from kaosmem.formats.fields import (
     plainest,
     text_field,
 )
-from kaosmem.formats.messages import Block, ExtraNames, MessageFormat
+from kaosmem.formats.messages import MessageFormat
+from kaosmem.formats.shaped_blocks import Block, ExtraNames
 from kaosmem.formats.shapes import (
     ANY_URL,
     CALL_ID,

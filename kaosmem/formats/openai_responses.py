@@ -30,7 +30,6 @@ from kaosmem.formats.fields import (
     sent_part,
     text_field,
 )
-from kaosmem.formats.messages import ExtraNames, named_message
 from kaosmem.formats.openai import (
     CHAT_PARTS,
     ITEM_PARTS,
@@ -38,6 +37,7 @@ from kaosmem.formats.openai import (
     OpenAIFormat,
     shown_text,
 )
+from kaosmem.formats.shaped_blocks import ExtraNames, named_message
 from kaosmem.formats.shapes import (
     CALL_ID,
     CALL_TEXT,

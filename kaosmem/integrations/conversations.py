@@ -12,7 +12,7 @@ from urllib.parse import quote
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import Format, get_format, messages_apart, parse_message, render_messages
 from kaosmem.formats.delimiters import speaker_line
-from kaosmem.formats.messages import named_message
+from kaosmem.formats.shaped_blocks import named_message
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.session.collecting import INTERRUPTED
