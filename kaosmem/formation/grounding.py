@@ -179,6 +179,12 @@ def _misread(
     clause = clause_of(quote, source)
     if (_WORDS["negation"].search(text) is None) != (_WORDS["negation"].search(clause) is None):
         return "negation not as in its quote"
+    if _WORDS["wish"].search(clause) and not _WORDS["wished"].search(text):
+        return "a wish, no fact"
+    if _WORDS["over"].search(clause) and not (
+        _WORDS["ending"].search(text) or _WORDS["past"].search(text)
+    ):
+        return "over, no fact of now"
     if clause.endswith("?") or _WORDS["condition"].search(clause):
         return "question or condition, no statement"
     sentence = _WORDS["sentence_end"].split(source[: source.find(quote)])[-1]

@@ -88,6 +88,35 @@ def test_what_no_source_says_is_refused(change, expected):
     assert reason(change, SAID) == expected
 
 
+@pytest.mark.parametrize(
+    ("source", "quote", "fact", "is_refused"),
+    [
+        ("I hardly ever drink coffee.", "ever drink coffee", "Ann drinks coffee.", True),
+        ("I hardly ever drink coffee.", "ever drink coffee", "Ann rarely drinks coffee.", False),
+        ("I rarely fly.", "I rarely fly", "Ann flies.", True),
+        ("Ich habe kaum Zeit am Abend.", "Zeit am Abend", "Ich habe Zeit am Abend.", True),
+        ("I want to live in Rome.", "live in Rome", "Ann lives in Rome.", True),
+        ("I want to live in Rome.", "live in Rome", "Ann plans to live in Rome.", False),
+        ("I'd love to live in Rome.", "live in Rome", "Ann lives in Rome.", True),
+        ("I pretended that I live in Rome.", "I live in Rome", "Ann lives in Rome.", True),
+        ("I want to be called Bob.", "be called Bob", "Ann is called Bob.", False),
+        ("Ich möchte in Rom wohnen.", "in Rom wohnen", "Ich bin in Rom wohnen.", True),
+        ("I stopped drinking coffee.", "drinking coffee", "Ann is drinking coffee.", True),
+        ("I stopped drinking coffee.", "drinking coffee", "Ann stopped drinking coffee.", False),
+        ("I used to live in Rome.", "live in Rome", "Ann lives in Rome.", True),
+        ("I used to live in Rome.", "live in Rome", "Ann lived in Rome.", False),
+        ("I got used to the cold in Rome.", "the cold in Rome", "Ann is in cold Rome.", False),
+        ("Vielleicht ziehe ich nach Bonn.", "ziehe ich nach Bonn", "Ann zieht nach Bonn.", True),
+        ("Wenn ich nach Bonn ziehe, ist es gut.", "nach Bonn ziehe", "Nach Bonn ziehe ich.", True),
+        ("Peter sagt, dass er in Rom wohnt.", "er in Rom wohnt", "Ann wohnt in Rom.", True),
+    ],
+)
+def test_a_clause_that_is_no_plain_fact_forms_none(source, quote, fact, is_refused):
+    """What is rare, wished, imagined or over is no fact of now, and a statement that says so passes."""
+    found = reason(ProposedChange(fact, quote, ("m1",)), item(source))
+    assert bool(found) == is_refused, found
+
+
 def test_a_credential_is_never_formed():
     said = item("My password is x7Tq9!rr2 and I like tea.")
     change = ProposedChange("Ann's password is x7Tq9!rr2.", "My password is x7Tq9!rr2", ("m1",))
