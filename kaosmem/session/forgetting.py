@@ -23,7 +23,7 @@ from kaosmem.types import JSONDict
 from kaosmem.types.items import Item
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from pydantic import AwareDatetime, TypeAdapter
 
 OldVersions: TypeAlias = Literal["none", "kept", "unknown"]
 
@@ -72,7 +72,7 @@ class ErasureReceipt:
 
     session_id: str
     namespace: str
-    at: datetime
+    at: AwareDatetime
     log_id: str
     record: int
     checksum: str
@@ -82,7 +82,7 @@ class ErasureReceipt:
     windows: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    created_at: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
+    created_at: Mapping[str, tuple[AwareDatetime, ...]] = field(default_factory=dict)
     old_versions: OldVersions = "unknown"
 
     @property
@@ -108,25 +108,17 @@ class ErasureReceipt:
             InvalidArgumentError: If the value is not the value of a receipt.
         """
         try:
-            receipt = _adapter().validate_json(json_text(stored), strict=True)
+            return _adapter().validate_json(json_text(stored), strict=True)
         except (KaosmemError, TypeError, ValueError):
-            receipt = None
-        if receipt is None or not receipt._has_zones():
             raise InvalidArgumentError(
                 "this is no receipt of an erasure; give the value that to_dict() returned"
-            )
-        return receipt
-
-    def _has_zones(self) -> bool:
-        times = [self.at]
-        for created_at in self.created_at.values():
-            times += created_at
-        return all(time.tzinfo is not None for time in times)
+            ) from None
 
 
 @cache
 def _adapter() -> TypeAdapter[ErasureReceipt]:
-    from pydantic import TypeAdapter  # few sessions store a receipt
+    # Here, since few sessions store a receipt; pydantic finds the names of fields here.
+    from pydantic import AwareDatetime, TypeAdapter  # noqa: F401
 
     return TypeAdapter(ErasureReceipt)
 
