@@ -95,7 +95,7 @@ async def assemble(
     file only the lines, [:470-504]. A backslash before a line that looks like a label or a heading,
     such as \[x], says that it belongs to the passage.
 
-    Reads text in any form: prose, source code, HTML, tables, notebooks and e-mail, also compressed.
+    Reads text in any form: prose, source code, HTML, tables, notebooks and e-mail, but no compressed file.
     PDF, Word, PowerPoint and Excel need the extra docs. Counts the files that it skips, by reason.
     With --session, the next question reads only changed files. Without PATH, it asks the stored
     session and changes nothing.

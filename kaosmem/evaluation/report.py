@@ -179,7 +179,8 @@ class Report:
 
     def _figures_by_group(self) -> Iterator[JSONDict]:
         """Yield the figures over all questions, by data set, and by data set and category."""
-        groups = [(None, None), *((name, None) for name in self.datasets), *self.categories]
+        named = filter(None, self.datasets)  # questions without a set are in the first group
+        groups = [(None, None), *((name, None) for name in named), *self.categories]
         for (dataset, category), budget, assembler in product(
             groups, self.budgets, self.assemblers
         ):

@@ -14,12 +14,13 @@ allowed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import PROVIDERS_ROLES, escaped_in_history, speaker_name
 from kaosmem.formats.fields import (
+    FIELDS_ELSEWHERE,
     check_has_content,
     extra_fields,
     mapping_of,
@@ -147,7 +148,9 @@ class OpenAIFormat(MessageFormat):
             *_spoken(given),
             *map(self._read_call, calls),
         ]
-        if not blocks:
+        is_cut = role == "assistant" and ("content" in given or not isinstance(message, Mapping))
+        if not blocks and not (is_cut and given.keys().isdisjoint(FIELDS_ELSEWHERE)):
+            # The content of a reply that was cut before its first word is null. SDKs leave it out.
             check_has_content(given, self.message_name)
         return ChatMessage(_role(role, given.get("name")), check_content(plainest(blocks)))
 

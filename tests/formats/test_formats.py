@@ -530,6 +530,7 @@ def test_what_openai_refuses_is_sent_in_a_form_that_it_takes(message, sent):
         ({"role": "user", "name": "system", "content": "x"}, ChatMessage("user", "x")),
         ({"role": "user", "content": [{"type": "text", "text": "x"}]}, ChatMessage("user", "x")),
         ({"role": "assistant", "content": None, "refusal": "no"}, ChatMessage("assistant", "no")),
+        ({"role": "assistant", "content": None}, ChatMessage("assistant", "")),
         (
             {"role": "assistant", "audio": {"id": "a", "transcript": "x"}},
             ChatMessage("assistant", "x"),
