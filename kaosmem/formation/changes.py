@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
+from kaosmem.language.duplicates import PROPOSAL
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
 
@@ -20,9 +21,6 @@ NOT_PEOPLE = frozenset(("", "assistant", "system", "tool", "summary"))
 
 UNUSABLE = "unusable answer"
 """The reason of a refusal for what is no change at all, or none that an item can hold."""
-
-DISPUTED = "disputed"
-"""The tag of a formed item that contradicts another one. Both are shown until a person decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,7 @@ class AppliedChange:
     @property
     def is_disputed(self) -> bool:
         """The item contradicts a live one, and stands beside it until a person decides."""
-        return DISPUTED in self.item.tags
+        return PROPOSAL in self.item.metadata
 
     def __str__(self) -> str:
         return self.item.text

@@ -1,13 +1,13 @@
 """Grounding: a proposed change is applied only if its sources say it.
 
-The quote has to stand in a source, and as a statement of its speaker. Each check returns the reason
-of a refusal, "" if the change passes. The reasons are short and fixed, so that they can be counted.
+The quote has to stand in a source, and as a statement of its speaker. Each check that fails gives the
+reason of a refusal. The reasons are short and fixed, so that they can be counted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -41,10 +41,6 @@ _FRAME_WORDS = """
 """
 _FRAME = frozenset(analyze(_FRAME_WORDS))
 """Terms by which a statement reports what was said, in other words than the speaker's."""
-_MONTH_NAMES = """
-    january february march april may june july august september october november december
-"""
-_MONTHS = _MONTH_NAMES.split()
 _WORDS = patterns("statements")
 _SPACES = re.compile(r"\s+")
 _QUOTES = str.maketrans("‘’“”«»", '\'\'""""')
@@ -86,11 +82,10 @@ def find_grounds(change: ProposedChange, said: Iterable[Item]) -> Grounds | str:
     """
     if change.action not in ACTIONS or change.kind not in KINDS:
         return "unknown action or kind"
-    items = {item.id: item for item in said if item.id in change.sources}
-    if not items or len(items) < len({*change.sources}):
+    sources = [item for item in said if item.id in change.sources]
+    if not sources or len(sources) < len({*change.sources}):
         return "unknown source"
     quote = plain(change.quote)
-    sources = [items[source] for source in dict.fromkeys(change.sources)]
     for item in sources:
         text = plain(item.text)
         if quote in text and (quote == text or len(quote.split()) >= _LEAST_QUOTE_WORDS):
@@ -98,79 +93,72 @@ def find_grounds(change: ProposedChange, said: Iterable[Item]) -> Grounds | str:
     return "quote not in its sources"
 
 
-def fault_of(
+def faults_of(
     change: ProposedChange,
     grounds: Grounds,
     *,
     explicit_only: bool,
-) -> str:
-    """Return the reason to refuse a change that has sources, "" if its sources say it.
+) -> Iterator[str]:
+    """Yield the reasons to refuse a change that has sources, none if its sources say it.
 
     Args:
         explicit_only: Refuse all that nobody asked to remember.
     """
     text = change.text.strip()
     if not 0 < len(text) <= MAX_TEXT_CHARS:
-        return "no text, or too long"
-    stated = f"{text}\n{change.quote}"
-    with_key = f"{stated}\n{change.key or ''}"
-    if without_credentials(with_key) != with_key:
-        return "credential"
-    if not grounds.are_of_people and any(chain(rules_in(stated), plain_rules_in(stated))):
-        return "rule of a text of low trust"
-    was_asked = grounds.are_of_people and is_asked_for(change.quote, grounds.quoted.text)
-    if explicit_only and not was_asked:
-        return "nobody asked to remember it"
+        yield "no text, or too long"
+    stated = f"{text}\n{change.quote}\n{change.key or ''}"
+    if without_credentials(stated) != stated:
+        yield "credential"
+    is_of_people = grounds.are_of_people
+    if not is_of_people and any(chain(rules_in(stated), plain_rules_in(stated))):
+        yield "rule of a text of low trust"
+    if explicit_only and not (is_of_people and is_asked_for(change.quote, grounds.quoted.text)):
+        yield "nobody asked to remember it"
     if change.is_run:
-        return _unsaid(_WORDS["step_number"].sub("", text), change, grounds)
-    return _unsaid(text, change, grounds)
+        text = _WORDS["step_number"].sub("", text)
+    yield from _unsaid(text, change, grounds)
 
 
 def _unsaid(
     text: str,
     change: ProposedChange,
     grounds: Grounds,
-) -> str:
-    """Return the reason if a statement says more, or the opposite of what its sources say."""
+) -> Iterator[str]:
+    """Yield the reasons if a statement says more, or the opposite of what its sources say."""
     said = grounds.text
     known = words_of(said)
-    fault = _unknown_mark(text, known)
-    if fault:
-        return fault
+    yield from _unknown_marks(text, known)
     if change.valid_from is not None and not _is_said_day(change.valid_from, grounds, known):
-        return "date not in its sources"
+        yield "date not in its sources"
     if change.kind == "semantic" and change.action != "retire":
-        fault = _misread(plain(text), plain(change.quote), grounds)
-        if fault:
-            return fault
+        yield from _misread(plain(text), plain(change.quote), grounds)
     if change.is_run and change.worked and _WORDS["negation"].search(change.quote):
-        return "negation not as in its quote"
+        yield "negation not as in its quote"
     terms = {*analyze(text)} - _FRAME
     shared = terms.intersection(analyze(said))
-    quoted = f"{grounds.quoted.role} {change.quote}"
-    has_quoted = change.is_run or not terms or not shared.isdisjoint(analyze(quoted))
-    if not has_quoted or len(shared) < _LEAST_SHARE * len(terms):
-        return "not what its sources say"
-    return ""
+    in_quote = shared.intersection(analyze(f"{grounds.quoted.role} {change.quote}"))
+    is_apart = bool(terms) and not (in_quote or change.is_run)
+    if is_apart or len(shared) < _LEAST_SHARE * len(terms):
+        yield "not what its sources say"
 
 
-def _unknown_mark(text: str, known: Set[str]) -> str:
-    """Return the reason if a number, a name or an address of a text is not among known words."""
+def _unknown_marks(text: str, known: Set[str]) -> Iterator[str]:
+    """Yield a reason for each number, name and address of a text that is not among known words."""
     for mark, is_sure in marks_of(text).items():
         parts = {*parts_of(mark)}
         is_known = mark in known or (len(parts) > 1 and parts <= known)
         if is_sure and not is_known and mark not in _GENERIC:
             kind = "number" if any(map(str.isdigit, mark)) else "name"
-            return f"{kind} not in its sources"
-    return ""
+            yield f"{kind} not in its sources"
 
 
 def _misread(
     text: str,
     quote: str,
     grounds: Grounds,
-) -> str:
-    """Return the reason if a fact is not what the quote states where it stands.
+) -> Iterator[str]:
+    """Yield the reasons if a fact is not what the quote states where it stands.
 
     Args:
         text: The fact. It is plain, as is the quote (see `plain`).
@@ -178,24 +166,26 @@ def _misread(
     source = plain(grounds.quoted.text)
     clause = clause_of(quote, source)
     if (_WORDS["negation"].search(text) is None) != (_WORDS["negation"].search(clause) is None):
-        return "negation not as in its quote"
+        yield "negation not as in its quote"
     if _WORDS["wish"].search(clause) and not _WORDS["wished"].search(text):
-        return "a wish, no fact"
+        yield "a wish, no fact"
     if _WORDS["over"].search(clause) and not (
         _WORDS["ending"].search(text) or _WORDS["past"].search(text)
     ):
-        return "over, no fact of now"
+        yield "over, no fact of now"
     if clause.endswith("?") or _WORDS["condition"].search(clause):
-        return "question or condition, no statement"
+        yield "question or condition, no statement"
     sentence = _WORDS["sentence_end"].split(source[: source.find(quote)])[-1]
     reporters = _WORDS["report"].findall(sentence)
     if reporters:
-        return "" if reporters[-1] in text else "words of somebody else"
-    subject = next(iter(re.findall(r"[\w’-]+", text)), "")
-    others = {item.role.casefold() for item in grounds.items} - {grounds.quoted.role.casefold()}
-    if subject in others and _WORDS["first_person"].search(quote):
-        return "words of somebody else"
-    return ""
+        is_of_other = reporters[-1] not in text
+    else:
+        others = {item.role.casefold() for item in grounds.items} - {grounds.quoted.role.casefold()}
+        subjects = re.findall(r"[\w’-]+", text)[:1]
+        is_own = _WORDS["first_person"].search(quote) is not None
+        is_of_other = is_own and not others.isdisjoint(subjects)
+    if is_of_other:
+        yield "words of somebody else"
 
 
 def clause_of(quote: str, text: str) -> str:
@@ -218,19 +208,17 @@ def is_asked_for(quote: str, text: str) -> bool:
     >>> [is_asked_for(part, text) for part in ("I live in Oslo", "I prefer tea", "I am vegan")]
     [False, True, True]
     """
-    sentences = [plain(sentence) for sentence in sentences_in(text) if sentence.strip()]
     wanted = plain(quote)
+    sentences = [plain(sentence) for sentence in sentences_in(text) if sentence.strip()]
+    asked = []
     for place, sentence in enumerate(sentences):
         found = _WORDS["asked"].search(sentence)
         if found is None:
             continue
-        asked = [sentence]
-        if not sentence[found.end() :].strip(" .!:;…"):
-            # It names nothing, such as "Remember this:", and means the sentences beside it.
-            asked = sentences[max(0, place - 1) : place + 2]
-        if any(wanted in each or each in wanted for each in asked):
-            return True
-    return False
+        # If it names nothing, such as "Remember this:", it means the sentences beside it.
+        beside = 0 if sentence[found.end() :].strip(" .!:;…") else 1
+        asked += sentences[max(0, place - beside) : place + beside + 1]
+    return any(wanted in each or each in wanted for each in asked)
 
 
 def plain(text: str) -> str:
@@ -253,16 +241,14 @@ def _is_said_day(
     grounds: Grounds,
     known: Set[str],
 ) -> bool:
-    """Return whether a stated day is that of the quote, or one that the sources name."""
+    """Return whether the sources name a day, or were said on it."""
     try:
-        day = datetime.fromisoformat(stated)
+        begin = datetime.fromisoformat(stated)
     except ValueError:
         return False
+    day, month, year = day_text(begin).casefold().split()
     said = grounds.quoted.timestamp
-    if said is not None and said.date() == day.date():
-        return True
-    month = _MONTHS[day.month - 1]
-    has_month = not {month, month[:3], str(day.month)}.isdisjoint(known)
     # A year need not be said where the message was written in it, or in one beside it.
-    is_near = said is not None and abs(said.year - day.year) <= 1
-    return has_month and str(day.day) in known and (is_near or str(day.year) in known)
+    is_near = said is not None and abs(said.year - begin.year) <= 1
+    has_month = not known.isdisjoint((month, month[:3], str(begin.month)))
+    return has_month and day in known and (is_near or year in known)

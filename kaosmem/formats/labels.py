@@ -35,6 +35,7 @@ from kaosmem.formats.delimiters import (
     shown_role,
     speaker_name,
 )
+from kaosmem.language.duplicates import FORMED, PROPOSAL
 from kaosmem.memos import register_memo
 from kaosmem.types.content import Trust
 from kaosmem.types.outcomes import Outcomes
@@ -60,7 +61,7 @@ Items of one group stand together under one label. Items of the group () stand a
 NEWER = "newer"
 """The note of an item that corrects one that is shown."""
 DISPUTED = "disputed"
-"""The note of a formed item whose metadata names another item that it contradicts."""
+"""The note of a formed item that contradicts another one. It is an open proposal."""
 POSSIBLY_REPLACED = "possibly replaced"
 """The note of an item that a later one may correct which did not fit."""
 NOTES = ("", NEWER, POSSIBLY_REPLACED)
@@ -123,7 +124,8 @@ class LabelStyle:
             note: One of `NOTES`.
         """
         trust = f"trust {item.trust.name.lower()}" if self.provenance else ""
-        disputed = DISPUTED if DISPUTED in item.tags else ""
+        is_open = PROPOSAL in item.metadata and FORMED in item.tags
+        disputed = DISPUTED if is_open else ""
         outcomes = Outcomes.of(item)
         outcome = outcomes.note if outcomes else ""
         notes = ", ".join(filter(None, (note, disputed, outcome, self._verified(item), trust)))

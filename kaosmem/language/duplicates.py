@@ -20,6 +20,8 @@ from kaosmem.types.items import Item
 
 FORMED = "formed"
 """The tag of an item that was formed from a conversation."""
+PROPOSAL = "proposal"
+"""The field of a formed item's metadata that only an open proposal has."""
 _CHARS_AT_ONCE = 65_536
 _WORDS_AT_ONCE = 10_000
 

@@ -200,7 +200,8 @@ class Remove(SectionOperation):
 
     Attributes:
         at: When the session was told, None if that is not known.
-        expired: Its time to live was over, or a retention policy named it.
+        expired: A rule says so: its time to live was over, a retention policy named it, or a
+            formed quote ended it.
     """
 
     op = "remove"
@@ -377,8 +378,8 @@ class Form(SectionOperation):
     Attributes:
         mark: The name of the mark that moves, "" for none.
         since, until: From where to where it moves.
-        items: The ids of the items that come and leave by the formation.
-        waiting: The ids of the proposals that came to wait for a person, in a section of their own.
+        items: The ids of the items that come and leave by the formation, also of those that wait
+            for a person in a section of their own.
         refused: The reason of each refused proposal.
     """
 
@@ -387,7 +388,6 @@ class Form(SectionOperation):
     since: int = 0
     until: int = 0
     items: Sequence[str] = ()
-    waiting: Sequence[str] = ()
     refused: Sequence[str] = ()
 
     def apply(self, section: Section) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from kaosmem.errors import InvalidArgumentError, SectionFullError
 from kaosmem.formation.changes import (
-    DISPUTED,
     KINDS,
     NOT_PEOPLE,
     UNUSABLE,
@@ -16,7 +15,7 @@ from kaosmem.formation.changes import (
     ProposedChange,
 )
 from kaosmem.formation.conflict import doubt_about, is_run_of
-from kaosmem.formation.grounding import Grounds, fault_of, find_grounds
+from kaosmem.formation.grounding import Grounds, faults_of, find_grounds
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formation.shelf import SHELF
 from kaosmem.language.analysis import analyze
@@ -39,15 +38,15 @@ class _Formed:
     """The outcome of a draft.
 
     Attributes:
+        items: The ids of the items that come and leave by it.
         applied: The applied changes, in order.
         retired: The items that leave when the outcome is noted.
-        waiting: The ids of the proposals that wait for a person.
-        refused: The reasons of the refused ones.
+        refused: The reasons of the refused changes.
     """
 
+    items: list[str] = field(default_factory=list)
     applied: list[AppliedChange] = field(default_factory=list)
     retired: list[Item] = field(default_factory=list)
-    waiting: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
 
@@ -104,22 +103,20 @@ class SectionFormation:
         if shelf is None:
             return
         mark = f"shelf {shelf.name}"
-        since = self._mark(mark)
         until = self._committed(self._section)
-        items = await items_between(self._session, self._section, since, until)
+        items = await items_between(self._session, self._section, self._mark(mark), until)
         for item in items.values():
             if item.metadata.get(SHELF) == shelf.name:
                 await shelf.put(item)
-        self._note(mark, since, until)
+        self._note(mark, until)
 
     def lasting(self, applied: Sequence[AppliedChange]) -> Iterator[AppliedChange]:
         """Yield the changes that are in the section: not those that others made first."""
         for each in applied:
-            is_live = each.item.id in self._section
-            if each.change.action == "retire":
-                is_lasting = not is_live
-            else:  # a newer version has replaced an archived one, or it was evicted
-                is_lasting = is_live or self._section.archive.get(each.item.id) is not None
+            if each.item.id in self._section:
+                is_lasting = each.change.action != "retire"
+            else:  # it was retired or evicted, or a newer version has replaced it
+                is_lasting = self._section.archive.get(each.item.id) is not None
             if is_lasting:
                 yield each
 
@@ -146,12 +143,11 @@ class SectionFormation:
                 await self.plan.shelf.erase(formed.retired)
             covered = len(said) if draft.covered is None else draft.covered
             begins = begins[covered:]
-            self._note(mark, since, begins[0] if covered else since, formed)
-            since = self._mark(mark)
-            spent = self._mark(spent_mark)
-            self._note(spent_mark, spent, spent + draft.spent)
-            applied += formed.applied
             said = said[covered:] if covered else []
+            since = begins[0] if covered else since
+            self._note(mark, since, formed)
+            self._note(spent_mark, self._mark(spent_mark) + draft.spent)
+            applied += formed.applied
         return applied
 
     def _mark(self, name: str) -> int:
@@ -169,19 +165,15 @@ class SectionFormation:
     def _note(
         self,
         mark: str,
-        since: int,
         until: int,
         formed: _Formed | None = None,
     ) -> None:
         """Move a mark, and note in the same commit what was formed up to it."""
         formed = formed or _Formed()
-        retired = [item.id for item in formed.retired if item.id in self._section]
-        added = [each.item.id for each in formed.applied if each.change.action != "retire"]
         name = self._section.spec.name
-        items = [*added, *retired]
-        self._section.form(Form(name, mark, since, until, items, formed.waiting, formed.refused))
-        for item_id in retired:
-            self._section.remove(item_id, at=self._session.clock())
+        since = self._mark(mark)
+        self._section.form(Form(name, mark, since, until, formed.items, formed.refused))
+        self._section.retire([item.id for item in formed.retired], at=self._session.clock())
 
     def _apply(self, draft: Draft, said: Sequence[Item]) -> _Formed:
         """Check each change of a draft, and apply it."""
@@ -193,7 +185,8 @@ class SectionFormation:
             if isinstance(grounds, str):
                 reason = grounds
             else:
-                reason = fault_of(change, grounds, explicit_only=self.plan.explicit_only)
+                faults = faults_of(change, grounds, explicit_only=self.plan.explicit_only)
+                reason = next(faults, "")
                 reason = reason or self._formed(change, grounds, formed, draft.has_exact_keys)
             if reason:
                 formed.refused.append(reason)
@@ -224,18 +217,22 @@ class SectionFormation:
             return "nothing to retire"
         if not is_end and self._is_known(item, grounds):
             return "nothing new"
-        doubt = ""
+        doubt = "review" if self.plan.review else ""
         if live is not None:
-            doubt = doubt_about(item, live, change, has_exact_key=has_exact_key)
+            doubt = doubt_about(item, live, change, has_exact_key=has_exact_key) or doubt
+        if doubt:
+            item = as_proposal(item, change.action, doubt)
         if self.plan.review or (doubt and is_end):
-            formed.waiting.append(let_wait(self._session, item, change.action, doubt or "review"))
+            let_wait(self._session, item)
         elif live is not None and is_end:
+            item = live
             formed.retired.append(live)
             formed.applied.append(AppliedChange(change, live))
         else:
-            if doubt:
-                item = as_proposal(item, "update", doubt, DISPUTED)
-            return self._add(change, item, grounds, formed)
+            fault = self._add(change, item, grounds, formed)
+            if fault:
+                return fault
+        formed.items.append(item.id)
         return ""
 
     def _add(

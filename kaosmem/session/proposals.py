@@ -7,17 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kaosmem.errors import NotFoundError
-from kaosmem.formation.changes import DISPUTED
-from kaosmem.language.duplicates import FORMED
+from kaosmem.language.duplicates import FORMED, PROPOSAL
 from kaosmem.names import shown
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import WAITING
 from kaosmem.session.open_session import OpenSession
 from kaosmem.types.items import Item
 from kaosmem.types.outcomes import RUN
-
-PROPOSAL = "proposal"
-"""The field of metadata that only an open proposal has."""
 
 
 class Proposals:
@@ -72,7 +68,6 @@ class Proposals:
             ReadOnlyError: If the session cannot be changed.
         """
         proposal = self._found(proposal_id)
-        section = self._session.writable(proposal.section)
         metadata = {**proposal.metadata}
         stated = metadata.pop(PROPOSAL)
         home = self._session.writable(stated["section"])
@@ -81,21 +76,19 @@ class Proposals:
             proposal,
             section=home.spec.name,
             key=stated["key"],
-            tags=tuple(tag for tag in proposal.tags if tag != DISPUTED),
             metadata=metadata,
         )
-        if home is section:
+        if proposal_id in home:
             home.update(item, at=now)
             return item
         if stated["action"] == "retire":
             item = home.keyed(item.key or "") or item
-            if item.id in home:
-                home.remove(item.id, at=now)
+            home.retire((item.id,), at=now)
         else:
             home.add(item)
             if RUN in metadata:
                 home.count_run(item.id, metadata[RUN], True, now)
-        section.remove(proposal_id, at=now)
+        self.reject(proposal_id)
         return item
 
     def reject(self, proposal_id: str) -> None:
@@ -121,22 +114,15 @@ def as_proposal(
     item: Item,
     action: str,
     doubt: str,
-    *tags: str,
 ) -> Item:
     """Return an item that is no version of its key until a person accepts it."""
     stated = {"action": action, "doubt": doubt, "section": item.section, "key": item.key}
     metadata = {**item.metadata, PROPOSAL: stated}
-    return replace(item, key=None, tags=(*item.tags, *tags), metadata=metadata)
+    return replace(item, key=None, metadata=metadata)
 
 
-def let_wait(
-    session: OpenSession,
-    item: Item,
-    action: str,
-    doubt: str,
-) -> str:
-    """Put an item into the section of the proposals that wait, and return its id."""
+def let_wait(session: OpenSession, item: Item) -> None:
+    """Put a proposal into the section of those that wait."""
     spec = replace(WAITING, persistence=session.sections[item.section].spec.persistence)
     waiting = session.sections.setdefault(spec.name, Section(spec))
-    waiting.add(replace(as_proposal(item, action, doubt), section=spec.name))
-    return item.id
+    waiting.add(replace(item, section=spec.name))

@@ -11,7 +11,7 @@ from kaosmem import Trust
 from kaosmem.formation import ProposedChange
 from kaosmem.formation.grounding import (
     Grounds,
-    fault_of,
+    faults_of,
     find_grounds,
 )
 from kaosmem.types.items import Item
@@ -30,7 +30,7 @@ def reason(change: ProposedChange, *said: Item, explicit_only: bool = False) -> 
     if isinstance(grounds, str):
         return grounds
     assert isinstance(grounds, Grounds)
-    return fault_of(change, grounds, explicit_only=explicit_only)
+    return next(faults_of(change, grounds, explicit_only=explicit_only), "")
 
 
 SAID = item("Well, I moved to Bergen in March, and I pay 1,250 euros for rent. I like tea.")

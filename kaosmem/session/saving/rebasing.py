@@ -110,7 +110,7 @@ def rebase(
     touched = theirs.touched
     ours = [change for change in ours if not isinstance(change, Forget)]
     told = ours
-    ours = _not_formed_twice(ours, stored, forgotten, touched or {})
+    ours = _not_formed_twice(ours, stored, forgotten)
     _check_clashes(sections, ours, touched)
     _check_sources(ours, forgotten)
     kept: list[Operation] = []
@@ -157,25 +157,22 @@ def _not_formed_twice(
     ours: Sequence[SectionOperation],
     stored: Mapping[str, Section],
     forgotten: Container[str],
-    touched: Container[str],
 ) -> list[SectionOperation]:
     """Return the unsaved changes without formations that no longer fit.
 
-    Left out are a formation whose messages another writer has formed too, items that were formed
-    from forgotten ones, and the removal of items that others have changed.
+    Left out are a formation whose messages another writer has formed too, and items that were
+    formed from forgotten ones.
     """
     given_up: set[str] = set()
     kept: list[SectionOperation] = []
     for change in ours:
-        if not isinstance(change, Form):
-            kept.append(change)
-            continue
-        is_stored = change.section in stored
-        items = [*change.items, *change.waiting]
-        if is_stored and stored[change.section].ledger.marks[change.mark] > change.since:
-            given_up.update(items)
+        theirs = stored.get(change.section)
+        is_late = False
+        if isinstance(change, Form) and theirs is not None:
+            is_late = theirs.ledger.marks[change.mark] > change.since
+        if isinstance(change, Form) and is_late:
+            given_up.update(change.items)
         else:
-            given_up.update(item_id for item_id in items if item_id in touched)
             kept.append(change)
     return [change for change in kept if not _is_given_up(change, given_up, forgotten)]
 
