@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from kaosmem.formation.changes import ProposedChange
-from kaosmem.formation.words import patterns
+from kaosmem.formation.grounding import patterns
 from kaosmem.language.analysis import analyze
 from kaosmem.language.keys import key_words
 from kaosmem.language.marks import marks_of, words_of

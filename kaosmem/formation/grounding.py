@@ -7,18 +7,19 @@ reason of a refusal. The reasons are short and fixed, so that they can be counte
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from itertools import chain
 
 from kaosmem.formation.changes import ACTIONS, KINDS, NOT_PEOPLE, ProposedChange
-from kaosmem.formation.words import patterns
 from kaosmem.language.analysis import analyze
 from kaosmem.language.credentials import without_credentials
 from kaosmem.language.marks import marks_of, parts_of, words_of
-from kaosmem.language.rules import plain_rules_in, rules_in
+from kaosmem.language.rules import expanded, plain_rules_in, rules_in
 from kaosmem.language.sentences import sentences_in
+from kaosmem.language.tables import toml_table
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 from kaosmem.types.versions import day_text
@@ -41,9 +42,23 @@ _FRAME_WORDS = """
 """
 _FRAME = frozenset(analyze(_FRAME_WORDS))
 """Terms by which a statement reports what was said, in other words than the speaker's."""
-_WORDS = patterns("statements")
 _SPACES = re.compile(r"\s+")
 _QUOTES = str.maketrans("‘’“”«»", '\'\'""""')
+
+
+@cache
+def patterns(name: str) -> Mapping[str, re.Pattern[str]]:
+    """Return the patterns of a file in `kaosmem/formation/patterns`, by name, in their order.
+
+    Letters of both cases match, and `^` and `$` match at lines. A line break in a pattern, with the
+    spaces after it, does not count.
+    """
+    table = toml_table("patterns", f"{name}.toml", package="kaosmem.formation")
+    flags = re.IGNORECASE | re.MULTILINE
+    return {key: re.compile(expanded(pattern, {}), flags) for key, pattern in table.items()}
+
+
+_WORDS = patterns("statements")
 
 
 @dataclass(frozen=True)

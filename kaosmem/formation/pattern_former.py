@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo
+from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formation.changes import NOT_PEOPLE, Action, Draft, Kind, ProposedChange
@@ -28,6 +25,7 @@ _FORWARDED = re.compile(
 _QUOTED = re.compile(r"""(?:(?<=[\s(])|^)["“](?:[^"”\s]+[ \t]+){2,}[^"”\n]*["”]""", re.MULTILINE)
 """Words of somebody, three or more. A quoted name or prefix belongs to its sentence."""
 _SPACES = re.compile(r"\s+")
+_NOTHING = "(?!)"
 _STANDING = re.compile(
     r"\b(?:always|never|from now on|going forward|in (?:the )?future|"
     r"(?:every|each) time|whenever|at all times)\b",
@@ -59,7 +57,15 @@ class PatternFormer:
 
     def __init__(self, patterns: str | Path | None = None, *, name: str = "patterns") -> None:
         self.name = name
-        self._table = _english() if patterns is None else _read(Path(patterns))
+        own = files("kaosmem.formation").joinpath("patterns", "en.toml")
+        file = own if patterns is None else Path(patterns)
+        try:
+            self._table = _table(file.read_text(encoding="utf-8"))
+        except (ValueError, LookupError, TypeError, RecursionError, re.error) as error:
+            raise InvalidArgumentError(
+                f"the file has no valid patterns: {error}; kaosmem/formation/patterns/en.toml "
+                "describes the form"
+            ) from None
 
     def __repr__(self) -> str:
         return f"<PatternFormer {self.name!r}>"
@@ -73,21 +79,10 @@ class PatternFormer:
         return Draft(changes, has_exact_keys=True)
 
 
-def _compiled(pattern: str, info: ValidationInfo) -> re.Pattern[str]:
-    """Return a pattern with the parts, which the context holds, in place of their names."""
-    parts: Any = info.context
-    return re.compile(expanded(pattern, parts), re.IGNORECASE)
-
-
-_Pattern = Annotated[re.Pattern[str], BeforeValidator(_compiled)]
-
-
-class _Row(BaseModel):
+class _Row(NamedTuple):
     """A row of the table. The file for English describes the fields."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    pattern: _Pattern
+    pattern: re.Pattern[str]
     kind: Kind
     about: str
     action: Action = "add"
@@ -95,14 +90,14 @@ class _Row(BaseModel):
     only_colleagues: bool = False
 
 
-class _Table(BaseModel):
+class _Table(NamedTuple):
     """The patterns of one file."""
 
-    same: dict[str, str] = {}
-    leads: _Pattern = re.compile("")
-    excluded: _Pattern = re.compile("(?!)")
-    excluded_facts: _Pattern = re.compile("(?!)")
-    statements: list[_Row]
+    rows: Sequence[_Row]
+    same: Mapping[str, str]
+    leads: re.Pattern[str]
+    excluded: re.Pattern[str]
+    excluded_facts: re.Pattern[str]
 
     def changes(self, item: Item) -> Iterator[ProposedChange]:
         """Yield a change for each statement of a message, and each plain rule of a trusted user."""
@@ -120,7 +115,7 @@ class _Table(BaseModel):
         """Return the change of the first row that a sentence matches, at its begin or its lead."""
         lead = self.leads.match(sentence)
         starts = sorted({0, lead.end()} if lead else {0})
-        for row in self.statements:
+        for row in self.rows:
             if row.only_colleagues and item.role == "user":
                 continue
             for start in starts:
@@ -148,20 +143,20 @@ class _Table(BaseModel):
 
 
 @cache
-def _english() -> _Table:
-    return _read(files("kaosmem.formation").joinpath("patterns", "en.toml"))
+def _table(text: str) -> _Table:
+    """Return the patterns in the text of a file, with the parts in place of their names."""
+    stored = tomllib.loads(text)
+    parts = stored.get("parts", {})
 
+    def compiled(pattern: str) -> re.Pattern[str]:
+        return re.compile(expanded(pattern, parts), re.IGNORECASE)
 
-def _read(file: Traversable) -> _Table:
-    """Return the patterns of a file. Raises InvalidArgumentError."""
-    try:
-        stored = tomllib.loads(file.read_text(encoding="utf-8"))
-        return _Table.model_validate(stored, context=stored.get("parts", {}))
-    except (ValueError, LookupError, RecursionError, re.error) as error:
-        raise InvalidArgumentError(
-            f"the file has no valid patterns: {error}; kaosmem/formation/patterns/en.toml "
-            "describes the form"
-        ) from None
+    rows = []
+    for row in stored["statements"]:
+        rows.append(_Row(**row | {"pattern": compiled(row["pattern"])}))
+    names = ("leads", "excluded", "excluded_facts")
+    others = [compiled(stored.get(name, _NOTHING)) for name in names]
+    return _Table(rows, stored.get("same", {}), *others)
 
 
 def _sentences(text: str) -> Iterator[str]:

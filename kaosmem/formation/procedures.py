@@ -10,8 +10,7 @@ from typing import TypeVar
 
 from kaosmem.arguments import check_count, json_text
 from kaosmem.formation.changes import Draft, ProposedChange
-from kaosmem.formation.grounding import MAX_TEXT_CHARS
-from kaosmem.formation.words import patterns
+from kaosmem.formation.grounding import MAX_TEXT_CHARS, patterns
 from kaosmem.language.sentences import sentences_in
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import Item

@@ -15,12 +15,10 @@ texts of one sentence alone.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cache, reduce
-from importlib.resources import files
 from itertools import chain
 from math import ceil
 from operator import or_
@@ -34,6 +32,7 @@ from kaosmem.language.statements import (
     names_of,
     statements,
 )
+from kaosmem.language.tables import toml_table
 from kaosmem.types.items import Item
 from kaosmem.types.versions import aware
 
@@ -41,8 +40,7 @@ from kaosmem.types.versions import aware
 @cache
 def _cues() -> re.Pattern[str]:
     """Return the pattern of the words by which a text says that it corrects, in any language."""
-    file = files("kaosmem.language").joinpath("correction_cues.toml")
-    languages = tomllib.loads(file.read_text("utf-8"))
+    languages = toml_table("correction_cues.toml")
     return re.compile("|".join(chain.from_iterable(languages.values())), re.IGNORECASE)
 
 

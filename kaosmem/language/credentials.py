@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
@@ -12,6 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from kaosmem.exact import log
+from kaosmem.language.tables import toml_table
 
 LEFT_OUT = "[credential]"
 """The mark that stands for a credential which was left out."""
@@ -96,9 +96,9 @@ def _rules() -> Mapping[str, Sequence[_Rule]]:
     The rules of gitleaks look for secrets of machines in source code. The second table has
     credentials as people write them.
     """
-    folder = files("kaosmem.language")
-    table = json.loads(folder.joinpath("credentials.json").read_text(encoding="utf-8"))
-    said = tomllib.loads(folder.joinpath("credentials_said.toml").read_text(encoding="utf-8"))
+    file = files("kaosmem.language").joinpath("credentials.json")
+    table = json.loads(file.read_text(encoding="utf-8"))
+    said = toml_table("credentials_said.toml")
     placeholders = _Allowed(table["allowed"])
     by_keyword: dict[str, list[_Rule]] = {}
     for row in (*table["rules"], *said["rules"]):

@@ -13,19 +13,18 @@ The words of a language stand in `time_words/LANGUAGE.toml`. A file has these ta
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache, cached_property
-from importlib.resources import files
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.scripts import MARKS, fold_script
+from kaosmem.language.tables import tables_by_language
 from kaosmem.names import shown_name
 from kaosmem.types.items import Item
 from kaosmem.types.versions import Version
@@ -39,15 +38,7 @@ _NEVER = "(?!)"
 _WEEKDAYS = "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"
 
 
-@cache
-def _time_words() -> dict[str, dict[str, Any]]:
-    """Return the tables of each language."""
-    found = {}
-    for file in files("kaosmem.language").joinpath("time_words").iterdir():
-        name, _, ending = file.name.partition(".")
-        if ending == "toml":
-            found[name] = tomllib.loads(file.read_text("utf-8"))
-    return dict(sorted(found.items()))
+_TIME_WORDS = tables_by_language("time_words")
 
 
 class _Phrases:
@@ -85,7 +76,7 @@ class _Phrases:
 
 @cache
 def _phrases() -> _Phrases:
-    return _Phrases(_time_words().values())
+    return _Phrases(_TIME_WORDS.values())
 
 
 class Period(NamedTuple):
@@ -340,7 +331,7 @@ PAST_CUES = PastCues(
     MappingProxyType(
         {
             language: PastWords(*map(words.__getitem__, _LISTS))
-            for language, words in _time_words().items()
+            for language, words in _TIME_WORDS.items()
         }
     )
 )

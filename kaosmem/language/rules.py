@@ -23,14 +23,13 @@ In a string of several lines, line breaks and the spaces at the beginning of a l
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kaosmem.language.sentences import sentence_ends
+from kaosmem.language.tables import tables_by_language
 from kaosmem.types.content import TextBlock, Trust
 from kaosmem.types.items import ChatMessage
 
@@ -234,10 +233,8 @@ class _Recogniser:
 @cache
 def _languages() -> dict[str, _Language]:
     languages = {}
-    for file in files("kaosmem.language").joinpath("rule_patterns").iterdir():
-        name, _, ending = file.name.partition(".")
-        if ending == "toml":
-            languages[name] = _Language(name, _expanded(tomllib.loads(file.read_text("utf-8"))))
+    for name, patterns in tables_by_language("rule_patterns").items():
+        languages[name] = _Language(name, _expanded(patterns))
     return languages
 
 
