@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from kaosmem.arguments import check_several
 from kaosmem.assembly.credit import CALLERS_WORD, Credit, find_uses
@@ -220,14 +220,6 @@ class SourceReport:
         return f"{self.status}{f' with {self.error}' if self.error else ''}{proposed}"
 
 
-class CreditCount(Protocol):
-    """Counts the items that one turn showed and its reply used."""
-
-    def count(self, used: Collection[Item], confirmed: Collection[Item]) -> None:
-        """Count that the reply used items, and that a person confirmed some."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Context(Seen):
     """The content that an agent sees in one turn.
@@ -273,7 +265,9 @@ class Context(Seen):
     tools: tuple[Any, ...] = ()
     _format: Format = field(compare=False)
     _counter: TokenCounter = field(compare=False)
-    _credits: CreditCount | None = field(default=None, compare=False)
+    _credits: Callable[[Collection[Item], Collection[Item]], None] | None = field(
+        default=None, compare=False
+    )
 
     def __repr__(self) -> str:
         sections = [f"{name} {use.items:,}" for name, use in self.by_section.items() if use.items]
@@ -411,27 +405,22 @@ class Context(Seen):
                 "only a context that SessionMemory.assemble_context returned can be credited; this "
                 "one is a view of another time, a rehearsal, or was packed without a session"
             )
-        found = self._named(check_several(ids, "ids"))
-        text = reply if isinstance(reply, str) else parse_message(reply, self._format).text
-        if not found and not text.strip():
-            raise InvalidArgumentError("there is nothing to credit; give the reply, or ids=[...]")
-        named = [each.item for each in found]
-        if text.strip():
-            uses = find_uses(text, self.query, self.items)
-            found += [each for each in uses if each.item not in named]
-        self._credits.count([each.item for each in found], named if confirmed else ())
-        return found
-
-    def _named(self, item_ids: Iterable[str]) -> list[Credit]:
         by_id = {item.id: item for item in self.items}
         named = []
-        for item_id in dict.fromkeys(item_ids):
+        for item_id in dict.fromkeys(check_several(ids, "ids")):
             if item_id not in by_id:
                 raise NotFoundError(
                     f"the context shows no item {shown(item_id)}; its items are context.items"
                 )
-            named.append(Credit(by_id[item_id], CALLERS_WORD))
-        return named
+            named.append(by_id[item_id])
+        text = reply if isinstance(reply, str) else parse_message(reply, self._format).text
+        if not named and not text.strip():
+            raise InvalidArgumentError("there is nothing to credit; give the reply, or ids=[...]")
+        found = [Credit(item, CALLERS_WORD) for item in named]
+        uses = find_uses(text, self.query, self.items)
+        found += [each for each in uses if each.item not in named]
+        self._credits([each.item for each in found], named if confirmed else ())
+        return found
 
 
 def item_preview(item: Item, width: int = 60) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 
 from kaosmem.formation.changes import ProposedChange
-from kaosmem.formation.grounding import patterns
+from kaosmem.formation.grounding import patterns, unknown_marks
 from kaosmem.language.analysis import analyze
 from kaosmem.language.keys import key_words
-from kaosmem.language.marks import marks_of, words_of
+from kaosmem.language.marks import words_of
 from kaosmem.types.items import Item
 
 _VALUES = re.compile(r"(?<=[a-z,] )[A-Z][\w-]*|\S*\d\S*")
@@ -52,8 +52,7 @@ def doubt_about(
         return "" if has_exact_key or _shares_subject(new.text, live) else "no word in common"
     if not _shares_subject(change.quote, live):
         return "no word in common"
-    named = {mark for mark, is_sure in marks_of(change.quote).items() if is_sure}
-    if not named <= words_of(live.text):
+    if any(unknown_marks(change.quote, words_of(live.text))):
         return "another name"
     if not patterns("statements")["ending"].search(change.quote):
         return "no word that it is over"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from itertools import chain
 from typing import Literal, TypeAlias
@@ -28,6 +29,7 @@ _MAX_SENTENCE_CHARS = 160
 _TITLE_TERMS = 4
 
 
+@dataclass(frozen=True)
 class EpisodeFormer:
     """Forms an episode of neighbouring items: their most central sentences, as they were said.
 
@@ -55,22 +57,20 @@ class EpisodeFormer:
     user: We painted the boat blue.
     """
 
-    def __init__(
-        self,
-        span: Span = "topic",
-        *,
-        gap_s: float = 4 * 3_600,
-        most: int = 40,
-    ) -> None:
-        if span not in ("topic", *_SPAN_FORMS):
-            raise InvalidArgumentError("no such span; use 'topic', 'day', 'week' or 'month'")
-        self._span = span
-        self._gap = timedelta(seconds=gap_s)
-        self._most = check_count(most, "most", least=2)
-        self.name = f"episodes by {span}"
+    span: Span = "topic"
+    _: KW_ONLY
+    gap_s: float = 4 * 3_600
+    most: int = 40
 
-    def __repr__(self) -> str:
-        return f"<EpisodeFormer {self._span!r}>"
+    def __post_init__(self) -> None:
+        if self.span not in ("topic", *_SPAN_FORMS):
+            raise InvalidArgumentError("no such span; use 'topic', 'day', 'week' or 'month'")
+        check_count(self.most, "most", least=2)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the former's mark."""
+        return f"episodes by {self.span}"
 
     async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
         """Return one change for each episode that has ended. The last one may go on."""
@@ -86,12 +86,13 @@ class EpisodeFormer:
         """Return whether an episode ends before later items."""
         last = episode[-1]
         following = later[0]
-        if self._span != "topic":
-            form = _SPAN_FORMS[self._span]
+        if self.span != "topic":
+            form = _SPAN_FORMS[self.span]
             return last.valid_from.strftime(form) != following.valid_from.strftime(form)
         is_elsewhere = following.metadata.get("source") != last.metadata.get("source")
         pause = following.valid_from - last.valid_from
-        if is_elsewhere or pause > self._gap or len(episode) >= self._most:
+        is_late = pause > timedelta(seconds=self.gap_s)
+        if is_elsewhere or is_late or len(episode) >= self.most:
             return True
         is_cut = min(len(episode), len(later)) >= _AROUND
         return is_cut and _terms(episode[-_AROUND:]).keys().isdisjoint(_terms(later))
@@ -108,7 +109,7 @@ def _episode(items: Sequence[Item]) -> ProposedChange:
     for item in items:
         speakers = [item.role] if item.role else []  # an episode names its speakers itself
         participants |= dict.fromkeys(item.metadata.get("participants", speakers))
-        for sentence in filter(_is_quotable, _sentences(item)):
+        for sentence in _quotable(item):
             line = "".join(f"{speaker}: " for speaker in speakers), sentence
             weights[line] = sum(terms[term] for term in {*analyze(sentence)})
     central = sorted(weights, key=lambda line: -weights[line])[:_SENTENCES]
@@ -133,12 +134,11 @@ def _terms(items: Sequence[Item]) -> Counter[str]:
     return Counter(term for term in terms if len(term) > 2 and term.isalpha())
 
 
-def _sentences(item: Item) -> list[str]:
-    return [" ".join(sentence.split()) for sentence in sentences_in(item.text)]
-
-
-def _is_quotable(sentence: str) -> bool:
-    """Return whether a sentence is a statement that may stand in an episode."""
-    if " " not in sentence or len(sentence) > _MAX_SENTENCE_CHARS or sentence.endswith("?"):
-        return False
-    return without_credentials(sentence) == sentence
+def _quotable(item: Item) -> Iterator[str]:
+    """Yield the sentences of an item that are statements and may stand in an episode."""
+    for part in sentences_in(item.text):
+        sentence = " ".join(part.split())
+        if " " not in sentence or len(sentence) > _MAX_SENTENCE_CHARS or sentence.endswith("?"):
+            continue
+        if without_credentials(sentence) == sentence:
+            yield sentence

@@ -86,7 +86,11 @@ class Grounds:
     @property
     def text(self) -> str:
         """Return all that the sources say, with their speakers and days."""
-        return "\n".join(f"{item.role} {_days(item)}: {item.text}" for item in self.items)
+        said = []
+        for item in self.items:
+            day = item.valid_from
+            said.append(f"{item.role} {day_text(day)} {day.date()}: {item.text}")
+        return "\n".join(said)
 
 
 def find_grounds(change: ProposedChange, said: Iterable[Item]) -> Grounds | str:
@@ -143,8 +147,8 @@ def _unsaid(
     """Yield the reasons if a statement says more, or the opposite of what its sources say."""
     said = grounds.text
     known = words_of(said)
-    yield from _unknown_marks(text, known)
-    if change.valid_from is not None and not _is_said_day(change.valid_from, grounds, known):
+    yield from unknown_marks(text, known)
+    if change.valid_from and not _is_said_day(change.valid_from, grounds, known):
         yield "date not in its sources"
     if change.kind == "semantic" and change.action != "retire":
         yield from _misread(plain(text), plain(change.quote), grounds)
@@ -158,7 +162,7 @@ def _unsaid(
         yield "not what its sources say"
 
 
-def _unknown_marks(text: str, known: Set[str]) -> Iterator[str]:
+def unknown_marks(text: str, known: Set[str]) -> Iterator[str]:
     """Yield a reason for each number, name and address of a text that is not among known words."""
     for mark, is_sure in marks_of(text).items():
         parts = {*parts_of(mark)}
@@ -245,12 +249,6 @@ def plain(text: str) -> str:
     return _SPACES.sub(" ", text.translate(_QUOTES)).strip().casefold()
 
 
-def _days(item: Item) -> str:
-    """Return the day on which an item was said, in words and in digits."""
-    time = item.timestamp
-    return "" if time is None else f"{day_text(time)} {time.date().isoformat()}"
-
-
 def _is_said_day(
     stated: str,
     grounds: Grounds,
@@ -262,8 +260,7 @@ def _is_said_day(
     except ValueError:
         return False
     day, month, year = day_text(begin).casefold().split()
-    said = grounds.quoted.timestamp
     # A year need not be said where the message was written in it, or in one beside it.
-    is_near = said is not None and abs(said.year - begin.year) <= 1
+    is_near = abs(grounds.quoted.valid_from.year - begin.year) <= 1
     has_month = not known.isdisjoint((month, month[:3], str(begin.month)))
     return has_month and day in known and (is_near or year in known)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, SkipValidation, ValidationError
+from pydantic import BaseModel, ConfigDict, SkipValidation, ValidationError
 
 from kaosmem.arguments import check_count, check_text, json_text
 from kaosmem.clients import LLMClient
@@ -24,7 +24,6 @@ from kaosmem.types.items import ChatMessage, Item
 TOOL_NAME = "record_changes"
 _KNOWN_SHARE = 4
 """Known facts take at most this fraction of a batch."""
-_Name = Annotated[str | None, AfterValidator(lambda name: name or None)]
 
 
 class _Change(BaseModel):
@@ -39,11 +38,11 @@ class _Change(BaseModel):
 
     action: Action
     kind: Kind
-    key: _Name
+    key: str | None
     text: str
     quote: str
     sources: list[int]
-    valid_from: _Name
+    valid_from: str | None
     worked: bool | None = None
 
 
@@ -130,7 +129,7 @@ class LLMFormer:
         newest = self._fitting(keyed, self._batch // _KNOWN_SHARE)
         material = json_text(
             {
-                "known": [{"key": item.key, "text": item.text} for item in reversed(newest)],
+                "known": [{"key": item.key, "text": item.text} for item in newest],
                 "messages": [_message(number, item) for number, item in enumerate(batch, 1)],
             }
         )
@@ -144,14 +143,18 @@ class LLMFormer:
         try:
             entries = await self._requests.ask(request, _entries, tools=[CHANGES_TOOL])
         except SummaryError as error:
-            is_unreadable = bool(spent) and error.reason.startswith("no usable answer")
-            if not is_unreadable:  # the model failed, or is left alone for a while
+            if not isinstance(error.__cause__, InvalidArgumentError):
+                # The model failed, or is left alone for a while.
                 return Draft(covered=0, spent=sum(spent))
             entries = [None]
-        changes = [_change_of(entry, batch) for entry in entries]
-        usable = [change for change in changes if change is not None]
-        faults = [UNUSABLE] * (len(changes) - len(usable))
-        return Draft(usable, len(batch), faults, spent=sum(spent))
+        changes = []
+        faults = []
+        for entry in entries:
+            try:
+                changes.append(_change_of(entry, batch))
+            except (ValidationError, KeyError):
+                faults.append(UNUSABLE)
+        return Draft(changes, len(batch), faults, spent=sum(spent))
 
     def _fitting(self, items: Sequence[Item], tokens: int) -> Sequence[Item]:
         """Return the first items whose texts have so many tokens together."""
@@ -180,13 +183,9 @@ def _entries(reply: ChatMessage) -> list[Any]:
     )
 
 
-def _change_of(entry: object, batch: Sequence[Item]) -> ProposedChange | None:
-    """Return a change as the schema describes it, None for any other value."""
-    try:
-        given = _Change.model_validate(entry)
-    except ValidationError:
-        return None
-    if not all(1 <= number <= len(batch) for number in given.sources):
-        return None
-    sources = tuple(batch[number - 1].id for number in given.sources)
+def _change_of(entry: object, batch: Sequence[Item]) -> ProposedChange:
+    """Return a change as the schema describes it. Raises ValidationError and KeyError."""
+    given = _Change.model_validate(entry)
+    numbered = dict(enumerate(batch, 1))
+    sources = tuple(numbered[number].id for number in given.sources)
     return ProposedChange(**{**given.model_dump(), "sources": sources})

@@ -151,9 +151,7 @@ def _table(text: str) -> _Table:
     def compiled(pattern: str) -> re.Pattern[str]:
         return re.compile(expanded(pattern, parts), re.IGNORECASE)
 
-    rows = []
-    for row in stored["statements"]:
-        rows.append(_Row(**row | {"pattern": compiled(row["pattern"])}))
+    rows = [_Row(**row | {"pattern": compiled(row["pattern"])}) for row in stored["statements"]]
     names = ("leads", "excluded", "excluded_facts")
     others = [compiled(stored.get(name, _NOTHING)) for name in names]
     return _Table(rows, stored.get("same", {}), *others)

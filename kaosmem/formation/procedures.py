@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from kaosmem.arguments import check_count, json_text
+from kaosmem.arguments import check_count
 from kaosmem.formation.changes import Draft, ProposedChange
 from kaosmem.formation.grounding import MAX_TEXT_CHARS, patterns
 from kaosmem.language.sentences import sentences_in
-from kaosmem.types.content import ToolResultBlock, ToolUseBlock
+from kaosmem.types.content import ToolResultBlock, ToolUseBlock, block_text
 from kaosmem.types.items import Item
 from kaosmem.units import Link
 
 T = TypeVar("T")
 
 _MAX_TASK_CHARS = 160
-_MAX_VALUE_CHARS = 80
+_MAX_STEP_CHARS = 160
 _MAX_RESULT_CHARS = 2_000
 """The end of a result in which its outcome is looked for."""
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+\.\w+|\w+://[^\s\"'<>)]+")
 
 
+@dataclass(frozen=True)
 class ProcedureFormer:
     """Forms procedures: the tool calls that a task took, if somebody says that they worked.
 
@@ -55,16 +56,15 @@ class ProcedureFormer:
     ...     said = memory.add("messages", content, role=role)
     >>> print(*await memory.form(ProcedureFormer()))
     Release the app.
-    1. build(target="app")
-    2. upload(file="app.zip")
+    1. build({"target":"app"})
+    2. upload({"file":"app.zip"})
     """
 
-    def __init__(self, *, least: int = 2, name: str = "procedures") -> None:
-        self.name = name
-        self._least = check_count(least, "least", least=1)
+    least: int = 2
+    name: str = "procedures"
 
-    def __repr__(self) -> str:
-        return f"<ProcedureFormer {self.name!r}>"
+    def __post_init__(self) -> None:
+        check_count(self.least, "least", least=1)
 
     async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
         """Return one change for each run that has ended with an outcome."""
@@ -87,27 +87,26 @@ class ProcedureFormer:
         Args:
             run: The task, and the messages until the user's answer.
         """
-        calls = _blocks(run, ToolUseBlock)
-        results = _blocks(run, ToolResultBlock)
         outcome = _outcome_of(run, answer)
         task = _first_sentence(run[0].text)
         if outcome is None or not task:
             return None
         quote, quoted, worked = outcome
+        results = _blocks(run, ToolResultBlock)
         failed = {result.tool_use_id for result in results if result.is_error and worked}
-        calls = [call for call in calls if call.id not in failed]
-        text = _written(task, [_step_text(call) for call in calls])
+        calls = [call for call in _blocks(run, ToolUseBlock) if call.id not in failed]
+        text = _written(task, map(_step_text, calls))
         if len(text) > MAX_TEXT_CHARS:  # of a long run, the names of the tools are kept
-            text = _written(task, [call.name for call in calls])
+            text = _written(task, (call.name for call in calls))
         # An address that the task does not name may be that of a hostile text.
         has_foreign = any(address not in run[0].text for address in _ADDRESS.findall(text))
-        if len(calls) < self._least or has_foreign:
+        if len(calls) < self.least or has_foreign:
             return None
         sources = [run[0], *(item for item in run if not Link.of(item).is_plain), quoted]
         return ProposedChange(
             text,
             quote,
-            tuple(dict.fromkeys(source.id for source in sources)),
+            tuple(source.id for source in sources),
             kind="procedural",
             details={"title": task},
             worked=worked,
@@ -129,8 +128,7 @@ def _outcome_of(run: Sequence[Item], answer: Item) -> tuple[str, Item, bool] | N
     """
     stated = [("user", answer, _first_sentence(answer.text, most=_MAX_RESULT_CHARS))]
     results = [item for item in run if Link.of(item).answers]
-    if results:
-        stated.append(("tool", results[-1], results[-1].text[-_MAX_RESULT_CHARS:]))
+    stated += [("tool", item, item.text[-_MAX_RESULT_CHARS:]) for item in results[-1:]]
     for speaker, item, text in stated:
         for outcome in ("failed", "worked"):
             words = patterns("outcomes")[f"{speaker}_{outcome}"]
@@ -140,7 +138,7 @@ def _outcome_of(run: Sequence[Item], answer: Item) -> tuple[str, Item, bool] | N
     return None
 
 
-def _written(task: str, steps: Sequence[str]) -> str:
+def _written(task: str, steps: Iterable[str]) -> str:
     """Return a procedure as text: the task, and a numbered line for each step."""
     lines = [task]
     for number, step in enumerate(dict.fromkeys(steps), 1):
@@ -149,18 +147,9 @@ def _written(task: str, steps: Sequence[str]) -> str:
 
 
 def _step_text(call: ToolUseBlock) -> str:
-    """Return a call in one line. Long values are left out."""
-    try:
-        arguments = json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        arguments = None
-    if not isinstance(arguments, dict):
-        return call.name
-    parts = []
-    for name, value in arguments.items():
-        text = json_text(value)
-        parts.append(f"{name}={text}" if len(text) <= _MAX_VALUE_CHARS else f"{name}=…")
-    return f"{call.name}({', '.join(parts)})"
+    """Return a call as it is shown in a text, or the name of the tool if it is long."""
+    text = block_text(call)
+    return text if len(text) <= _MAX_STEP_CHARS else call.name
 
 
 def _first_sentence(text: str, *, most: int = _MAX_TASK_CHARS) -> str:

@@ -12,8 +12,6 @@ from kaosmem.types.items import Item
 
 SHELF = "shelf"
 """The field of an item's metadata that names the shelf which has it too."""
-_COPIED = ("timestamp", "source", "kind")
-"""Fields of an item's metadata that its fact has too."""
 _ITEM = "item"
 """The field of a fact's metadata with the id of its item, by which a replay knows it again."""
 
@@ -57,8 +55,8 @@ class FactShelf:
         """Save a formed item as a fact, if it is not there."""
         if await self._facts_of(item):
             return
-        metadata = {name: item.metadata[name] for name in _COPIED if name in item.metadata}
-        metadata |= {_ITEM: item.id, "sources": [*item.sources], "speaker": item.role}
+        named = {_ITEM: item.id, "sources": [*item.sources], "speaker": item.role}
+        metadata = {**item.metadata, **named}
         key = _key(item)
         await self.store.save(self.agent_id, item.text, self.namespace, key=key, metadata=metadata)
 

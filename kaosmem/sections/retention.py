@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kaosmem.arguments import check_count, check_instance, check_several, check_text
+from kaosmem.arguments import check_count, check_instance, check_listed
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.sections.ledger import Ledger
 from kaosmem.types.items import Item
@@ -47,8 +47,8 @@ class RetentionPolicy:
                 raise InvalidArgumentError("older_than and unused_for are times above 0")
         if self.max_tokens is not None:
             check_count(self.max_tokens, "max_tokens")
-        kinds = [check_text(kind, "kind") for kind in check_several(self.kinds, "kinds")]
-        object.__setattr__(self, "kinds", tuple(kinds))
+        kinds = tuple(check_listed(self.kinds, str, "kinds"))
+        object.__setattr__(self, "kinds", kinds)
         if not spans and not kinds and self.max_tokens is None:
             raise InvalidArgumentError(
                 "the policy has no condition, so that all items would go; give older_than, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import date, datetime
 from time import perf_counter
 
 from kaosmem.assembly.allocation import items_of
@@ -70,7 +70,7 @@ async def assemble(
         is_stored=_is_stored(session, context),
     )
     # Not in the trace: what it keeps may not refer to the session, or a cycle would keep both.
-    return replace(context, _credits=TurnCredit(context, session))
+    return replace(context, _credits=TurnCredit(context, session).count)
 
 
 # Asking.
@@ -104,10 +104,15 @@ async def ask(
     # Not the session itself: its trace keeps contexts, which would be a cycle.
     left_out = LeftOut(inquiry, session.past.stored)
     proposals, reports = await inquiry.propose(window=call.tokens, block=block)
+    offered = {**specs}
+    episodes = _episodes_asked_for(proposals, query)
+    if episodes:
+        floor = max(specs[episodes].floor, _EPISODES_SHARE)
+        offered[episodes] = replace(specs[episodes], floor=floor)
     return Offers(
         call=call,
         query=text,
-        specs=_with_room_for_episodes(specs.values(), proposals, query),
+        specs=[*offered.values()],
         proposals=proposals,
         counter=session.counter,
         sources=reports,
@@ -137,34 +142,25 @@ async def _newest_question(roster: Roster, names: Collection[str]) -> str:
     return found
 
 
-def _with_room_for_episodes(
-    specs: Iterable[SectionSpec],
-    proposals: Mapping[str, Proposal],
-    query: Query,
-) -> list[SectionSpec]:
-    """Return specs that reserve a part of the window for episodes of the period asked about.
+def _episodes_asked_for(proposals: Mapping[str, Proposal], query: Query) -> str:
+    """Return the section of the coarsest episodes that a query asks for, "" for none.
 
-    The coarsest level gets it whose first candidate lies in the period. Any other question leaves
-    the episodes what the words leave them.
+    Its first candidate lies in the period asked about. Any other question leaves the episodes what
+    the words leave them.
     """
-    if not query.periods and not query.asks_what_happened:
-        return [*specs]
-    spans: dict[str, timedelta] = {}
+    periods = query.periods
+    if not periods and query.asks_what_happened:
+        periods = (Period(date.min, date.max),)
+    found = []
     for name, proposal in proposals.items():
-        for item in items_of(proposal.candidates[:1]):
+        for item in items_of(proposal.candidates[:1] if periods else ()):
             end = stated_from({"timestamp": item.metadata.get("until")})
             if item.metadata.get("kind") != "episodic" or end is None:
                 continue
             days = Period(item.valid_from.date(), end.date())
-            if not query.periods or any(days.lies_in(asked) for asked in query.periods):
-                spans[name] = end - item.valid_from
-    coarsest = max(spans, key=lambda name: spans[name], default="")
-    changed = []
-    for spec in specs:
-        if spec.name == coarsest:
-            spec = replace(spec, floor=max(spec.floor, _EPISODES_SHARE))
-        changed.append(spec)
-    return changed
+            if any(days.lies_in(asked) for asked in periods):
+                found.append((end - item.valid_from, name))
+    return max(found)[1] if found else ""
 
 
 # The record of a turn.

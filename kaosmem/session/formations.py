@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ class Formations:
     """Runs the formations and retentions of one session, one at a time.
 
     Attributes:
-        planned: The formations of the sections that are formed by themselves, by name.
+        planned: The formations of the sections that are formed by themselves, in their order.
 
     Args:
         session: The session.
@@ -33,13 +33,13 @@ class Formations:
         self._lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: list[asyncio.TimerHandle] = []
-        self.planned: dict[str, SectionFormation] = {}
+        self.planned: list[SectionFormation] = []
         for name, section in session.sections.items():
             if section.spec.forms_from is not None:
-                self.planned |= self.of(name, section.spec.forms_from)
+                self.planned.append(self.of(name, section.spec.forms_from))
 
-    def of(self, section: str, former: Former | FormsFrom) -> dict[str, SectionFormation]:
-        """Return the formation of one section, by its name.
+    def of(self, section: str, former: Former | FormsFrom) -> SectionFormation:
+        """Return the formation of one section.
 
         Args:
             former: A plan, or a former for the sections of the section's own plan.
@@ -55,9 +55,9 @@ class Formations:
         else:
             own = self._session.section(section).spec.forms_from
             plan = FormsFrom(former, own.sections) if own else FormsFrom(former)
-        return {section: SectionFormation(self._session, section, plan)}
+        return SectionFormation(self._session, section, plan)
 
-    async def form(self, formations: Mapping[str, SectionFormation]) -> list[AppliedChange]:
+    async def form(self, formations: Iterable[SectionFormation]) -> list[AppliedChange]:
         """Form sections from all that was said since their marks, and save.
 
         Raises:
@@ -69,7 +69,7 @@ class Formations:
         async with self._lock:
             await saver.save()
             await saver.refresh()
-            for formation in formations.values():
+            for formation in formations:
                 applied = await formation.run()
                 await saver.save()  # the next section may be formed from this one
                 await formation.deliver()
@@ -80,14 +80,14 @@ class Formations:
     def note_turn(self) -> None:
         """Start the formations that are due after a turn. No turn waits for them."""
         self._stop_timers()
-        for name, formation in self.planned.items():
-            plan = formation.plan
-            is_due = plan.every_turns is not None and formation.has_waiting(plan.every_turns)
-            if is_due and not self._lock.locked():
-                self._start(name)
-            if plan.idle_s is not None:
-                loop = asyncio.get_running_loop()
-                self._timers.append(loop.call_later(plan.idle_s, self._start, name))
+        loop = asyncio.get_running_loop()
+        for formation in self.planned:
+            every_turns = formation.plan.every_turns
+            idle_s = formation.plan.idle_s
+            if every_turns and formation.has_waiting(every_turns) and not self._lock.locked():
+                self._start(formation)
+            if idle_s:
+                self._timers.append(loop.call_later(idle_s, self._start, formation))
 
     async def finish(self, save: Callable[[], Awaitable[None]]) -> None:
         """Run the formations and retentions of the session's end, after those under way.
@@ -96,10 +96,10 @@ class Formations:
             save: Saves the session, so that its last messages are formed too.
         """
         await self.settle()
-        for name, formation in self.planned.items():
+        for formation in self.planned:
             if formation.plan.at_close:
                 await save()
-                await self._form_beside(name)
+                await self.form_beside(formation)
         for name, section in self._session.sections.items():
             policy = section.spec.retention
             if policy is not None:
@@ -122,27 +122,25 @@ class Formations:
         while self._timers:
             self._timers.pop().cancel()
 
-    def _start(self, name: str) -> None:
-        task = asyncio.create_task(self._form_beside(name))
+    def _start(self, formation: SectionFormation) -> None:
+        task = asyncio.create_task(self.form_beside(formation))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _form_beside(self, name: str) -> None:
+    async def form_beside(self, formation: SectionFormation) -> None:
         """Form a section from all that is saved. The changes are saved with the next save."""
         if self._session.read_only or self._session.is_closed:
             return
 
-        async def form() -> None:
-            await self.planned[name].run()
-            await self.planned[name].deliver()
+        failure = f"section {formation.name!r} was not formed"
+        await self._noting_failure(failure, formation.run, formation.deliver)
 
-        await self._noting_failure(f"section {name!r} was not formed", form)
-
-    async def _noting_failure(self, failure: str, work: Callable[[], Awaitable[object]]) -> None:
-        """Run work that nobody asked for: an error becomes a notice."""
+    async def _noting_failure(self, failure: str, *work: Callable[[], Awaitable[object]]) -> None:
+        """Do work that nobody asked for, in order: an error becomes a notice."""
         try:
             async with self._lock:
-                await work()
+                for step in work:
+                    await step()
         except Exception as error:
             why = f": {error}" if isinstance(error, KaosmemError) else ""
             self._session.note(

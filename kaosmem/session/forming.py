@@ -69,6 +69,7 @@ class SectionFormation:
         section: str,
         plan: FormsFrom,
     ) -> None:
+        self.name = section
         self.plan = plan
         self._session = session
         self._section = session.section(section)
@@ -170,9 +171,8 @@ class SectionFormation:
     ) -> None:
         """Move a mark, and note in the same commit what was formed up to it."""
         formed = formed or _Formed()
-        name = self._section.spec.name
         since = self._mark(mark)
-        self._section.form(Form(name, mark, since, until, formed.items, formed.refused))
+        self._section.form(Form(self.name, mark, since, until, formed.items, formed.refused))
         self._section.retire([item.id for item in formed.retired], at=self._session.clock())
 
     def _apply(self, draft: Draft, said: Sequence[Item]) -> _Formed:
@@ -211,7 +211,7 @@ class SectionFormation:
             item = self._made(change, grounds)
         except InvalidArgumentError:
             return UNUSABLE
-        live = None if change.key is None else self._section.keyed(change.key)
+        live = self._section.keyed(change.key) if change.key else None
         is_end = change.action == "retire"
         if is_end and (live is None or live in formed.retired):
             return "nothing to retire"
@@ -269,7 +269,7 @@ class SectionFormation:
             return False
         said_at = grounds.quoted.valid_from
         if self._section.peek(known_id).valid_from < said_at:
-            self._section.credit(Credit(self._section.spec.name, said_at, verified=(known_id,)))
+            self._section.credit(Credit(self.name, said_at, verified=(known_id,)))
         return True
 
     def _made(self, change: ProposedChange, grounds: Grounds) -> Item:
@@ -278,7 +278,7 @@ class SectionFormation:
         metadata: dict[str, JSONValue] = {"kind": change.kind, "quote": change.quote}
         metadata |= {name: quoted.metadata[name] for name in _COPIED if name in quoted.metadata}
         metadata |= change.details
-        if change.valid_from is not None:
+        if change.valid_from:
             metadata["timestamp"] = change.valid_from
         if change.is_run:
             metadata[RUN] = quoted.id
@@ -288,7 +288,7 @@ class SectionFormation:
             self._section.spec,
             change.text.strip(),
             role="" if change.kind == "episodic" or change.is_run else quoted.role,
-            key=change.key,
+            key=change.key or None,
             tags=(FORMED, change.kind),
             metadata=metadata,
             sources=[source.id for source in grounds.items],

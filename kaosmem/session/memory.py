@@ -1087,7 +1087,7 @@ class SessionMemory:
         """
         formations = self._formations.planned
         if former is not None:
-            formations = self._formations.of(section, former)
+            formations = [self._formations.of(section, former)]
         return await self._formations.form(formations)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from itertools import chain
+from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -69,7 +70,7 @@ def _live_units(
     """
     held = section.held
     required = section.proposer.required_units()
-    excess = section.used - (policy.max_tokens or 0)
+    excess = inf if policy.max_tokens is None else section.used - policy.max_tokens
     units = []
     for first in held.units_in_order():
         unit = held.unit(first)
@@ -82,14 +83,13 @@ def _live_units(
             kept |= dict.fromkeys((item.id for item in unit), reason)
         else:
             units.append((held.importance(first), max(map(age_begin, unit)), unit))
-    if policy.max_tokens is not None:
-        units.sort(key=itemgetter(0, 1))
+    units.sort(key=itemgetter(0, 1))
     going = []
     for _, _, unit in units:
-        if excess > 0:
-            going.append([item.id for item in unit])
-        if policy.max_tokens is not None:
-            excess -= sum(item.tokens for item in unit)
+        if excess <= 0:
+            break
+        going.append([item.id for item in unit])
+        excess -= sum(item.tokens for item in unit)
     return going
 
 

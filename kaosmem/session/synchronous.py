@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import date, datetime
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from kaosmem.assembly.context import Context
@@ -20,7 +20,6 @@ from kaosmem.session.admin import SessionAdmin
 from kaosmem.session.archive import SessionArchive
 from kaosmem.session.at import MemoryAt
 from kaosmem.session.collecting import Collector
-from kaosmem.session.context_call import TurnCredit
 from kaosmem.session.graph import Graph
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.opening import UnopenedSync
@@ -121,18 +120,18 @@ def _called(
 
     @wraps(method)
     def call(self: _InLoop[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        async def run() -> R:
-            return method(self._inner, *args, **kwargs)
-
-        return LOOP.run(run)
+        return _run_in_loop(method, self._inner, *args, **kwargs)
 
     return call
 
 
-class _CreditInLoop(_InLoop[TurnCredit]):
-    """A count of credits that runs in the loop."""
+def _run_in_loop(function: Callable[..., R], /, *args: Any, **kwargs: Any) -> R:
+    """Call a function in the loop's thread."""
 
-    count = _called(TurnCredit.count)
+    async def run() -> R:
+        return function(*args, **kwargs)
+
+    return LOOP.run(run)
 
 
 def _assembled(
@@ -144,9 +143,9 @@ def _assembled(
     def call(self: _InLoop[Any], /, *args: P.args, **kwargs: P.kwargs) -> Context:
         context = LOOP.run(lambda: method(self._inner, *args, **kwargs))
         counts = context._credits
-        if not isinstance(counts, TurnCredit):
+        if counts is None:
             return context
-        return replace(context, _credits=_CreditInLoop(counts))
+        return replace(context, _credits=partial(_run_in_loop, counts))
 
     return call
 

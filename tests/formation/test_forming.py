@@ -420,7 +420,8 @@ async def test_each_message_is_formed_exactly_once_whatever_happens(
         elif step == "form":
             await memory.form(LineFormer(), section="facts")
         elif step == "beside":
-            await memory._formations._form_beside("facts")
+            (formation,) = memory._formations.planned
+            await memory._formations.form_beside(formation)
         elif step == "save":
             await memory.save()
         elif step == "crash":

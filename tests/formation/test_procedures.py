@@ -19,7 +19,7 @@ from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import Item
 
 RELEASE = (("build", {"target": "app"}), ("upload", {"file": "app.zip"}))
-TEXT = 'Release the app.\n1. build(target="app")\n2. upload(file="app.zip")'
+TEXT = 'Release the app.\n1. build({"target":"app"})\n2. upload({"file":"app.zip"})'
 _NUMBERS = count()
 
 
@@ -109,6 +109,18 @@ async def test_failed_calls_are_no_steps_of_what_worked():
     calls = (("build", {"target": "ap"}), *RELEASE)
     run(memory, "Thanks!", calls=calls, results=(OSError("no target ap"), "done", "done"))
     assert [str(change) for change in await memory.form(ProcedureFormer())] == [TEXT]
+
+
+async def test_a_long_call_is_the_name_of_its_tool():
+    """The other steps keep their arguments. A long run keeps the names alone."""
+    memory = SessionMemory.test_mode()
+    calls: list[Any] = [("write", {"content": "word " * 400}), ("run", {"file": "a.py"})]
+    run(memory, "Thanks!", calls=calls)
+    calls = [(f"step{number:02}", {"of": "a long run"}) for number in range(30)]
+    run(memory, "Thanks!", calls=calls, results=["done"] * 30)
+    short, long = map(str, await memory.form(ProcedureFormer()))
+    assert short == 'Release the app.\n1. write\n2. run({"file":"a.py"})'
+    assert long.startswith("Release the app.\n1. step00\n2. step01\n")
 
 
 async def test_failures_demote_and_retire():
