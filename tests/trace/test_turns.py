@@ -50,6 +50,24 @@ async def _talk(memory: SessionMemory, turns: int, start: int = 0) -> list[bytes
     return sent
 
 
+async def test_every_turn_is_replayed_byte_for_byte(place):
+    """After reopening, each stored turn gives the bytes that were sent, in every format."""
+    sent: list[bytes] = []
+    for number in range(3):
+        async with SessionMemory.open(place, "s", trace=True) as memory:
+            if not number:
+                memory.add("role", "You are a careful clerk of a hotel.")
+                memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(60)])
+            sent += await _talk(memory, 2, 2 * number)
+            fact = f"The guest of day {number} wants a room to the north."
+            item = memory.add("findings", fact, key="wish")
+            if number:
+                memory.update(item.id, content=fact + " Breakfast is at eight.")
+    async with SessionMemory.open(place, "s", read_only=True) as memory:
+        replay = _replay(memory)
+        assert [request_bytes(replay.request(n)) for n in range(1, len(sent) + 1)] == sent
+
+
 async def test_forget_erases_turns_and_verify_covers_them(place):
     """Turns that showed the item keep only sums, others lose its decision; no file holds it."""
     async with SessionMemory.open(place, "s", trace=True) as memory:
