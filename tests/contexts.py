@@ -37,7 +37,7 @@ def handed_over(context: Context) -> object:
     return context.text if context.format == "text" else (context.rendered.system, context.messages)
 
 
-def counted(context: Context, counter: TokenCounter) -> int:
+def counted(context: Context, counter: TokenCounter | None = None) -> int:
     """Return the tokens of what a user takes out of a context, from scratch."""
     handed_over = context.text if context.format == "text" else context.messages
     system = context.rendered.system or ""

@@ -432,15 +432,6 @@ async def test_agents_and_sessions_are_apart():
         AgentContext(config, "")
 
 
-async def test_by_default_a_hundred_messages_are_shown():
-    """And all are kept."""
-    context, history = context_of()
-    await context.append(numbered(150), "s")
-    window = await context.get_prompt_window("s")
-    assert len(window) == 100 and window[-1].text.startswith("fact-149")
-    assert await history.count_messages("agent", session_id="s") == 150
-
-
 async def test_messages_that_were_stored_without_ids_are_summed_up_too():
     """By whoever else writes to the history."""
     llm = ScriptedLLM(gist)
@@ -463,57 +454,3 @@ async def test_nobody_else_says_what_stands_for_what():
             "agent", ChatMessage("summary", "forged", id=name, sources=("a",)), session_id="s"
         )
     assert texts(await context.get_prompt_window("s")) == ["of another session"]
-
-
-async def test_contexts_of_one_config_have_the_same_strategies():
-    """An iterator too, which gives them once."""
-    config = ContextConfig(InMemoryHistoryProvider(), iter([SlidingWindowCompaction(5)]))
-    for agent_id in ("one", "other"):
-        context = AgentContext(config, agent_id)
-        await context.append(numbered(20), "s")
-        assert len(await context.get_prompt_window("s")) == 5
-
-
-async def test_what_is_appended_while_the_model_thinks_survives():
-    context, history = context_of()
-    meddling = Meddling(lambda: context.append(said("late"), "s"))
-    thinking = AgentContext(
-        ContextConfig(history, SummarizationCompaction(meddling, 200, 200)), "agent"
-    )
-    await context.append(numbered(20), "s")
-    await thinking.get_prompt_window("s")
-    assert (await thinking.get_prompt_window("s"))[-1].text.startswith("late")
-    assert meddling.asked == 1
-
-
-async def test_what_is_cleared_while_the_model_thinks_stays_cleared():
-    """Nothing of it is shown, and nothing of it is written."""
-    context, history = context_of()
-
-    async def clear() -> None:
-        await context.clear("s")
-        await context.append(said("new"), "s")
-
-    thinking = AgentContext(
-        ContextConfig(history, SummarizationCompaction(Meddling(clear), 200, 200)), "agent"
-    )
-    await context.append(numbered(20), "s")
-    assert texts(await thinking.get_prompt_window("s")) == texts(said("new"))
-    assert texts(await history.get_messages("agent", session_id="s")) == texts(said("new"))
-
-
-async def test_a_window_shows_nothing_that_was_cleared_while_the_model_thought():
-    """Beside the summary either, which stands for what is still there."""
-    context, history = context_of()
-
-    async def clear_run() -> None:
-        await history.clear_run("agent", session_id="s", run_id="late")
-
-    thinking = AgentContext(
-        ContextConfig(history, SummarizationCompaction(Meddling(clear_run), 200, 200)), "agent"
-    )
-    await context.append(numbered(20), "s")
-    await context.append(said("late"), "s", "late")
-    window = await thinking.get_prompt_window("s")
-    assert "summary" in [message.role for message in window]
-    assert window[-1].text.startswith("fact-19 ")

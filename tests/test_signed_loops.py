@@ -39,7 +39,7 @@ from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_
 from kaosmem.testing.contracts.compaction import tokens_of
 from tests.tool_conversations import conversations
 
-ROUNDS = (50, 200, 1_000)
+ROUNDS = (50, 400)
 RESULT = "The clause on the fee is in section 4 of the agreement. " * 4
 
 

@@ -240,49 +240,13 @@ def test_no_figure_can_lower_the_confidence():
     assert all(weight >= 0 for name, weight in confidence_weights().items() if name != BIAS)
 
 
-class Reversed:
-    """A ranker whose scores say the opposite of what they should."""
-
-    name = "reversed"
-
-    def index(self) -> ReversedIndex:
-        return ReversedIndex()
-
-
-class ReversedIndex:
-    def __init__(self) -> None:
-        self._ordinals: list[int] = []
-
-    def __len__(self) -> int:
-        return len(self._ordinals)
-
-    def add(self, entries: Iterable[tuple[int, Item]]) -> None:
-        self._ordinals += [ordinal for ordinal, _ in entries]
-
-    def update(self, ordinal: int, item: Item) -> None: ...
-
-    def remove(self, ordinal: int) -> None:
-        self._ordinals.remove(ordinal)
-
-    def rank(
-        self, query: str, limit: int, *, among: Collection[int] | None = None
-    ) -> list[tuple[int, float]]:
-        return [(ordinal, 1e9 + ordinal) for ordinal in sorted(self._ordinals, reverse=True)][
-            :limit
-        ]
-
-
-@pytest.mark.parametrize(
-    "ranker", [LinearRanker(), BM25Ranker(), RankBM25Ranker(), GraphRanker(), Reversed()]
-)
+@pytest.mark.parametrize("ranker", [LinearRanker(), BM25Ranker(), RankBM25Ranker(), GraphRanker()])
 def test_the_confidence_depends_on_what_is_shown_and_not_on_scores(ranker):
-    """It is high if the clause is shown, and low if a ranker of one's own shows others, however it scores them."""
+    """It is high if the clause is shown, whatever scale the scores of a ranker have."""
     context = assembled(lease(ranker=ranker), QUESTION)
-    is_found = CLAUSES[17] in {item.text for item in context.items}
-    assert is_found == (not isinstance(ranker, Reversed))
+    assert CLAUSES[17] in {item.text for item in context.items}
     assert context.confidence is not None
-    assert (context.confidence > 0.85) == is_found
-    assert (context.confidence < 0.7) == (not is_found)
+    assert context.confidence > 0.85
 
 
 def test_a_rare_word_that_is_missing_counts_more_than_common_ones():

@@ -26,10 +26,9 @@ from kaosmem.formats.delimiters import BLOCK_BEGIN, OPENING
 from kaosmem.formats.text import header_piece, item_piece, recalled_header
 from kaosmem.language.query import Query
 from kaosmem.sections import Candidate
-from kaosmem.testing import check_anthropic_messages, check_openai_messages
 from kaosmem.tokens.counters import TokenCounter
 from tests.contexts import COUNTERS, MERGING, assembled, before_block, counted, handed_over
-from tests.formats.provider_rules import CHECKS
+from tests.formats.checked import check_context
 from tests.worlds import budgets, formats, label_group, queries, questions, texts, worlds
 
 least_confidences = st.sampled_from([0, 0, 0.3, 1])
@@ -102,12 +101,7 @@ def test_calls_and_results_come_together(world, query, budget, format):
         )
         for unit in (*proposal.candidates, *proposal.earlier):
             assert len({item.id in included for item in unit.items}) == 1
-    if format == "openai":
-        check_openai_messages(context.messages)
-    if format == "anthropic":
-        check_anthropic_messages(context.messages, context.system)
-    if format in CHECKS:
-        CHECKS[format](context.messages, context.rendered.system or "")
+    check_context(context, world.memory.admin.counter)
 
 
 _OF_OTHERS = (Reason.OUTRANKED, Reason.NOT_SHOWN, Reason.ARCHIVED, Reason.UNRELATED)

@@ -217,19 +217,3 @@ def test_every_promise_is_broken_by_some_fault():
 def test_what_is_right_is_not_caught():
     """So that what fails above fails for its fault."""
     assert list(failures(SlidingWindowCompaction)) == []
-
-
-async def test_a_result_without_a_call_is_part_of_no_loop():
-    """It goes alone, and the loop that it stands in stays whole."""
-    call = ChatMessage("assistant", (ThinkingBlock("hm", "seal"), ToolUseBlock("c1", "find")))
-    orphan = ChatMessage("tool", (ToolResultBlock("c2", "found"),))
-    history = [
-        *(ChatMessage("user", str(n)) for n in range(9)),
-        call,
-        orphan,
-        ChatMessage("user", "so?"),
-    ]
-    left = await SlidingWindowCompaction(6).compact(history)
-    assert orphan not in left
-    assert call in left
-    assert all(promise(history, left) for promise in PROMISES)

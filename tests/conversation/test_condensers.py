@@ -94,25 +94,6 @@ async def test_one_record_makes_room_however_many_answers_a_view_holds(steps):
     assert all(str(int(number) + 1) in answers for number in requests)
 
 
-@pytest.mark.parametrize("max_tokens", [100, 150, 250])
-async def test_no_answer_stays_without_its_request_where_tokens_are_too_many(
-    max_tokens,
-):
-    """Without a summary in its place, the longest request goes with its answer."""
-    condenser = RollingCondenser(max_size=None, max_tokens=max_tokens)
-    log = EventLog()
-    for number in range(12):
-        log.append(user(f"delete {number}" + " w" * 20))
-        for each in range(number % 3):
-            log.append(call(f"{number}.{each}", f"r{number}.{each}"))
-            log.append(result(f"{number}.{each}"))
-        log.append(agent(f"done {number}" + " v" * 20))
-        texts = [event.text for event in await condenser.condensed_view(log)]
-        requests = {text.split()[1] for text in texts if text.startswith("delete")}
-        answers = {text.split()[1] for text in texts if text.startswith("done")}
-        assert answers <= requests
-
-
 class Asking(RollingCondenser):
     """Condenses when it is told to."""
 

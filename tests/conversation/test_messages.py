@@ -43,20 +43,6 @@ def lines(messages: list[ChatMessage]) -> list[str]:
     ]
 
 
-def test_a_result_directly_follows_its_call():
-    messages = told(system("S"), user("U1"), call("1"), user("U2"), result("1"))
-    assert [message.role for message in messages] == ["system", "user", "assistant", "tool", "user"]
-    assert messages[-1].text == "U2"
-
-
-def test_the_calls_of_an_answer_are_one_message_and_the_results_in_their_order():
-    messages = told(
-        system(), user(), call("1", "r"), call("2", "r"), result("2", "two"), result("1", "one")
-    )
-    assert [block.id for block in messages[2].content] == ["1", "2"]
-    assert lines(messages)[3:] == ["tool: one", "tool: two"]
-
-
 def test_a_result_without_a_call_is_left_out():
     """Be it the view that leaves it out, or, of events as they come, the messages."""
     events = system("S"), user("U"), result("nobody")
@@ -111,30 +97,6 @@ def test_a_result_whose_text_was_replaced_still_answers_its_call():
     assert masked.cuts_from(0) == view.cuts_from(0)
     messages = ConversationMemory().process_events(masked)
     assert messages[-1].content == (ToolResultBlock("1", "(left out)"),)
-
-
-def test_a_result_that_others_of_its_answer_have_is_stated_as_missing():
-    messages = told(
-        system("S"), user("U"), call("1", "r"), call("2", "r"), result("1", "important result")
-    )
-    assert messages[3].text == "important result"
-    assert [block.is_error for block in messages[4].content] == [True]
-    assert len(messages) == 5
-
-
-def test_results_of_calls_with_one_id_stay_with_their_calls():
-    """Within an answer, and where one call begins before another has its result."""
-    same = told(
-        system(), user(), call("a", "r"), result("a", "one"), call("a", "r"), result("a", "two")
-    )
-    assert [block.id for block in same[2].content] == ["a", "a-2"]
-    assert lines(same)[3:] == ["tool: one", "tool: two"]
-    crossed = told(
-        *(system(), user(), call("x", "r"), call("a", "s"), call("a", "r")),
-        *(result("a", "of r"), result("a", "of s"), result("x", "of x")),
-    )
-    assert lines(crossed)[3:5] == ["tool: of x", "tool: of r"]
-    assert lines(crossed)[6:] == ["tool: of s"]
 
 
 def test_a_kind_that_is_neither_message_nor_call_is_named():

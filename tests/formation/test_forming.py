@@ -354,29 +354,6 @@ async def test_a_failure_beside_the_turns_becomes_a_notice():
 # Two workers, crashes and replays.
 
 
-async def test_two_workers_form_a_message_once():
-    """The one that commits later leaves its own out, and loses nothing else."""
-    first = SessionMemory.test_mode()
-    first.add("messages", "home: I live in Oslo.")
-    await first.save()
-    async with SessionMemory.open(first.admin.fs, "test") as second:
-        former = WaitingFormer()
-        forming = asyncio.create_task(second.form(former))
-        await former.has_begun.wait()
-        second.add("messages", "pet: I have a cat.")
-        assert len(await first.form(WaitingFormerDone("waiting"))) == 1
-        former.may_end.set()
-        assert await forming == []
-        assert findings(second) == ["home: I live in Oslo."]
-        assert len(second["messages"]) == 2
-    await first.admin.refresh()
-    assert findings(first) == ["home: I live in Oslo."]
-
-
-class WaitingFormerDone(LineFormer):
-    """A former under the name of another one."""
-
-
 _STEPS = st.lists(
     st.tuples(
         st.sampled_from(["say", "form", "crash", "forget", "save", "beside"]),
@@ -438,20 +415,6 @@ async def test_each_message_is_formed_exactly_once_whatever_happens(
         await memory.form(LineFormer(), section="facts")
         said = sorted(item.text for item in memory["messages"])
         assert sorted(item.text for item in memory["facts"]) == said
-
-
-async def test_the_pattern_former_forms_in_a_session():
-    memory = SessionMemory.test_mode()
-    memory.add("messages", "Hi! My name is Ann. I live in Oslo. What is the weather like?")
-    memory.add("messages", "I live in a data centre. Always call me.", role="assistant")
-    memory.add("messages", "I moved to Bergen last week.")
-    changes = await memory.form(PatternFormer())
-    assert [str(change) for change in changes] == [
-        "Hi! My name is Ann."[4:],
-        "I live in Oslo.",
-        "I moved to Bergen last week.",
-    ]
-    assert "I live in Oslo." not in findings(memory)
 
 
 async def test_a_proposal_without_words_of_its_own_key_is_disputed():

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.formation import PatternFormer
-from kaosmem.formats import count_messages
 from kaosmem.session.options import SessionOptions
+from tests.formats.checked import check_context
 
 HOME = "I live in Oslo."
 NAME = "My name is Ann."
@@ -126,14 +126,7 @@ async def test_the_note_is_counted_exactly(budget, format, texts, roles):
     context = await memory.assemble_context(
         "Where do I live?", budget=budget, sections=["findings"], format=format
     )
-    counter = memory.admin.counter
-    if format == "text":
-        assert counter(context.text) == context.used
-    else:
-        system = context.rendered.system or ""
-        counted = count_messages(context.messages, format, system=system, counter=counter)
-        assert counted == context.used
-    assert context.used <= budget
+    check_context(context, memory.admin.counter)
 
 
 async def test_a_window_goes_on_while_a_fact_grows_old():

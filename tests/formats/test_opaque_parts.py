@@ -17,12 +17,13 @@ from kaosmem import (
     SessionMemory,
     WindowTooSmallError,
 )
-from kaosmem.formats import count_messages, parse_message
+from kaosmem.formats import parse_message
 from kaosmem.stores.history import decode_message, encode_message
-from kaosmem.testing import check_anthropic_messages, check_openai_messages
+from kaosmem.testing import check_anthropic_messages
 from kaosmem.tokens.parts import PAGE_TOKENS
 from kaosmem.types import OpaqueBlock
 from kaosmem.types.content import ToolResultBlock
+from tests.formats.checked import check_context
 
 PDF = base64.b64encode(
     b"%PDF-1.4 " + b"<< /Type /Page >> " * 3 + b"<< /Type /Pages >> " + b"x" * 900
@@ -112,7 +113,7 @@ async def test_a_reply_of_anthropics_own_tools_goes_back_unchanged(name, of_sdk)
     context = await memory.assemble_context(budget=20_000, format="anthropic")
     assert context.messages[1] == {"role": "assistant", "content": content}
     check_anthropic_messages(context.messages, context.system, replies=[content])
-    assert count_messages(context.messages, "anthropic") == context.used
+    check_context(context)
     assert decode_message(encode_message(item.message)) == item.message
 
     for other in ("openai", "text"):
@@ -121,9 +122,7 @@ async def test_a_reply_of_anthropics_own_tools_goes_back_unchanged(name, of_sdk)
         assert "for anthropic alone]" in handed_over
         assert content[-1]["text"] in handed_over
         assert "encrypted_content" not in handed_over
-        if other == "openai":
-            check_openai_messages(context.messages)
-            assert count_messages(context.messages, "openai") == context.used
+        check_context(context)
 
 
 async def test_a_pdf_counts_by_its_pages():
@@ -136,8 +135,8 @@ async def test_a_pdf_counts_by_its_pages():
     assert 3 * PAGE_TOKENS < item.tokens < 3 * PAGE_TOKENS + 200
     context = await memory.assemble_context(budget=50_000, format="anthropic")
     assert DOCUMENT in context.messages[-1]["content"]
-    check_anthropic_messages(context.messages, context.system)
-    assert count_messages(context.messages, "anthropic") == context.used > 3 * PAGE_TOKENS
+    check_context(context)
+    assert context.used > 3 * PAGE_TOKENS
 
 
 async def test_a_pdf_in_a_result_and_the_caller_of_a_call_go_back():
@@ -148,8 +147,7 @@ async def test_a_pdf_in_a_result_and_the_caller_of_a_call_go_back():
     memory.add_message({"role": "user", "content": [result]}, format="anthropic")
     context = await memory.assemble_context(budget=50_000, format="anthropic")
     assert [message["content"] for message in context.messages[1:]] == [CALLER, [result]]
-    check_anthropic_messages(context.messages, context.system)
-    assert count_messages(context.messages, "anthropic") == context.used
+    check_context(context)
 
 
 async def test_files_audio_and_custom_tools_of_openai_go_back_unchanged():
@@ -181,10 +179,8 @@ async def test_files_audio_and_custom_tools_of_openai_go_back_unchanged():
     assert user["content"] == [file, audio, text]
     assert assistant == {"role": "assistant", "content": None, "tool_calls": [call]}
     assert tool == {"role": "tool", "tool_call_id": "call_1", "content": "done"}
-    check_openai_messages(context.messages)
-    assert count_messages(context.messages, "openai") == context.used
-    context = await memory.assemble_context(budget=50_000, format="anthropic")
-    check_anthropic_messages(context.messages, context.system)
+    check_context(context)
+    check_context(await memory.assemble_context(budget=50_000, format="anthropic"))
 
 
 async def test_blank_text_parts_are_left_out_of_requests():
@@ -195,7 +191,7 @@ async def test_blank_text_parts_are_left_out_of_requests():
         memory.add_message({"role": "user", "content": parts}, format=name)
         context = await memory.assemble_context(budget=500, format=name)
         assert context.messages[0]["content"] == [parts[1], parts[3]]
-        assert count_messages(context.messages, name) == context.used
+        check_context(context)
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
@@ -336,13 +332,10 @@ def test_opaque_parts_are_whole_counted_and_shown_to_their_provider_alone(said, 
             context = asyncio.run(memory.assemble_context("rent", budget=budget, format=name))
         except WindowTooSmallError:
             continue
-        assert context.used <= budget
+        check_context(context)
         if name == "text":
             assert CONTENT not in context.text
             continue
-        check = check_openai_messages if name == "openai" else check_anthropic_messages
-        check(context.messages)
-        assert count_messages(context.messages, name) == context.used
         shown = [
             message["content"]
             for message in context.messages
@@ -369,7 +362,7 @@ async def test_a_result_of_a_servers_tool_without_its_call_is_a_note(budget):
         context = await memory.assemble_context(budget=1_000, format=name)
         assert "[web_search_tool_result, whose call is missing]" in str(context.messages)
         assert CONTENT not in str(context.messages)
-        assert count_messages(context.messages, name) == context.used
+        check_context(context)
 
 
 async def test_calls_of_servers_keep_their_order():
@@ -384,7 +377,7 @@ async def test_calls_of_servers_keep_their_order():
         memory.add_message({"role": "assistant", "content": content}, format="anthropic")
     context = await memory.assemble_context(budget=10_000, format="anthropic")
     assert [message["content"] for message in context.messages[1:]] == said
-    assert count_messages(context.messages, "anthropic") == context.used
+    check_context(context)
 
 
 async def test_a_blank_text_beside_a_block_is_no_part_of_an_openai_request():
@@ -397,4 +390,4 @@ async def test_a_blank_text_beside_a_block_is_no_part_of_an_openai_request():
     content = context.messages[-1]["content"]
     assert isinstance(content, str) or all(part["text"].strip() for part in content)
     assert "900 euros" in str(content)
-    assert count_messages(context.messages, "openai") == context.used
+    check_context(context)

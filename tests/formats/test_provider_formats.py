@@ -28,6 +28,7 @@ from kaosmem.formats import Format, HistoryPart, Layout, count_messages, get_for
 from kaosmem.formats.gemini import UNCHECKED
 from kaosmem.types.content import ImageBlock, OpaqueBlock
 from tests.formats.any_layout import AnyLayout
+from tests.formats.checked import check_context
 from tests.formats.drawn import CALL_LISTS, NAMES, PNG, ROLES, SPOKEN, TEXTS, several
 from tests.formats.provider_rules import CHECKS
 from tests.formats.test_message_rules import assembled, histories
@@ -154,11 +155,8 @@ def test_any_history_makes_a_request_that_the_provider_takes(memory, query, budg
     for name in FORMATS:
         note(name)
         context = assembled(memory, query, budget, name)
-        if context is None:
-            continue
-        system = "" if name == "openai-responses" else context.system
-        CHECKS[name](context.messages, system)
-        assert count_messages(context.messages, name, system=system) == context.used <= budget
+        if context is not None:
+            check_context(context)
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai", *FORMATS])
@@ -301,12 +299,13 @@ async def test_a_foreign_call_is_one_that_gemini_does_not_check():
         memory.add_message(
             {"role": "tool", "tool_call_id": call_id, "content": call_id}, format="openai"
         )
-    contents = (await memory.assemble_context(budget=5_000, format="gemini")).messages
+    context = await memory.assemble_context(budget=5_000, format="gemini")
+    check_context(context)
+    contents = context.messages
     calls = contents[1]["parts"]
     assert [part.get("thoughtSignature") for part in calls] == [UNCHECKED, None]
     results = contents[2]["parts"]
     assert [part["functionResponse"]["name"] for part in results] == ["find", "read"]
-    CHECKS["gemini"](contents)
 
 
 def test_contents_of_the_package_are_read_and_sent_as_they_came():
@@ -366,8 +365,7 @@ async def test_bytes_of_converse_are_bytes_again():
         [thought, call],
         [result],
     ]
-    CHECKS["bedrock"](context.messages)
-    assert count_messages(context.messages, "bedrock") == context.used
+    check_context(context)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -385,9 +383,7 @@ async def test_windows_only_grow_and_obey(name):
         context = await memory.assemble_context(budget=8_000, format=name, window="main")
         messages = context.messages
         assert messages[: len(before)] == before
-        system = "" if name == "openai-responses" else context.system
-        CHECKS[name](messages, system)
-        assert count_messages(messages, name, system=system) == context.used
+        check_context(context)
         before = messages
         if turn % 4 == 3:
             continue  # nobody replied

@@ -18,9 +18,9 @@ from kaosmem import (
     SessionMemory,
     Trust,
 )
-from kaosmem.formats import count_messages
 from kaosmem.formats.text import item_piece
 from kaosmem.tokens.counters import EstimateCounter
+from tests.formats.checked import check_context
 from tests.worlds import texts
 
 ROLE = "You are a travel agent.\n## Rules\n[system] is a label.\n<context> is a tag."
@@ -40,12 +40,6 @@ def system_of(context: Context) -> str:
     return context.system
 
 
-def counted(context: Context, memory: SessionMemory) -> int:
-    handed_over = context.text if context.format == "text" else context.messages
-    system = context.system if context.format == "anthropic" else ""
-    return count_messages(handed_over, context.format, system=system, counter=memory.admin.counter)
-
-
 @pytest.mark.parametrize("format", ["text", "openai", "anthropic"])
 async def test_the_role_reaches_the_model_as_it_was_written(format):
     """The default section `role` has no header, no label and no escapes, and comes first."""
@@ -54,7 +48,7 @@ async def test_the_role_reaches_the_model_as_it_was_written(format):
     memory.add("role", f"\n  {ROLE}\n\n")
     context = await memory.assemble_context(budget=500, format=format)
     assert system_of(context) == f"{ROLE}\n## playbooks\n[*] Ask for the dates first.\n"
-    assert counted(context, memory) == context.used
+    check_context(context, memory.admin.counter)
 
 
 trusts = st.sampled_from([Trust.APPLICATION, Trust.APPLICATION, Trust.USER, Trust.EXTERNAL])
@@ -107,7 +101,7 @@ def test_no_stored_text_passes_for_the_applications_own(given, format):
     )
     assert system_of(context) == expected
     assert context.items == (*own, *labelled, *memory["books"])
-    assert counted(context, memory) == context.used
+    check_context(context, memory.admin.counter)
 
 
 async def test_a_role_that_is_accepted_is_shown():

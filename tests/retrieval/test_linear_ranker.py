@@ -24,7 +24,7 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval import linear_index
-from kaosmem.retrieval.candidate_terms import ENOUGH_TEXTS, CandidateTerms, RelevanceFeedback
+from kaosmem.retrieval.candidate_terms import CandidateTerms, RelevanceFeedback
 from kaosmem.retrieval.columns import Ragged
 from kaosmem.retrieval.embedders import WordVectorEmbedder
 from kaosmem.retrieval.linear_index import LinearIndex
@@ -290,20 +290,6 @@ def test_feedback_is_the_nearness_to_the_mean_of_the_other_matching_texts():
     assert np.allclose(found / ONE, nearness, atol=5e-3)
 
 
-def test_feedback_does_not_depend_on_the_numbers_of_terms():
-    """Pairs of a text and a term are sorted as numbers of 32 bits, or of 64 where these are too few."""
-    rng = np.random.default_rng(7)
-    sizes = rng.integers(0, 30, 200).tolist()
-    numbers = 1 + rng.integers(0, 90, sum(sizes))
-    matches = (rng.random(200) * ONE).astype(np.int64)
-    near = [
-        RelevanceFeedback(terms_of(numbers * factor, sizes), [5 * factor]).similarities(matches)
-        for factor in (1, 200_000)
-    ]
-    assert near[0].any()
-    assert (near[0] == near[1]).all()
-
-
 def test_matches_without_any_term_have_a_ranking():
     """A question that matches roles alone ranks texts without any term."""
     index = LinearRanker().index()
@@ -311,17 +297,6 @@ def test_matches_without_any_term_have_a_ranking():
     index.rank("tenant", 5)
     feedback = RelevanceFeedback(terms_of(np.zeros(0, np.int64), [0, 0]))
     assert not feedback.similarities(np.full(2, ONE)).any()
-
-
-def test_a_text_is_near_to_others_alone():
-    """A text that alone matches gains nothing by it; the one that shares words with it gains most."""
-    for size in range(3, 25):
-        numbers = 1 + np.repeat(np.arange(size), 6) * 3 + np.tile([0, 1, 2, 3, 3, 3], size)
-        feedback = RelevanceFeedback(terms_of(numbers, [6] * size))
-        near = feedback.similarities(np.eye(size, dtype=np.int64)[0] * ONE)
-        assert near[0] == 0
-        assert 0 < near[1] == near.max() <= ONE * size // ENOUGH_TEXTS
-        assert not near[2:].any()
 
 
 @settings(max_examples=20)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaosmem import (
-    Context,
     NotFoundError,
     Reason,
     SectionSpec,
@@ -33,15 +32,15 @@ from kaosmem.conversation import (
 )
 from kaosmem.conversation.outline import ViewOutline
 from kaosmem.errors import NoCondensationError, SourceError
-from kaosmem.formats import count_messages
 from kaosmem.language.query import Query
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sources import ConversationSource
-from kaosmem.testing import ScriptedLLM, check_anthropic_messages, check_openai_messages
+from kaosmem.testing import ScriptedLLM
 from kaosmem.tokens import count_content
 from tests.conversation.condensers import brief, condensers, down, unrecorded
 from tests.conversation.condensers import worked as workings
 from tests.conversation.logs import ANY_RUNS, agent, call, logged, result, system, user
+from tests.formats.checked import check_context
 from tests.worlds import queries
 
 
@@ -90,7 +89,7 @@ def test_the_budget_holds_and_the_messages_are_the_providers(
         except WindowTooSmallError:
             return
         assert first.messages == second.messages
-        check(first)
+        check_context(first)
         for decision in first.decisions:
             if decision.section == "conversation":
                 assert (await memory.fetch(decision.item_id)).section == "conversation"
@@ -99,19 +98,6 @@ def test_the_budget_holds_and_the_messages_are_the_providers(
                 assert (await memory.fetch(item.id)).text.startswith(item.text)
 
     asyncio.run(scenario())
-
-
-def check(context: Context) -> None:
-    beside = context.system if context.format == "anthropic" else ""
-    assert (
-        count_messages(context.messages, context.format, system=beside)
-        == context.used
-        <= context.budget
-    )
-    if context.format == "openai":
-        check_openai_messages(context.messages)
-    else:
-        check_anthropic_messages(context.messages, beside)
 
 
 def proposed_slowly(
@@ -270,7 +256,7 @@ async def test_where_it_cannot_be_condensed_the_window_cuts():
     condenser = LLMSummarizingCondenser(Summarizer(ScriptedLLM(down), fallback=False))
     memory = await remembering(worked(60), condenser)
     context = await memory.assemble_context(budget=1_000, format="openai")
-    check(context)
+    check_context(context)
     assert "earlier messages left out]" in str(context.messages)
     assert "fix TASK-17" in str(context.messages)
     assert "result 59" in str(context.messages)

@@ -20,6 +20,7 @@ from kaosmem.sources import ConversationSource, HistorySource
 from kaosmem.sources.history import HISTORY
 from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
 from tests.servers import redis_server
+from tests.sources.test_history import Counting
 
 FACT = "The launch code of the harbour crane is SWORDFISH."
 QUESTION = "What is the launch code of the harbour crane?"
@@ -68,17 +69,6 @@ async def test_an_early_fact_of_a_long_thread_is_recalled(kind, tmp_path):
     for message in talk(300):
         memory.add("history", message.text, role=message.role)
     assert FACT in (await memory.assemble_context(QUESTION, budget=1_500)).text
-
-
-class Counting(InMemoryHistoryProvider):
-    """Counts the messages that are read."""
-
-    read = 0
-
-    async def get_messages(self, agent_id, session_id, limit=None, offset=0):
-        messages = await super().get_messages(agent_id, session_id, limit, offset)
-        self.read += len(messages)
-        return messages
 
 
 async def test_each_question_reads_only_new_messages():

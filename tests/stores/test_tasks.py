@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import product
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,42 +11,7 @@ from kaosmem.errors import DuplicateError
 from kaosmem.stores import Task, TaskStatus
 from kaosmem.stores.task_list import TaskList
 
-BY_HAND = {
-    ("planned", "in_progress"),
-    ("in_progress", "succeeded"),
-    ("in_progress", "blocked"),
-    ("in_progress", "failed"),
-    ("blocked", "in_progress"),
-}
 titles = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-
-
-def outcome(act: Callable[[], Task]) -> tuple[str, int] | None:
-    """What becomes of a task, None where that is refused."""
-    try:
-        task = act()
-    except InvalidArgumentError:
-        return None
-    return task.status, task.retry_count
-
-
-@given(st.integers(0, 5), st.integers(0, 5))
-def test_the_chart_is_these_transitions_and_no_other(retries, most):
-    """Of all pairs of statuses, and all three ways to retry, whatever was retried before."""
-    for begin, end in product(TaskStatus, TaskStatus):
-        task = Task("t", "title", begin, retries)
-        expected = (end, retries) if (begin, end) in BY_HAND else None
-        assert outcome(lambda task=task, end=end: task.moved(end)) == expected
-    for status in TaskStatus:
-        task = Task("t", "title", status, retries)
-        retried = ("in_progress", retries + 1) if retries < most else ("abandoned", retries)
-        assert outcome(lambda task=task: task.retried(most)) == (
-            retried if status == "failed" else None
-        )
-        forced = ("in_progress", 0) if status in ("failed", "abandoned") else None
-        assert outcome(task.forced) == forced
-        assert task.settled().status == ("succeeded" if status == "in_progress" else status)
-        assert task.settled().retry_count == retries
 
 
 @given(st.lists(st.tuples(titles, st.sampled_from(TaskStatus), st.integers(0, 3))))

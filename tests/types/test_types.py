@@ -125,21 +125,6 @@ def test_a_result_of_texts_and_images_is_kept_in_order():
     assert hash(result)
 
 
-@pytest.mark.parametrize(
-    ("role", "trust", "sources", "shown"),
-    [
-        ("system", Trust.APPLICATION, (), "system"),
-        ("system", Trust.USER, (), "unverified-system"),
-        ("system", Trust.APPLICATION, ("page",), "unverified-system"),
-        ("user", Trust.EXTERNAL, ("page",), "user"),
-    ],
-)
-def test_only_the_applications_own_items_are_system_messages(role, trust, sources, shown):
-    """A system item that is derived or trusted less is shown under another role; the item keeps its own."""
-    item = Item("a", "messages", role, "x", 1, datetime.now(UTC), trust=trust, sources=sources)
-    assert (item.role, item.shown_role, item.message.role) == (role, shown, shown)
-
-
 @pytest.mark.parametrize("text", ["a\x00b", "<|endoftext|>", "\u2028", "", "𝔘", "\ufeff"])
 def test_strange_text_is_text(text):
     """NUL, special-token strings and separators are kept as they are."""
