@@ -142,13 +142,6 @@ async def test_a_short_result_stays_whole(strategy):
     assert used > BUDGET * 9 // 10
 
 
-async def test_where_even_the_notes_do_not_fit_the_sums_are_given():
-    context = AgentContext(ContextConfig(InMemoryHistoryProvider()), "reader")
-    await context.append(read_files(is_one=False), "room")
-    with pytest.raises(WindowTooSmallError, match="of a budget of 100"):
-        await context.get_prompt_window("room", budget=100)
-
-
 async def test_a_pinned_result_is_never_cut():
     history = read_files(is_one=False)
     pinned = [ChatMessage(m.role, m.content, id=m.id, pinned=True) for m in history]

@@ -626,17 +626,6 @@ def report() -> Report:
     )
 
 
-def test_figures_ascend_by_budget_and_then_by_assembler(report):
-    """Budgets ascend, and within one the assemblers stand in their order."""
-    rows = report.summary()["figures"]
-    assert [(each["budget"], each["assembler"], each["recall"]) for each in rows[:4]] == [
-        (100, "kaosmem", 1.0),
-        (100, "mine", 0.5),
-        (1_000, "kaosmem", 1.0),
-        (1_000, "mine", 0.5),
-    ]
-
-
 def test_a_report_as_json_has_its_figures_and_outcomes(report):
     """It survives JSON, with figures over all first, then by data set and category, and every outcome."""
     read = json.loads(json.dumps(report.to_dict(), allow_nan=False))

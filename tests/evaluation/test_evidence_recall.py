@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +12,7 @@ import pytest
 
 from benchmarks import evidence_recall
 from kaosmem import get_counter
-from kaosmem.evaluation import Selection
-from kaosmem.evaluation.assemblers import OrderAssembler, Packer
+from kaosmem.evaluation.assemblers import OrderAssembler
 from kaosmem.evaluation.evidence import EvidenceItem
 
 pytest.importorskip("bm25s")
@@ -158,47 +156,6 @@ def test_the_baselines_get_what_their_definitions_say(data, tmp_path):
     assert figures["recency"]["framing"] == pytest.approx(6 / 16)  # "user: " and the line's end
     assert figures["recency"]["fill"] == pytest.approx(16 / BUDGET)
     assert found["figures"][0]["scored"] == 3
-
-
-class Cheat:
-    """Puts in all the evidence there is, and breaks a rule in each way."""
-
-    name = "cheat"
-
-    def load(self, items: Sequence[EvidenceItem]) -> Packer:
-        ids = tuple(item.id for item in items)
-        wrong = {
-            "blue": Selection(ids, BUDGET + 1, ""),
-            "red": Selection((*ids, "c9"), 1, ""),
-            "green door": Selection((*ids, "c0"), 1, ""),
-        }
-
-        async def pack(query: str, budget: int) -> Selection:
-            return wrong.get(query, Selection(ids, budget, ""))
-
-        return pack
-
-
-def test_what_breaks_a_rule_scores_nothing_and_is_counted(data, tmp_path, capsys):
-    """Over budget, an unknown item and one twice are each 0 and a violation, which is printed."""
-    cheat = ("--assembler", f"{__name__}:Cheat")
-    found = measured(tmp_path, "--data", str(data), "--budgets", str(BUDGET), *cheat)
-    assert found["figures"][0]["violations"] == 3
-    assert recalls(found, "cheat") == {
-        (None, None): 0.5,
-        ("chats", None): 0.0,
-        ("deeds", None): 1.0,
-        ("chats", "adversarial"): 0.0,
-        ("chats", "plain"): 0.0,
-        ("deeds", "clauses"): 1.0,
-    }
-    printed = capsys.readouterr().out
-    assert (
-        "violations: cheat at 20, question q0 of chats/chat: 21 tokens are over the budget of 20\n"
-        in printed
-    )
-    assert "unscored: adversarial\n" in printed
-    assert re.search(r"20 +chats +adversarial +1 +1 +0\.000 ", printed)
 
 
 def test_the_ten_lines_of_the_docstring_are_an_assembler(data, tmp_path, monkeypatch, capsys):

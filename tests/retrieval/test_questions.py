@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import cycle
 
 import pytest
 
@@ -40,8 +41,10 @@ def question(kind: str) -> str:
     return QUESTIONS[kind] if kind in QUESTIONS else " ".join(seeded_queries(40))
 
 
-@pytest.mark.parametrize("format_name", ["text", "openai", "anthropic"])
-@pytest.mark.parametrize("kind", [*QUESTIONS, "very long"])
+@pytest.mark.parametrize(
+    ("kind", "format_name"),
+    zip([*QUESTIONS, "very long"], cycle(["text", "openai", "anthropic"]), strict=False),
+)
 async def test_no_question_starves_what_must_be_shown_or_is_newest(kind, format_name):
     """What is pinned, the system prompt, the newest messages and each section's `recent` newest are in."""
     memory, must = harbour()
