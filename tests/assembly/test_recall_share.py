@@ -215,26 +215,15 @@ async def test_the_best_evicted_match_comes_before_the_older_ones_of_the_recent_
     assert context.decision("rule").included == pinned
 
 
-async def test_a_chat_in_which_only_users_speak_keeps_its_share_for_recall():
-    """Nobody waits for an answer in it."""
-    spec = SectionSpec("messages", 120, placement="history", recall=0.25)
-    memory = SessionMemory.test_mode(sections=(spec,))
-    fact = memory.add("messages", FACT)
-    for text in seeded_texts(40, seed=5, words=8):
-        memory.add("messages", text)
-    memory.add("messages", "Hello.")
-    context = await memory.assemble_context(QUESTION, budget=2_000)
-    assert context.decision(fact.id).reason is Reason.RECALLED
-
-
-async def test_a_group_that_was_answered_once_keeps_its_share_for_recall():
-    """Its members talk among themselves: not all that follows waits for an answer."""
+@pytest.mark.parametrize("answer", ["", "Noted."])
+async def test_a_chat_of_users_keeps_its_share_for_recall(answer):
+    """Nobody waits for an answer where users talk among themselves, also after one that was answered once."""
     spec = SectionSpec("messages", placement="history", recall=0.25)
     memory = SessionMemory.test_mode(sections=(spec,))
     fact = memory.add("messages", FACT)
-    memory.add("messages", "Noted.", role="assistant")
-    for text in seeded_texts(60, seed=5, words=12):
-        memory.add("messages", text)
+    if answer:
+        memory.add("messages", answer, role="assistant")
+    memory.add_many("messages", seeded_texts(60, seed=5, words=12))
     context = await memory.assemble_context(QUESTION, budget=900)
     assert context.decision(fact.id).reason is Reason.RECALLED
 

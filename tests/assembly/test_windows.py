@@ -18,11 +18,10 @@ from kaosmem import (
     ToolUseBlock,
     Window,
 )
-from kaosmem.compaction import SlidingWindowCompaction, ToolResultCompaction
+from kaosmem.compaction import ToolResultCompaction
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
-    Condenser,
     EventLog,
     LLMSummarizingCondenser,
     ObservationEvent,
@@ -30,10 +29,9 @@ from kaosmem.conversation import (
 )
 from kaosmem.errors import InvalidNameError, ReadOnlyError
 from kaosmem.formats import count_messages, parse_message
-from kaosmem.sources import ConversationSource, FactSource, HistorySource, TaskSource
+from kaosmem.sources import ConversationSource, HistorySource, TaskSource
 from kaosmem.stores import (
     InMemoryHistoryProvider,
-    InMemoryLongTermMemory,
     InMemoryTaskStore,
     Task,
 )
@@ -355,21 +353,6 @@ async def test_a_window_of_text(counter):
     assert context.epoch == 1
 
 
-async def test_a_changed_item_of_a_source_is_shown_again():
-    """It is appended, and what was visible before stays."""
-    facts = InMemoryLongTermMemory()
-    fact_id = await facts.save("analyst", "The customer prefers calls.")
-    memory = SessionMemory.test_mode()
-    await memory.attach(FactSource(facts, "analyst"))
-    memory.add("messages", "What does the customer prefer?")
-    first = await memory.assemble_context(budget=4_000, format="openai", window="main")
-    await facts.update("analyst", fact_id, "The customer prefers letters.")
-    memory.add("messages", "And what does the customer prefer now?")
-    second = await memory.assemble_context(budget=4_000, format="openai", window="main")
-    assert second.messages[: len(first.messages)] == first.messages
-    assert "The customer prefers letters." in str(second.messages[-1])
-
-
 async def test_a_task_whose_status_changed_is_shown_again():
     """Its text is the same; its new status is appended, and a task without a change is not repeated."""
     board = InMemoryTaskStore()
@@ -670,52 +653,6 @@ async def test_a_changed_message_of_an_attached_history_ends_an_epoch(change):
     )
     assert context.rebased == "changed"
     assert "100" not in str(context.messages)
-
-
-async def rebases_of(talk: Talk, *, turns: int, budget: int) -> Counter[str | None]:
-    """Return how often a window over a conversation of long messages was packed anew, by reason."""
-    memory = SessionMemory.test_mode()
-    await memory.attach(talk.source)
-    rebased: Counter[str | None] = Counter()
-    before: list[dict[str, object]] = []
-    for number in range(turns):
-        await talk.say(ChatMessage("user", f"What does room {number} cost? " + "Say why. " * 40))
-        context = await memory.assemble_context(
-            "What does it cost?", budget=budget, format="openai", window="main"
-        )
-        if context.rebased is None:
-            assert context.messages[: len(before)] == before
-        before = context.messages
-        rebased[context.rebased] += 1
-        await talk.say(
-            ChatMessage("assistant", f"It costs {number} euros. " + "The season is high. " * 40)
-        )
-    return rebased
-
-
-_REBASES_OF_A_THREAD: Counter[str | None] = Counter()
-"""Counted once for all kinds of condensers."""
-
-
-@pytest.mark.parametrize("kind", ["recent", "summaries", "short summaries"])
-async def test_condensing_does_not_pack_a_window_anew(kind):
-    """What a window has sent stays sent, so it is packed anew as seldom as one over a thread: when it is full."""
-    condensers: dict[str, Condenser] = {
-        "recent": StrategyCondenser(SlidingWindowCompaction(60)),
-        "summaries": LLMSummarizingCondenser(ScriptedLLM(lambda _: "They ask what rooms cost.")),
-        "short summaries": LLMSummarizingCondenser(
-            ScriptedLLM(lambda _: "They ask what rooms cost."), max_size=40
-        ),
-    }
-    talk = Talk("log")
-    talk.source = ConversationSource(talk.log, condensers[kind])
-    rebased = await rebases_of(talk, turns=66, budget=8_000)
-    if not _REBASES_OF_A_THREAD:
-        _REBASES_OF_A_THREAD.update(await rebases_of(Talk("thread"), turns=66, budget=8_000))
-    assert set(rebased) == set(_REBASES_OF_A_THREAD) == {"new", None, "full"}
-    assert rebased["full"] <= _REBASES_OF_A_THREAD["full"] + 2
-    has_condensed = any(isinstance(event, Condensation) for event in talk.log)
-    assert has_condensed == (kind != "recent")
 
 
 @pytest.mark.parametrize("kind", ["summaries", "cut"])

@@ -250,18 +250,6 @@ def test_json_is_all_of_stdout(place, command):
         assert item["content"] == "\n".join(lines)
 
 
-def test_a_kept_session_reads_nothing_again_and_answers_as_a_fresh_one(place, command):
-    """The second question finds all unchanged, and both answers are those of a run without a session."""
-    for question in (QUESTION, "when are fees due"):
-        kept = command("assemble", "docs", "-q", question, "-b", 150, "--session", "kept/deal")
-        fresh = command("assemble", "docs", "-q", question, "-b", 150)
-        assert kept.code == fresh.code == 0
-        assert kept.out == fresh.out
-    assert (
-        kept.err.splitlines()[0] == "files: 32 unchanged, 1 skipped; passages: 0 added, 0 removed"
-    )
-
-
 def test_tables_in_a_pipe_are_plain(place, command):
     """No frame, no trailing blank, no colour, and a long source is neither cut nor folded."""
     long = "a-rather-long-name-" * 9
@@ -773,20 +761,6 @@ def test_bench_takes_one_pair_of_files_and_some_assemblers(evidence, command):
     assert counted["figures"][0]["recall"] == pytest.approx(6 / 7)
 
 
-def test_bench_json_is_all_of_stdout(evidence, command):
-    """Programs get the figures and every question's outcome, in the format that was asked for."""
-    found = json.loads(
-        command("bench", "evidence", "-b", "100", "--format", "openai", "--json").out
-    )
-    assert found["corpora"] == {"north": 60, "south": 60}
-    assert found["unscored"] == ["adversarial"]
-    assert [entry["recall"] for entry in found["figures"][:3]] == [1.0, 0.0, 1.0]
-    assert len(found["outcomes"]) == 3 * 14
-    assert all(
-        outcome["violations"] == [] and outcome["used"] <= 100 for outcome in found["outcomes"]
-    )
-
-
 def test_bench_draws_a_plot(evidence, place, command):
     """The picture is where it was asked for, and stderr says so."""
     code, _, err = command("bench", "evidence", "-b", "64,128", "--plot", "bought.svg")
@@ -868,24 +842,6 @@ def test_each_ranker_can_be_named(ranker, place, command):
     assert command(*args, "--ranker", "magic").code == 2
 
 
-def test_messages_on_a_terminal_follow_their_summary(place, on_terminal):
-    """A format of messages is printed as JSON, whole, since its reader asked for the request."""
-    shown = on_terminal(
-        "assemble",
-        "docs",
-        "-q",
-        QUESTION,
-        "--format",
-        "openai",
-        "--counter",
-        "estimate",
-        columns=80,
-    )
-    summary, messages = shown.split("\n[\n", 1)
-    assert " tokens used, " in summary
-    assert json.loads("[" + messages)[0]["role"]
-
-
 def test_a_path_with_undecodable_bytes_is_read(place):
     """A folder whose name is no UTF-8 is ingested, and one that is not there is an error of one line."""
     folder = os.fsencode(place) + b"/caf\xe9"
@@ -907,14 +863,6 @@ def test_the_openai_format_gives_messages(place, command):
     assert answer["used"] == count_messages(answer["messages"], "openai")
     printed = command("assemble", "docs", "-q", QUESTION, "--format", "openai").out
     assert printed.startswith(json.dumps(answer["messages"], ensure_ascii=False, indent=2))
-
-
-def test_another_process_gives_the_same_answer(place, command):
-    """The answer of a process with another hash seed, into a pipe, is byte for byte this one's."""
-    args = ["assemble", "docs", "-q", QUESTION, "-b", "150", "--counter", "estimate"]
-    env = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONUTF8": "1"}
-    done = subprocess.run([*PROCESS, *args], capture_output=True, env=env, check=True)
-    assert done.stdout.decode() == command(*args).out
 
 
 def test_a_driver_that_is_missing_is_named(place, monkeypatch):
@@ -942,15 +890,6 @@ def test_columns_in_a_pipe_are_as_wide_as_they_are_seen(place, command):
     asyncio.run(fill())
     out = command("show", "kept/wide").out
     assert "clause  lawyer       1  two\nfindings  条款    律师         1  one\n" in out
-
-
-def test_show_of_an_unknown_section_names_the_known_ones(session, command):
-    """A section that is not there is a typed error."""
-    code, out, err = command("show", session, "--section", "nope")
-    assert (code, out) == (2, "")
-    assert "no section 'nope'; use one of role, " in err
-    with pytest.raises(NotFoundError):
-        run(["show", session, "--section", "nope"])
 
 
 def test_bench_measures_data_sets_and_assemblers_of_one_s_own(evidence, place, command):
@@ -990,11 +929,3 @@ def test_of_a_few_passages_the_question_chooses(place, command):
         assert code == 0
         assert "Clause fee" in out
         assert "Clause interest" not in out
-
-
-def test_bench_of_what_is_not_there_says_so(command):
-    """Not that its questions are missing."""
-    assert (
-        command("bench", "nope.jsonl").err
-        == "kaosmem: 'nope.jsonl' does not exist; check the path\n"
-    )

@@ -75,16 +75,6 @@ def test_a_record_is_of_what_was_said_then():
     assert Transcript([*ABCDE, forged]).void == [forged]
 
 
-def test_of_two_records_of_one_message_the_first_counts():
-    """The other one has no effect, until the first is gone."""
-    one = stored_with(ABCDE, ["b", "c"], "one")[-1]
-    other = stored_with(ABCDE, ["c", "d"], "other")[-1]
-    assert Transcript([*ABCDE, one, other]).void == [other]
-    assert Transcript([*ABCDE, other, one]).void == [one]
-    assert Transcript([*ABCDE, other]).void == []
-    assert Transcript([*ABCDE, one, one]).void == []  # it would be deleted with the one that counts
-
-
 def test_a_record_stands_for_whole_units():
     """A result whose call was summed up without it, and which is not shown any more, is among its sources."""
     call = ChatMessage("assistant", (TextBlock("I look."), ToolUseBlock("c1", "f")), id="call")

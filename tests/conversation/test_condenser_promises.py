@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import ChatMessage, ToolUseBlock, Trust, get_counter
-from kaosmem.compaction import SlidingWindowCompaction, ToolResultCompaction
+from kaosmem import ChatMessage, Trust, get_counter
+from kaosmem.compaction import SlidingWindowCompaction
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
@@ -34,14 +34,11 @@ from tests.conversation.logs import (
     call,
     ids,
     logged,
-    loop,
     result,
     shown,
     system,
     user,
-    view_of,
 )
-from tests.gist import gist
 
 
 async def shown_of(condenser: Condenser, log: EventLog) -> ConversationView:
@@ -236,39 +233,6 @@ async def test_a_chat_in_which_only_users_speak_goes_on(condenser):
         assert sum(event.tokens(get_counter(None), openai) for event in view) <= 500
 
 
-async def test_the_newest_list_of_tasks_stays():
-    """With its call and its result; the lists before it go."""
-    tasks = [
-        event
-        for number in range(20)
-        for event in (
-            ActionEvent(
-                "tool_call",
-                "",
-                ToolUseBlock(f"{number}", "task_tracker", '{"tasks":["TASK-17"]}'),
-                f"r{number}",
-            ),
-            result(f"{number}", f"{number} tasks are open"),
-            *(agent() for _ in range(9 if number == 19 else 1)),
-        )
-    ]
-    log = logged(system("S"), user("U1"), *tasks)
-    view = await RollingCondenser(max_size=12).condensed_view(log)
-    assert [text for text in shown(view) if text[0] in "AO"] == ["A19", "O19"]
-
-
-async def test_open_instructions_are_kept_wherever_they_stand():
-    """What users said since the agent spoke to them is open, and what the agent did is no answer."""
-    asked_for = user("U1"), user("U2"), user("U3")
-    steps = [event for number in range(3) for event in (call(f"{number}"), result(f"{number}"))]
-    log = logged(*asked_for, *steps, user("U4"))
-    condenser = LLMSummarizingCondenser(ScriptedLLM(brief), max_size=6)
-    await condenser.condensed_view(log)
-    assert {"U1", "U2", "U3", "U4"} <= set(shown(log.view))
-    log = logged(user("U1"), user("U2"), agent("which?"), agent("did"), user("U3"))
-    assert shown(await RollingCondenser(max_size=4).condensed_view(log))[-1] == "U3"
-
-
 async def test_nothing_is_forgotten_where_what_is_kept_is_too_much_alone():
     """The error gives the sums; nothing was summarised for it."""
     model = ScriptedLLM(brief)
@@ -277,35 +241,6 @@ async def test_nothing_is_forgotten_where_what_is_kept_is_too_much_alone():
     with pytest.raises(NoCondensationError, match=r"protected entries take 3\d\d of 300 tokens"):
         await condenser.condensed_view(log)
     assert not model.requests
-
-
-async def test_a_call_in_flight_is_kept_until_it_is_answered():
-    """It stays though all else goes, and its result is shown when it comes."""
-    log = logged(user("U1"), *[agent()] * 3, user("U2"), *[agent()] * 3, call("1", says="I look"))
-    failures = iter([ConnectionError()])
-    model = ScriptedLLM(lambda request: next(failures, None) or gist(request))
-    condenser = LLMSummarizingCondenser(model, max_size=6)
-    assert "A1" in shown(await condenser.condensed_view(log))
-    log.append(result("1"))
-    assert {"A1", "O1"} <= set(shown(log.view))
-
-
-async def test_views_without_records_keep_what_is_protected():
-    """A list of tasks is not masked, and neither an instruction nor the newest unit is left out of the newest."""
-    tasks = ActionEvent("tool_call", "", ToolUseBlock("t", "task_tracker", "{}"), "rt")
-    view = view_of(
-        user("U1"),
-        tasks,
-        result("t", "TASK-17 is open"),
-        call("1"),
-        result("1"),
-        user("U2"),
-        *loop(4, first=2),
-    )
-    cut = await StrategyCondenser(ToolResultCompaction(1)).condense(view)
-    assert [event.text for event in cut][2] == "TASK-17 is open"
-    recent = await StrategyCondenser(SlidingWindowCompaction(7)).condense(view)
-    assert shown(recent) == ["U1", "At", "Ot", "U2", "A5", "O5"]
 
 
 def test_an_event_is_counted_once_for_a_counter():

@@ -362,32 +362,6 @@ async def test_a_correction_is_found_that_the_question_does_not_name():
     assert context.decision("new").reason is Reason.NEWER
 
 
-async def test_corrections_that_would_fill_a_small_window_give_way_to_other_answers():
-    """What is shown without corrections is shown with them: those of the best match do not keep it out."""
-    padding = " among us as all agreed at the long meeting of the whole team in the old hall"
-    texts = [
-        f"The launch of the Apollo ship is on day {day}{padding}." for day in (3, 5, 7, 9, 11, 13)
-    ]
-    is_shown = {}
-    for has_corrections in (True, False):
-        spec = SectionSpec(
-            "findings", eviction="none", retrieval_threshold=0, corrections=has_corrections
-        )
-        memory = SessionMemory.test_mode(sections=(spec,))
-        for text in texts:
-            memory.add("findings", text, role="Emi")
-        memory.add(
-            "findings", "Ilse said: Apollo will be launched in the north.", role="Ilse", id="other"
-        )
-        for budget in range(40, 300, 10):
-            context = await memory.assemble_context(
-                "On which day is the launch of the Apollo ship?", budget=budget
-            )
-            is_shown[budget, has_corrections] = context.decision("other").included
-    assert all(is_shown[budget, True] for budget in range(40, 300, 10) if is_shown[budget, False])
-    assert is_shown[290, True]
-
-
 def test_real_corrections_are_told_from_records_of_one_pattern():
     """On labelled pairs nearly all that is found is a correction, and nearly all corrections are found."""
     figures = measured(labelled_pairs())

@@ -259,6 +259,21 @@ SPECS = (
 TEXT = seeded_texts(1, words=60)[0]
 
 
+def test_units_with_images_keep_their_places():
+    """Images are never duplicates of one another, so the newest does not come before a better one."""
+    memory = SessionMemory.test_mode()
+    items = [
+        memory.add("documents", [ImageBlock(f"https://x/{number}.png")]) for number in range(3)
+    ]
+    units = [
+        Candidate(
+            (item,), at, cut=False, must=False, orphan=False, rank=at + 1, score=None, tokens=1
+        )
+        for at, item in enumerate(items)
+    ]
+    assert newest_first(units) == tuple(units)
+
+
 def variants(number: int) -> list[str]:
     """Return so many texts that say the same."""
     return [f"{TEXT} {' ' * at}copy" for at in range(number)]

@@ -530,6 +530,39 @@ def crowd(size: int, seed: int = 0) -> list[Item]:
     return [*map(item, called), *(item(Relationship(*triple)) for triple in sorted(triples))]
 
 
+@pytest.mark.parametrize("ranker", [GraphRanker(), GraphRanker(3, hub=5, max_relationships=40)])
+def test_changes_leave_no_trace_however_the_index_came_about(ranker):
+    """The same entries and query give the same ranking, also where there are more relationships than are walked."""
+    rng = random.Random(1)
+    entries = list(enumerate(crowd(60)))
+    fresh = ranker.index()
+    changed = ranker.index()
+    fresh.add(entries)
+    shuffled = rng.sample(entries, len(entries))
+    changed.add((ordinal, replace(each, metadata={})) for ordinal, each in shuffled[:100])
+    changed.add((ordinal + 10_000, each) for ordinal, each in shuffled)
+    for entry in shuffled[100:]:
+        changed.add([entry])
+    for ordinal, each in shuffled[:100]:
+        changed.update(ordinal, each)
+    for ordinal, _ in rng.sample(shuffled, len(shuffled)):
+        changed.remove(ordinal + 10_000)
+    among = [ordinal for ordinal, _ in shuffled[::3]]
+    for query in ("Alpha", "p of Name3 and Alpha", "Name7 q", "Twin", "nothing", ""):
+        ranked = fresh.rank(query, 1_000)
+        assert changed.rank(query, 1_000) == ranked
+        assert changed.rank(query, 7) == ranked[:7]
+        assert changed.rank(query, 30) == ranked[:30]
+        assert changed.rank(query, 1_000, among=among) == [
+            match for match in ranked if match[0] in set(among)
+        ]
+        assert (
+            changed.rank(query, 5, among=[*among, 99_999])
+            == fresh.rank(query, 1_000, among=among)[:5]
+        )
+    assert len(changed) == len(entries)
+
+
 class TestGraphRanker(RankerContract):
     """Texts that are no part of a graph."""
 
@@ -671,6 +704,18 @@ def test_what_is_evicted_is_no_longer_near_anything(eviction):
         assert [(*hit,) for hit in section.proposer.search(Query(query), 99, archived=False)] == [
             (items[ordinal], score) for ordinal, score in fresh.rank(query, 99)
         ]
+
+
+def test_a_longer_name_evicts_what_no_longer_fits_with_it():
+    """The lines that name it are written anew, and the oldest of them give way."""
+    memory = SessionMemory.test_mode(sections=(replace(SPEC, budget=120, eviction="fifo"),))
+    memory.graph.add([Entity("h", "H")], [Relationship("h", f"x{n}", "owns") for n in range(12)])
+    long = Entity("h", "A name that is so much longer than the one before")
+    memory.graph.add([long], pinned=True)
+    lines = [each.content for each in memory["graph"]]
+    assert memory["graph"].used <= 120
+    assert 1 < len(lines) < 13
+    assert all(line.startswith(long.name) for line in lines)
 
 
 def test_a_section_that_is_no_graph_says_so():

@@ -290,6 +290,20 @@ def test_feedback_is_the_nearness_to_the_mean_of_the_other_matching_texts():
     assert np.allclose(found / ONE, nearness, atol=5e-3)
 
 
+def test_feedback_does_not_depend_on_the_numbers_of_terms():
+    """Pairs of a text and a term are sorted as numbers of 32 bits, or of 64 where these are too few."""
+    rng = np.random.default_rng(7)
+    sizes = rng.integers(0, 30, 200).tolist()
+    numbers = 1 + rng.integers(0, 90, sum(sizes))
+    matches = (rng.random(200) * ONE).astype(np.int64)
+    near = [
+        RelevanceFeedback(terms_of(numbers * factor, sizes), [5 * factor]).similarities(matches)
+        for factor in (1, 200_000)
+    ]
+    assert near[0].any()
+    assert (near[0] == near[1]).all()
+
+
 def test_matches_without_any_term_have_a_ranking():
     """A question that matches roles alone ranks texts without any term."""
     index = LinearRanker().index()

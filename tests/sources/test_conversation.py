@@ -14,6 +14,7 @@ from kaosmem import (
     Reason,
     SectionSpec,
     SessionMemory,
+    Source,
     Trust,
     WindowTooSmallError,
     get_counter,
@@ -333,6 +334,20 @@ async def test_a_history_begins_between_no_two_calls_of_one_answer():
         "conversation/2": False,
         "conversation/1": False,
         "conversation/0": True,
+    }
+
+
+async def test_two_conversations_have_ids_of_their_own():
+    """The second is named anew, and both are shown."""
+    memory = await remembering(logged(user("one")))
+    source = ConversationSource(logged(user("two")))
+    assert isinstance(source, Source)
+    await source.propose(Query(""), cap=500)
+    name = await memory.attach(source)
+    context = await memory.assemble_context(budget=500, format="openai")
+    assert {item.id: item.text for item in context.items if item.role == "user"} == {
+        "conversation/0": "one",
+        f"{name}/0": "two",
     }
 
 

@@ -23,7 +23,6 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
     Trust,
-    Window,
     WindowTooSmallError,
 )
 from kaosmem.assembly.allocation import cap_of
@@ -148,26 +147,6 @@ def grown(turns: int, *, words: int = 20) -> list[list[ChatMessage]]:
         [*said(question), *called(f"c{turn}", answer), *said("So it is.", role="assistant")]
         for turn, (question, answer) in enumerate(zip(texts[::2], texts[1::2], strict=True))
     ]
-
-
-@pytest.mark.parametrize("before", [0, 1_999])
-async def test_a_window_over_a_thread_only_grows(before):
-    """Between two rebases each request begins with the one before, byte for byte."""
-    provider = await thread(said(*("earlier" for _ in range(before))))
-    memory = await memory_over(HistorySource(provider, "a", "s"))
-    last: Context | None = None
-    rebased = []
-    for turn in grown(40):
-        await provider.append_many("a", turn, session_id="s")
-        context = await memory.assemble_context(
-            "", budget=3_000, format="openai", window=Window("main", block=100)
-        )
-        if last is not None and context.rebased is None:
-            assert context.messages[: len(last.messages)] == last.messages
-        rebased.append(context.rebased)
-        last = context
-    assert {*rebased} == {"new", "full", None}
-    assert rebased.count(None) > 30
 
 
 class Counting(InMemoryHistoryProvider):
