@@ -46,7 +46,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile(
-    "default", settings.get_profile("random"), derandomize=True, max_examples=25
+    "default", settings.get_profile("random"), derandomize=True, max_examples=20
 )
 settings.register_profile("soak", settings.get_profile("random"), max_examples=2_000)
 settings.register_profile(

@@ -20,7 +20,6 @@ from kaosmem.backends import open_stores
 from kaosmem.backends.sqlite import database as database_module
 from kaosmem.backends.sqlite.database import MIGRATIONS, SqliteDatabase
 from kaosmem.backends.sqlite.stores import SqliteHistoryProvider, SqliteShortTermMemory
-from kaosmem.backends.sqlite.vectors import SqliteVectorStore
 from kaosmem.errors import InvalidNameError, NotOpenedError, UnsupportedVersionError
 from kaosmem.sources import StateSource
 from kaosmem.stores import VectorDocument
@@ -291,30 +290,3 @@ async def test_a_state_is_written_by_its_changes(tmp_path):
         size = (tmp_path / "a.sqlite-wal").stat().st_size
         await state.update_state("s", {"name 7": "new"})
         assert (tmp_path / "a.sqlite-wal").stat().st_size - size < 50_000
-
-
-async def test_what_other_instances_change_is_found(tmp_path):
-    """A search sees changes of other processes, though its embeddings stay in memory."""
-    path = tmp_path / "a.sqlite"
-    async with SqliteDatabase(path) as one, SqliteDatabase(path) as other:
-        mine = SqliteVectorStore(one, warm_bytes=1)
-        theirs = SqliteVectorStore(other)
-        await mine.add([VectorDocument("a", f"d{n}", (1, n), {"n": n}) for n in range(5)])
-
-        async def found(**given: Any) -> list[str]:
-            ids = [each.id for each in await mine.search((1, 0), limit=9, **given)]
-            assert ids == [each.id for each in await theirs.search((1, 0), limit=9, **given)]
-            return ids
-
-        assert await found() == ["d0", "d1", "d2", "d3", "d4"]
-        await theirs.delete(["d4", "d0"])
-        await theirs.upsert([VectorDocument("b", "d1", (0, 1), {"n": 7})])
-        assert await found() == ["d2", "d3", "d1"]
-        assert await found(filter={"n": {"$gt": 2}}) == ["d3", "d1"]
-        await theirs.delete_collection("default")
-        assert await found() == []
-        await theirs.add([VectorDocument("c", "d3", (1, 0, 0))])
-        assert [each.id for each in await mine.search((1, 0, 0))] == ["d3"]
-        await mine.add([VectorDocument("c", "d3", (1, 0))], collection="other")
-        assert [each.id for each in await mine.search((1, 0), collection="other")] == ["d3"]
-        assert [each.id for each in await mine.search((1, 0, 0))] == ["d3"]

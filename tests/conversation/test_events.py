@@ -13,9 +13,7 @@ from kaosmem import (
     InvalidArgumentError,
     NotFoundError,
     TextBlock,
-    ThinkingBlock,
     ToolResultBlock,
-    ToolUseBlock,
 )
 from kaosmem.conversation import (
     ActionEvent,
@@ -25,9 +23,8 @@ from kaosmem.conversation import (
     ObservationEvent,
     SummaryEvent,
 )
-from kaosmem.conversation.events import ACTION_KINDS, OBSERVATION_KINDS
 from kaosmem.conversation.log import event_json, event_of
-from tests.conversation.logs import LOGS, REASONING, call, ids, logged, result, system, user
+from tests.conversation.logs import LOGS, call, ids, logged, result, system, user
 
 SECRET = "the password is hunter2"
 
@@ -65,21 +62,6 @@ def test_a_log_takes_new_events_alone():
     assert len(log) == 1
     with pytest.raises(InvalidArgumentError, match="UTC"):
         EventLog(clock=lambda: datetime(2026, 1, 1)).append(user())
-
-
-@pytest.mark.parametrize("kind", ACTION_KINDS)
-def test_every_kind_of_action_is_the_same_after_json(kind):
-    said = (REASONING, ThinkingBlock("", data="sealed"), TextBlock("I look"))
-    action = ActionEvent(
-        kind, said, ToolUseBlock("1", "find", '{"in": "src"}'), "r1", source="user"
-    )
-    assert event_of(json.loads(json.dumps(event_json(action)))) == action
-
-
-@pytest.mark.parametrize("kind", OBSERVATION_KINDS)
-def test_every_kind_of_observation_is_the_same_after_json(kind):
-    observation = ObservationEvent(kind, (TextBlock("seen"),), "1")
-    assert event_of(json.loads(json.dumps(event_json(observation)))) == observation
 
 
 def test_a_kind_that_is_not_known_is_kept():

@@ -43,7 +43,7 @@ def question(kind: str) -> str:
 
 @pytest.mark.parametrize(
     ("kind", "format_name"),
-    zip([*QUESTIONS, "very long"], cycle(["text", "openai", "anthropic"]), strict=False),
+    [*zip([*QUESTIONS, "very long"], cycle(["text", "openai", "anthropic"]), strict=False)],
 )
 async def test_no_question_starves_what_must_be_shown_or_is_newest(kind, format_name):
     """What is pinned, the system prompt, the newest messages and each section's `recent` newest are in."""

@@ -134,21 +134,6 @@ async def test_many_versions_of_one_fact_crowd_out_no_other():
     assert text.count("reads") <= 3
 
 
-async def test_facts_without_keys_stand_in_the_order_of_their_times():
-    """Of two that contradict each other the newer stands last, and both are dated."""
-    facts = InMemoryLongTermMemory()
-    memory = SessionMemory.test_mode()
-    await facts.save("a", "Actually dislikes coffee now.", metadata={"timestamp": "2025-02-01"})
-    await facts.save("a", "Likes coffee.", metadata={"timestamp": "2024-01-01"})
-    await memory.attach(FactSource(facts, "a"))
-    text = (await memory.assemble_context("Does she like coffee?", budget=200)).text
-    assert (
-        text
-        == "## facts\n[1 January 2024] Likes coffee.\n[1 February 2025] Actually dislikes coffee "
-        "now.\n"
-    )
-
-
 _subjects = st.sampled_from(
     ["The launch of Apollo is planned for day", "The rent of the flat in Oslo is now"]
 )
