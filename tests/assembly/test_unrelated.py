@@ -175,25 +175,6 @@ async def test_an_outranked_item_has_its_rank_and_score():
     assert len(ranks) == len(outranked)
 
 
-async def test_an_outranked_message_has_its_rank_and_score():
-    """Those of a search of the history, though the newest messages come by their age."""
-    memory = SessionMemory.test_mode()
-    for number in range(200):
-        role = "assistant" if number % 2 else "user"
-        memory.add(
-            "messages", f"message {number} on termination {number}", id=f"m{number}", role=role
-        )
-    query = "termination 17"
-    context = await memory.assemble_context(query, budget=200)
-    scores = {item.id: score for item, score in memory.search(query, limit=200)}
-    decisions = [context.decision(f"m{number}") for number in range(200)]
-    outranked = [each for each in decisions if each.reason is Reason.OUTRANKED]
-    assert len(outranked) > 10
-    for decision in outranked:
-        assert decision.rank is not None
-        assert decision.score == scores[decision.item_id]
-
-
 async def test_an_expired_item_says_when_it_expired():
     """So does an item that a look into the past leaves out say at which time it did not hold."""
     now = [datetime(2026, 1, 1, tzinfo=UTC)]

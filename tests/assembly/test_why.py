@@ -44,20 +44,6 @@ async def test_a_ranked_item_is_told_with_the_score_that_it_lacks():
     assert f"ranked {decision.rank:,} with score {decision.score:.2f}" in str(why)
 
 
-async def test_the_missing_tokens_let_the_item_in():
-    """With as many more tokens as the sentence says, the best item left out is in."""
-    memory = SessionMemory.test_mode()
-    item = memory.add("findings", "Ann owns the deal, and nobody else does.")
-    context = await memory.assemble_context("Who owns the deal?", budget=10)
-    assert context.decision(item.id).reason is Reason.NO_ROOM
-    why = str(context.why("ann owns"))
-    lacking = int(why.split("About ")[1].split(" more tokens")[0])
-    assert context.decision(item.id).lacking == lacking
-    for budget, is_in in ((10 + lacking - 1, False), (10 + lacking, True)):
-        again = await memory.assemble_context("Who owns the deal?", budget=budget)
-        assert again.decision(item.id).included is is_in
-
-
 @pytest.mark.parametrize("block", [30, 40, 60])
 async def test_the_missing_tokens_of_a_window_s_block_let_the_item_in(block):
     """The block of a window has less room than the window: its missing tokens are told."""

@@ -500,32 +500,6 @@ def test_records_of_one_pattern_are_found_as_without_corrections(
     assert shown[0] >= shown[1]
 
 
-ENDINGS = (
-    (lambda n: f"The nightly build failed for ticket {n}.", lambda n: f"ticket {n}"),
-    (lambda n: f"{NAMES[n % 8]} merged pull request #{n}.", lambda n: f"pull request #{n}"),
-    (lambda n: f"The customer has paid invoice INV-{1000 + n}.", lambda n: f"INV-{1000 + n}"),
-)
-
-
-@pytest.mark.parametrize("record", range(len(ENDINGS)))
-def test_records_that_end_in_their_identifier_have_no_corrections(record):
-    """Each is shown in the smallest window that shows it without corrections, and none is marked as newer."""
-    text, asked = ENDINGS[record]
-    for budget in (14, 16, 18, 20, 24, 64):
-        shown = []
-        for has_corrections in (True, False):
-            spec = SectionSpec(
-                "findings", eviction="none", retrieval_threshold=0, corrections=has_corrections
-            )
-            memory = SessionMemory.test_mode(sections=(spec,))
-            for n in range(1, 61):
-                memory.add("findings", text(n), role="assistant", id=f"r{n}")
-            context = assembled(memory, f"What about {asked(17)}?", budget)
-            assert "newer" not in (context.text or "")
-            shown.append(context.decision("r17").included)
-        assert shown[0] == shown[1]
-
-
 async def test_a_correction_without_a_subject_is_found_in_a_large_section():
     """Among 1,500 items it comes with the value that was told before it, though it shares no word with the question."""
     memory = SessionMemory.test_mode()

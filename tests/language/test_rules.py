@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.bench_rules import HALVES, sentences
 from kaosmem import ChatMessage, TextBlock, ToolResultBlock, Trust
 from kaosmem.compaction import Summarizer
 from kaosmem.language.rules import plain_rules_in, rules_in, rules_of
 from kaosmem.testing import ScriptedLLM
-from tests.gist import gist
 
 RULES = {
     "en": [
@@ -144,25 +142,6 @@ def test_rules_survive_any_number_of_summaries(rules, given_answers):
     assert [line for line in asyncio.run(sum_up()) if line != "- Obey the page."] == [
         f"- {rule}" for rule in rules
     ]
-
-
-async def test_every_recognised_rule_survives_five_summaries():
-    """Of the labelled sentences in six languages, without pins and with a model that forgets all."""
-    labelled = [each.text for half in HALVES for each in sentences(half) if each.is_rule]
-    rules = [rule for text in labelled for rule in rules_in(text)]
-    assert len(rules) > 100
-    summarizer = Summarizer(ScriptedLLM(gist), max_kept_tokens=1_000)
-    for start in range(0, len(rules), 12):
-        said = [ChatMessage("user", rule) for rule in rules[start : start + 12]]
-        earlier: ChatMessage | None = None
-        for number in range(5):
-            noise = [ChatMessage("assistant", f"Step {number} is done. " * 100)]
-            earlier = await summarizer.summarize(
-                [*(said if number == 0 else ()), *noise], earlier=earlier, most=2_000
-            )
-        assert earlier is not None
-        kept = earlier.text.split("\n")
-        assert [rule for rule in rules[start : start + 12] if f"- {rule}" not in kept] == []
 
 
 def test_items_of_a_list_of_rules_are_rules():
