@@ -59,7 +59,7 @@ class Network:
         return found
 
     def _call(self, action: Callable[[], Any]) -> Any:
-        async def run() -> Any:
+        async def run():
             return action()
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
@@ -113,7 +113,7 @@ def network(target: str) -> Iterator[Network]:
     way = Network(target)
     stop = asyncio.Event()
 
-    async def serve() -> None:
+    async def serve():
         server = await asyncio.start_server(way._serve, "127.0.0.1", 0)
         way.port = server.sockets[0].getsockname()[1]
         started.set()

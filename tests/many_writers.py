@@ -78,7 +78,7 @@ def talk(tell: Callable[[Any], None], place: str, name: str, turns: int) -> None
     """Add a message a turn to a session that stays open, and save it; snapshots are frequent."""
     log_module.MIN_LOG_BYTES = 8 * 1024
 
-    async def turn_by_turn() -> None:
+    async def turn_by_turn():
         async with SessionMemory.open(
             place, SESSION, sections=SECTIONS, counter="estimate"
         ) as memory:

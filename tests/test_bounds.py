@@ -43,7 +43,7 @@ def peak_of(act: Callable[[], object]) -> int:
 def test_a_larger_item_takes_at_most_five_times_as_much_memory_as_it_is_larger():
     """Adding an item, indexing it and answering a question from its section stay within that."""
 
-    def turn(times: int) -> None:
+    def turn(times):
         memory = SessionMemory.test_mode(
             sections=[SectionSpec("documents", eviction="none")], counter="estimate"
         )
@@ -80,7 +80,7 @@ def test_the_time_of_an_operation_does_not_grow_with_the_square_of_the_text(oper
 def test_the_first_context_of_many_tiny_items_takes_time_in_proportion():
     """Ten times as many items take less than 10 ** 1.5 times as long to add, index and pack."""
 
-    def took(number: int) -> float:
+    def took(number):
         memory = SessionMemory.test_mode(
             sections=[SectionSpec("documents", eviction="none")], counter="estimate"
         )

@@ -345,7 +345,7 @@ class Meddling:
 async def test_a_history_that_never_stays_the_same_is_a_conflict():
     context, history = context_of()
 
-    async def begin_again() -> None:
+    async def begin_again():
         await context.clear("s")
         await context.append(numbered(20), "s")
 
@@ -362,14 +362,14 @@ async def test_a_strategy_of_ones_own_may_sum_up_too():
     """What it derives in another way is shown, and made anew each time."""
 
     class Own:
-        async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        async def compact(self, history):
             if len(history) < 4:
                 return list(history)
             sources = tuple(message.id for message in history[:3])
             return [ChatMessage("summary", "three", id="own", sources=sources), *history[3:]]
 
     class Foreign:
-        async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+        async def compact(self, history):
             return [
                 ChatMessage("summary", "of what is not here", id="foreign", sources=("unknown",)),
                 *history,
@@ -394,7 +394,7 @@ def test_windows_of_growing_conversations_keep_what_strategies_promise(conversat
     A result that comes after its abandoned call was summed up has no call in the window; rendering leaves it out.
     """
 
-    async def grow() -> None:
+    async def grow():
         strategy = SummarizationCompaction(ScriptedLLM(gist), 80, 40, max_summary_tokens=60)
         context, _ = context_of(strategy)
         said: list[ChatMessage] = []

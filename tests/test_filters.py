@@ -14,13 +14,11 @@ from kaosmem import (
     DEFAULT_SECTIONS,
     BM25Ranker,
     InvalidArgumentError,
-    Item,
     Reason,
     SectionSpec,
     SessionMemory,
 )
-from kaosmem.filters import MetadataFilter, parse_filter
-from kaosmem.language.query import Query
+from kaosmem.filters import parse_filter
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sources import FactSource
 from kaosmem.stores import InMemoryLongTermMemory
@@ -385,12 +383,10 @@ async def test_a_source_that_ignores_the_filter_is_narrowed_all_the_same():
     class Careless:
         spec = SectionSpec("careless")
 
-        async def propose(
-            self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
-        ) -> Proposal:
+        async def propose(self, query, *, cap, wanted=None):
             return Proposal.of([(item, None) for item in items])
 
-        async def get(self, item_id: str) -> Item | None:
+        async def get(self, item_id):
             return None
 
     other = SessionMemory.test_mode()

@@ -43,7 +43,7 @@ AS_DICT = {"role": "user", "content": "hi"}
 def opened(*args: Any, **kwargs: Any) -> Any:
     """Return what opens a session with these arguments and closes it again."""
 
-    async def run() -> None:
+    async def run():
         async with SessionMemory.open(*args, **kwargs):
             pass
 

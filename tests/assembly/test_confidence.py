@@ -162,7 +162,7 @@ def test_little_confidence_takes_out_what_was_retrieved_and_nothing_else(
 ):
     """With enough confidence, or none that can be told, nothing changes; else what stays was there before."""
 
-    def assemble(least: float) -> Context | None:
+    def assemble(least):
         try:
             return asyncio.run(
                 world.memory.assemble_context(

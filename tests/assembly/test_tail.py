@@ -84,7 +84,7 @@ def test_a_tail_is_the_longest_that_fits_and_counts_itself(units, is_whole, evic
         *(at for at, unit in enumerate(units) if unit.cut),
     }
 
-    def used(place: int) -> tuple[int, int | None]:
+    def used(place):
         kept = [unit for unit in units[:place] if unit.must]
         first = units[place].position if place < len(units) else units[-1].position + 1
         left_out = 0 if place == 0 and is_whole and not evicted else first - len(kept)
@@ -147,7 +147,7 @@ def test_a_larger_budget_never_shows_a_shorter_tail(world, query, budget, more, 
 def test_beside_a_source_and_documents(words, documents, budget, more):
     """The same is true of a provider's thread and of a section, beside documents."""
 
-    async def scenario() -> None:
+    async def scenario():
         memory = SessionMemory.test_mode(sections=(*DEFAULT_SECTIONS, TALK))
         provider = InMemoryHistoryProvider()
         await provider.append_many(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kaosmem import SectionSpec, SessionMemory, Window
-from kaosmem.assembly.context import Context, Decision, Reason
+from kaosmem.assembly.context import Context, Reason
 from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 
 ROOMS = [f"Room {number} costs {number} euros." for number in range(200)]
@@ -48,7 +48,7 @@ async def test_a_ranked_item_is_told_with_the_score_that_it_lacks():
 async def test_the_missing_tokens_of_a_window_s_block_let_the_item_in(block):
     """The block of a window has less room than the window: its missing tokens are told."""
 
-    async def decided(size: int, item_id: str = "") -> Decision:
+    async def decided(size, item_id=""):
         memory = SessionMemory.test_mode()
         for number in range(12):
             text = f"Ann owns deal number {number}, and nobody else has a share in it."

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kaosmem.backends.sqlite.database import SqliteDatabase
 from kaosmem.backends.sqlite.stores import SqliteLongTermMemory
-from kaosmem.stores import InMemoryLongTermMemory, LongTermMemory
+from kaosmem.stores import InMemoryLongTermMemory
 from kaosmem.testing.contracts.store import Clock
 
 WORDS = "tenant landlord rent notice Kündigung 東京都 lease_id don't v4.2(b) 900 deposit the Flugzeugträger".split()
@@ -31,7 +31,7 @@ keys = st.sampled_from([None, None, "a", "b"])
 def test_facts_are_ranked_as_in_memory(saved, query, superseded):
     """The same facts come in the same order, with nearly the same scores, after saves, new versions and deletions."""
 
-    async def ranked(store: LongTermMemory) -> list[tuple[str, float]]:
+    async def ranked(store):
         ids: dict[str, str] = {}
         for number, (content, key, fate) in enumerate(saved):
             memory_id = await store.save("agent", content, key=key, metadata={"number": number})
@@ -41,7 +41,7 @@ def test_facts_are_ranked_as_in_memory(saved, query, superseded):
         found = await store.search("agent", query, limit=8, superseded=superseded)
         return [(str(each.metadata["number"]), each.score) for each in found]
 
-    async def both() -> None:
+    async def both():
         clock = Clock()
         with tempfile.TemporaryDirectory() as folder:
             async with SqliteDatabase(Path(folder) / "a.sqlite", durable=False) as database:

@@ -223,7 +223,7 @@ async def test_a_transaction_that_loses_a_conflict_is_tried_again(postgres):
         await states.set_state("s", {"number": 0})
         tries = count()
 
-        def increase(cursor: Any) -> None:
+        def increase(cursor):
             cursor.execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
             (number,) = cursor.execute("SELECT value FROM states").fetchone()
             if next(tries) < 4:
@@ -285,7 +285,7 @@ async def test_the_server_tests_equalities(postgres):
         for given, passing in FILTERS:
             tested = condition(given, "labels && ARRAY[{}]")
 
-            def ask(cursor: Any, tested: str = tested) -> set[str]:
+            def ask(cursor, tested=tested):
                 cursor.execute(f"SELECT id FROM documents WHERE {tested}")
                 return {name for (name,) in cursor}
 
@@ -374,7 +374,7 @@ async def test_one_database_serves_all_tenants(postgres):
     async with database(postgres, max_connections=4) as shared:
         tenants = [shared.for_tenant(f"tenant {number}") for number in range(120)]
 
-        async def live(number: int) -> None:
+        async def live(number):
             state = PostgresShortTermMemory(tenants[number])
             history = PostgresHistoryProvider(tenants[number])
             for step in range(3):
@@ -492,7 +492,7 @@ async def test_of_workers_that_start_one_task_a_single_one_succeeds(postgres):
     boards = [PgTaskStore(each) for each in workers]
     await boards[0].create_task_list("c", "a", [Task(str(n), "work") for n in range(10)])
 
-    async def take(board: PgTaskStore, task: int) -> bool:
+    async def take(board, task):
         try:
             await board.update_status("c", "a", str(task), "in_progress")
         except InvalidArgumentError:

@@ -105,14 +105,14 @@ async def test_a_thread_and_a_state_end_after_their_last_change(url):
         states = RedisSessionStore(database, ttl_s=600)
         with redis.Redis.from_url(url) as server:
 
-            def left_s() -> dict[bytes, int]:
+            def left_s():
                 """Return the seconds that the thread and the state have left, the thread first."""
                 keys = sorted(server.scan_iter("*brief*"), key=server.type, reverse=True)
                 return {
                     key: server.ttl(key) for key in keys if server.type(key) in (b"list", b"hash")
                 }
 
-            def let_pass(seconds: int) -> None:
+            def let_pass(seconds):
                 for key, left in left_s().items():
                     server.expire(key, left - seconds)
 
@@ -144,7 +144,7 @@ async def test_facts_that_other_processes_change_are_found(url):
         mine = RedisLongTermMemory(one)
         theirs = RedisLongTermMemory(other)
 
-        async def found(**given: Any) -> list[str]:
+        async def found(**given):
             contents = [each.content for each in await mine.search("a", "rent notice", **given)]
             assert contents == [
                 each.content for each in await theirs.search("a", "rent notice", **given)
@@ -231,7 +231,7 @@ async def test_one_database_serves_all_tenants(url):
     async with RedisDatabase(url, tenant="first", max_connections=4) as shared:
         tenants = [shared.for_tenant(f"tenant-{number}") for number in range(120)]
 
-        async def live(number: int) -> None:
+        async def live(number):
             state = RedisSessionStore(tenants[number])
             for step in range(3):
                 await state.update_state("s", {"own": number, str(step): step})
@@ -265,7 +265,7 @@ async def test_a_lost_answer_changes_nothing_twice(url):
         facts = RedisLongTermMemory(database)
         run = database.run
 
-        async def twice(work: Any) -> Any:
+        async def twice(work):
             await run(work)
             return await run(work)
 

@@ -104,20 +104,20 @@ async def _soon(condition: Callable[[], bool]) -> None:
 
 
 def of_history(history: HistoryProvider) -> Store:
-    async def read(name: str) -> list[str]:
+    async def read(name):
         return [each.text for each in await history.get_messages("a", session_id=name)]
 
     return Store(lambda name: history.append("a", ChatMessage("user", name), session_id=name), read)
 
 
 def of_files(files: S3FileStore) -> Store:
-    async def read(name: str) -> list[str]:
+    async def read(name):
         try:
             return [(await files.download(name)).decode()]
         except MissingFileError:
             return []
 
-    async def create(name: str) -> None:
+    async def create(name):
         await files.upload(name, name.encode(), content_type="text/plain")
 
     return Store(create, read)
@@ -129,7 +129,7 @@ def postgres_service(running: ExitStack) -> Service:
     target = f"127.0.0.1:{local.port}"
 
     @asynccontextmanager
-    async def store(way: Network, timeout_s: float) -> AsyncIterator[Store]:
+    async def store(way, timeout_s):
         through = url.replace(target, f"127.0.0.1:{way.port}")
         schema = f"t{next(_numbers)}"
         async with PostgresDatabase(
@@ -137,7 +137,7 @@ def postgres_service(running: ExitStack) -> Service:
         ) as database:
             yield of_history(PostgresHistoryProvider(database))
 
-    def left_open() -> int:
+    def left_open():
         with psycopg.connect(url) as connection:
             asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kaosmem' AND state <> 'idle'"
             (found,) = connection.execute(asked).fetchone() or (0,)
@@ -156,7 +156,7 @@ def redis_service(running: ExitStack) -> Service:
     target = f"127.0.0.1:{local.port}"
 
     @asynccontextmanager
-    async def store(way: Network, timeout_s: float) -> AsyncIterator[Store]:
+    async def store(way, timeout_s):
         url = local.url.replace(target, f"127.0.0.1:{way.port}")
         tenant = f"t{next(_numbers)}"
         async with RedisDatabase(
@@ -175,7 +175,7 @@ def s3_service(s3: S3) -> Service:
     )  # the first object of a bucket takes SeaweedFS seconds
 
     @asynccontextmanager
-    async def store(way: Network, timeout_s: float) -> AsyncIterator[Store]:
+    async def store(way, timeout_s):
         settings: Any = {
             "endpoint": f"http://127.0.0.1:{way.port}",
             "access_key_id": s3.key,
@@ -304,7 +304,7 @@ async def test_two_event_loops_share_a_store(service):
     """At once, each in a thread of its own; each call gets its own answer."""
     async with service.opened(timeout_s=10, loops=3) as (store, _):
 
-        async def use(first: str) -> None:
+        async def use(first):
             names = named(first, 40)
             await store.check(names, await store.adds(names))
 

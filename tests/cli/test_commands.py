@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -51,7 +51,7 @@ def command(
     """Run the command as its script does, in this process."""
     handler = signal.getsignal(signal.SIGINT)
 
-    def outcome(*args: object) -> Outcome:
+    def outcome(*args):
         monkeypatch.setattr(sys, "argv", ["kaosmem", *map(str, args)])
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
@@ -113,7 +113,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]
     pty = pytest.importorskip("pty")
     handler = signal.getsignal(signal.SIGINT)
 
-    def shown(*args: str, columns: int) -> str:
+    def shown(*args, columns):
         reading, terminal = pty.openpty()
         with ThreadPoolExecutor(1) as pool, monkeypatch.context() as patch:
             output = pool.submit(read_all, reading)
@@ -506,7 +506,7 @@ def test_ctrl_c_keeps_what_was_saved(place, command, monkeypatch):
     """Interrupted while it ranks, the command says so and exits 130; what it had read need not be read again."""
     assemble_context = SessionMemory.assemble_context
 
-    async def interrupted(*args: Any, **options: Any) -> Any:
+    async def interrupted(*args, **options):
         signal.raise_signal(signal.SIGINT)
         return await assemble_context(*args, **options)
 
@@ -524,7 +524,7 @@ def test_ctrl_c_keeps_what_was_saved(place, command, monkeypatch):
 def session(place: Path) -> str:
     """A session with a prompt, messages of which some were evicted, and hostile text."""
 
-    async def fill() -> None:
+    async def fill():
         async with SessionMemory.open(str(place / "kept"), "deal") as memory:
             memory.add("role", "You are careful.")
             for number in range(8):
@@ -539,7 +539,7 @@ def session(place: Path) -> str:
 def test_list_shows_the_sessions_of_a_place(session, place, command):
     """The last saved comes first, with its size; no session is opened, so a damaged one is listed too."""
 
-    async def fill() -> None:
+    async def fill():
         async with SessionMemory.open(str(place / "kept"), "newer") as memory:
             memory.add("messages", "hello")
 
@@ -565,7 +565,7 @@ def test_list_shows_the_sessions_of_a_place(session, place, command):
 def test_the_sessions_of_all_tenants_are_listed_and_found(place, command):
     """Without --namespace, `list` lists every namespace, and `show` names the one that has the session."""
 
-    async def fill() -> None:
+    async def fill():
         for tenant in ("acme", "globex"):
             async with SessionMemory.open(
                 str(place / "kept"), f"{tenant}-1", namespace=tenant
@@ -587,7 +587,7 @@ def test_a_session_is_shown_with_its_own_sections(place, command):
     """Budgets and sections are those that the session was stored with, also after an erasure by the command."""
     specs = SectionSpec("findings", 700), SectionSpec("decisions", 900)
 
-    async def fill() -> None:
+    async def fill():
         async with SessionMemory.open(str(place / "kept"), "deal", sections=specs) as memory:
             memory.add("decisions", "We ship the notice on Monday.")
             memory.add("findings", "secret", id="secret")
@@ -882,7 +882,7 @@ def test_a_driver_that_is_missing_is_named(place, monkeypatch):
 def test_columns_in_a_pipe_are_as_wide_as_they_are_seen(place, command):
     """Ideographs take two columns, so that what stands beside them is aligned on a terminal."""
 
-    async def fill() -> None:
+    async def fill():
         async with SessionMemory.open(str(place / "kept"), "wide") as memory:
             memory.add("findings", "one", id="条款", role="律师")
             memory.add("findings", "two", id="clause", role="lawyer")

@@ -22,7 +22,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A session of three turns, in which a fact is replaced."""
     place = tmp_path_factory.mktemp("turns")
 
-    async def talk() -> None:
+    async def talk():
         async with SessionMemory.open(place, "s", trace=True) as memory:
             memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(40)])
             for number, name in enumerate(("Ann", "Bob", "Cleo"), 1):
@@ -60,7 +60,7 @@ def test_diff_names_what_was_replaced(url, command):
 def test_diff_compares_with_the_turn_before_of_the_same_window(tmp_path, command):
     """Between two turns of a window, a call without one is no turn before."""
 
-    async def talk() -> None:
+    async def talk():
         async with SessionMemory.open(tmp_path, "s", trace=True) as memory:
             memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(40)])
             for window in ("main", None, "main", "other"):
@@ -69,7 +69,7 @@ def test_diff_compares_with_the_turn_before_of_the_same_window(tmp_path, command
     asyncio.run(talk())
     assert "turn 3 to turn 4" in _ok(command("diff", f"{tmp_path}/s"))  # the first of its window
 
-    async def ask() -> None:
+    async def ask():
         async with SessionMemory.open(tmp_path, "s", trace=True) as memory:
             await memory.assemble_context("Which room?", budget=120, window="main")
 
@@ -111,7 +111,7 @@ def test_budget_measures_the_session_s_own_questions(url, tmp_path, command):
 def test_budget_takes_what_a_reply_used_for_evidence(tmp_path, command):
     """A reply names the item that it rests on, whatever ranks it; a reply that used none is left out."""
 
-    async def talk() -> None:
+    async def talk():
         async with SessionMemory.open(tmp_path, "s", trace=True) as memory:
             memory.add_many("documents", [f"Room {n} costs {100 + n} euros." for n in range(99)])
             for number, reply in ((17, "It costs 117 euros."), (31, "I do not know.")):
@@ -126,7 +126,7 @@ def test_budget_takes_what_a_reply_used_for_evidence(tmp_path, command):
 
 
 def test_budget_asks_user_messages_without_turns(tmp_path, command):
-    async def save(session_id: str, *messages: str) -> None:
+    async def save(session_id, *messages):
         async with SessionMemory.open(tmp_path, session_id) as memory:
             memory.add("findings", "Ann owns the deal.")
             memory.add_many("messages", messages)
@@ -148,7 +148,7 @@ def test_view_writes_one_file(url, tmp_path, command):
 
 
 def test_a_session_without_turns_says_how_to_keep_them(tmp_path, command):
-    async def save() -> None:
+    async def save():
         async with SessionMemory.open(tmp_path, "s") as memory:
             memory.add("findings", "Ann owns the deal.")
 
@@ -159,7 +159,7 @@ def test_a_session_without_turns_says_how_to_keep_them(tmp_path, command):
 
 
 def test_a_difference_needs_two_turns(tmp_path, command):
-    async def save() -> None:
+    async def save():
         async with SessionMemory.open(tmp_path, "s", trace=True) as memory:
             memory.add("findings", "Ann owns the deal.")
             await memory.assemble_context("Who owns the deal?", budget=100)

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from hypothesis import HealthCheck, given, settings
 
-from kaosmem import ChatMessage
 from kaosmem.testing import CompactionContract
 from tests.tool_conversations import conversations
 
@@ -27,7 +26,7 @@ class AnyConversation(CompactionContract):
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         )
         @given(conversations())
-        def holds(history: list[ChatMessage]) -> None:
+        def holds(history):
             self.check(history)
 
         holds()

@@ -236,7 +236,7 @@ async def test_an_answer_that_was_cut_short_ends_with_a_sentence():
     Else the model is asked again, and the half that is whole is kept.
     """
 
-    def cut(text: str) -> ModelAnswer:
+    def cut(text):
         return ModelAnswer("assistant", text, stop_reason="max_tokens")
 
     model = ScriptedLLM([cut(f"{LONG}The user")])

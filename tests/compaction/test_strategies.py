@@ -139,7 +139,7 @@ def test_a_window_is_no_longer_than_it_may_be_and_has_the_newest(most):
 def within(history: Sequence[ChatMessage], most: int, *, by_chars: bool) -> list[ChatMessage]:
     """Return the tail of a history with so many characters, or so many messages."""
 
-    def total(messages: Sequence[ChatMessage]) -> int:
+    def total(messages):
         return sum(len(message.text) if by_chars else 1 for message in messages)
 
     weights = [total([message]) for message in history]
@@ -171,10 +171,10 @@ def test_the_tail_is_the_longest_that_there_is_room_for(history, max_messages, m
     """No legal cut before it would do; and it refuses only where messages that never give way are too much."""
     most = max_chars if by_chars else max_messages
 
-    def weight(message: ChatMessage) -> int:
+    def weight(message):
         return len(message.text) if by_chars else 1
 
-    def fits(messages: Sequence[ChatMessage]) -> bool:
+    def fits(messages):
         return sum(map(weight, messages)) <= most
 
     outline = Outline(history)
@@ -422,7 +422,7 @@ def test_a_budget_holds_in_each_format(name):
 
     @settings(max_examples=15)
     @given(conversations(), st.integers(0, 2_000))
-    def check(history: list[ChatMessage], budget: int) -> None:
+    def check(history, budget):
         total = MessageSizes(format=name).total(history)
         frame = MessageSizes(format=name).frame
         counted = requested(history, name)

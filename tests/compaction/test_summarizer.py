@@ -234,7 +234,7 @@ async def test_the_models_error_is_the_cause():
     assert "secret" not in str(error.value)
 
     class Cancelled:
-        async def chat(self, messages: object, *, tools: object = ()) -> ChatMessage:
+        async def chat(self, messages, *, tools=()):
             raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
@@ -353,7 +353,7 @@ async def test_a_request_that_is_too_large_is_split(most):
     long = " ".join(words[:3_000])
     messages = [said(long, "tool"), *(said(word) for word in words[3_000:])]
 
-    def after_part(request: Sequence[ChatMessage]) -> str:
+    def after_part(request):
         part = request[-1].text.partition("## task")[0]
         said = [word for word in part.split() if word.startswith("word")]
         return f"Summary after part {len(llm.requests)}: {' '.join(said[-12:])}."

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import ChatMessage, Trust, get_counter
+from kaosmem import Trust, get_counter
 from kaosmem.compaction import SlidingWindowCompaction
 from kaosmem.conversation import (
     ActionEvent,
@@ -61,7 +61,7 @@ def protected(view: ConversationView) -> set[int]:
 def test_what_is_protected_stays_and_what_belongs_together_goes_together(condenser, events):
     """At every step whole units are left of the view before, nothing is left to repair, and the log only grows."""
 
-    async def scenario() -> None:
+    async def scenario():
         log = logged()
         for event in events:
             log.append(event)
@@ -109,7 +109,7 @@ def rounds_of(drawn: Iterable[Sequence[str]]) -> list[ConversationEvent]:
 def test_a_view_stays_within_its_size_and_records_are_read_back(condenser, drawn):
     """After each step, whatever the model says; a log that was stored and read has the same view; twice is the same."""
 
-    async def scenario() -> list[str]:
+    async def scenario():
         log = logged()
         for event in rounds_of(drawn):
             log.append(event)
@@ -260,7 +260,7 @@ async def test_what_is_said_while_the_model_thinks_stays():
     log = logged(*(agent(f"the agent says {number}") for number in range(21)))
 
     class Slow(ScriptedLLM):
-        async def chat(self, messages: Sequence[ChatMessage], *, tools: object = ()) -> ChatMessage:
+        async def chat(self, messages, *, tools=()):
             log.append(user(f"{len(self.requests)}"))
             await asyncio.sleep(0)
             return await super().chat(messages)

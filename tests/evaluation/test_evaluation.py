@@ -242,7 +242,7 @@ class Scripted:
     name: str = "scripted"
 
     def load(self, items: Sequence[EvidenceItem]) -> Packer:
-        async def pack(query: str, budget: int) -> Selection:
+        async def pack(query, budget):
             return Selection(*self.script[query])
 
         return pack
@@ -312,7 +312,7 @@ async def test_the_mean_is_over_data_sets_and_within_one_over_questions():
     hits = {"a": ("i0",), "b": ("i0",), "c": ("i1",), "d": ("i0",), "e": ("i0",)}
     script = dict.fromkeys(hits, (("i0",), 1, ""))
 
-    def corpus(name: str, queries: str, category: str = "x") -> Corpus:
+    def corpus(name, queries, category="x"):
         asked = corpus_of(2, {query: (hits[query], category) for query in queries})
         return replace(asked, name=name, dataset=name.partition("/")[0])
 
@@ -400,7 +400,7 @@ async def test_items_that_come_after_a_question_are_hidden_from_it():
     loaded: list[int] = []
 
     class Watched(Scripted):
-        def load(self, items: Sequence[EvidenceItem]) -> Packer:
+        def load(self, items):
             loaded.append(len(items))
             return super().load(items)
 

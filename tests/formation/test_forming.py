@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from kaosmem import (
     DEFAULT_SECTIONS,
     InvalidArgumentError,
-    Item,
     NotFoundError,
     SectionSpec,
     SessionMemory,
@@ -339,7 +337,7 @@ async def test_a_failure_beside_the_turns_becomes_a_notice():
     class Broken:
         name = "broken"
 
-        async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
+        async def propose(self, said, known):
             raise OSError("secret")
 
     memory = planned(Broken(), every_turns=1)
@@ -375,11 +373,11 @@ async def test_each_message_is_formed_exactly_once_whatever_happens(
     opened: list[Any] = [None, None]
     memories: list[Any] = [None, None]
 
-    async def start(worker: int) -> None:
+    async def start(worker):
         opened[worker] = SessionMemory.open(fs, "s", sections=specs)
         memories[worker] = await opened[worker].__aenter__()
 
-    async def stop(worker: int, error: BaseException | None) -> None:
+    async def stop(worker, error):
         try:
             kind = type(error) if error else None
             await opened[worker].__aexit__(kind, error, None)
@@ -421,7 +419,7 @@ async def test_a_proposal_without_words_of_its_own_key_is_disputed():
     """A model that gives a key to another fact replaces nothing."""
 
     class Twin(LineFormer):
-        async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
+        async def propose(self, said, known):
             return Draft(
                 [ProposedChange(each.text, each.text, (each.id,), key="ann/home") for each in said]
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -206,7 +206,7 @@ async def test_no_answer_raises_and_all_that_is_formed_is_grounded(entries):
     arguments = json.dumps({"changes": entries})
     call = ToolUseBlock("c1", "record_changes", arguments)
 
-    def reply(messages: Sequence[ChatMessage]) -> ChatMessage:
+    def reply(messages):
         return ChatMessage("assistant", (call,))
 
     for applied in await memory.form(LLMFormer(ScriptedLLM(reply), pause_s=0)):

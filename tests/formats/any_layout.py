@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kaosmem import Item
-from kaosmem.formats import HistoryEntry, Mark
+from kaosmem.formats import Mark
 from kaosmem.formats.text import item_piece
 from kaosmem.testing import FormatContract
 from kaosmem.testing.contracts.format import PIECES
@@ -42,9 +42,7 @@ class AnyLayout(FormatContract):
             max_examples=self.examples, deadline=None, suppress_health_check=list(HealthCheck)
         )
         @given(_entries, _pieces, _pieces)
-        def check(
-            entries: list[HistoryEntry], static: tuple[str, ...], block: tuple[str, ...]
-        ) -> None:
+        def check(entries, static, block):
             self.check_sum(entries, static, block)
 
         check()

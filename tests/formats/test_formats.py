@@ -248,7 +248,7 @@ def texts_of(rendered: Rendered) -> list[str]:
     """Return all texts that are handed over but the assistant's calls and reasoning, which go back as they came."""
     found = [rendered.system or ""]
 
-    def walk(content: object) -> None:
+    def walk(content):
         if isinstance(content, str):
             found.append(content)
         if isinstance(content, list):
@@ -723,7 +723,7 @@ def test_the_contract_catches_a_format_that_leaves_results_out():
     """A result that is not handed over fails the contract."""
 
     class Subject(FormatContract):
-        def make(self) -> Format:
+        def make(self):
             return _LeavesResultsOut()
 
     with pytest.raises(AssertionError):

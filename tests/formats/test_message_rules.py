@@ -111,7 +111,7 @@ def all_assembled(
 ) -> list[Context | None]:
     """Return a context of each budget, or None where the window is too small, from a single event loop."""
 
-    async def assemble() -> list[Context | None]:
+    async def assemble():
         contexts: list[Context | None] = []
         for budget in sizes:
             try:

@@ -94,12 +94,12 @@ def messages_of(name: str) -> st.SearchStrategy[ChatMessage]:
     thoughts = THOUGHTS[name]
     lone = SPOKEN if name == "bedrock" else st.tuples(signed_text(name))
 
-    def reply(parts: tuple[Any, ...]) -> ChatMessage:
+    def reply(parts):
         thinking, text, calls, is_served = parts
         own = [served(name)] if is_served else []
         return ChatMessage("assistant", (*thinking, *own, text, *signed(name, calls)))
 
-    def result(parts: tuple[Any, ...]) -> ChatMessage:
+    def result(parts):
         call_id, content, is_error, tool = parts
         is_error = is_error and name != "openai-responses"
         tool = f"f{tool}" if name == "gemini" else ""

@@ -232,7 +232,7 @@ def test_hostile_texts_take_linear_time(kind):
     """Four times the text takes less than 4 ** 1.5 times as long, and a second for 64 KB at most."""
     unit = _hostile()[kind]
 
-    def took(size: int) -> float:
+    def took(size):
         text = (unit * (size // len(unit) + 1))[:size]
         began = process_time()
         without_credentials(text)

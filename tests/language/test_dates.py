@@ -156,7 +156,7 @@ def test_among_many_items_of_a_period_the_match_comes_first(period, seed, ranker
     stamps = [(NOW - timedelta(days=each)).isoformat() for each in days]
     items = {n: memory.add("log", texts[n], metadata={"timestamp": stamps[n]}) for n in order}
 
-    def first(question: str) -> list[str]:
+    def first(question):
         proposal = memory["log"].proposer.propose(Query.read(question, lambda: NOW), cap=2_000)
         found = [candidate.items[0].id for candidate in proposal.candidates]
         searched = [item.id for item, _ in memory.search(question, limit=40)]
@@ -349,10 +349,10 @@ async def test_days_stay_with_their_items_in_an_index_that_is_kept(tmp_path):
     """An item is found by its day in an index that was read back, after updates, removals and evictions."""
     spec = SectionSpec("log", 10_000, eviction="fifo", max_items=900, recall=0.5)
 
-    def of_day(memory: SessionMemory, days: int) -> list[str]:
+    def of_day(memory, days):
         return [item.text for item, _ in memory.search(f"{days} days ago", limit=3)]
 
-    def stamp(days: int) -> dict[str, str]:
+    def stamp(days):
         return {"timestamp": (NOW - timedelta(days=days)).isoformat()}
 
     async with SessionMemory.open(

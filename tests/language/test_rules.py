@@ -127,7 +127,7 @@ answers = st.sampled_from(
 def test_rules_survive_any_number_of_summaries(rules, given_answers):
     """In the order in which they were said, whatever the model answers; and the model adds none."""
 
-    async def sum_up() -> list[str]:
+    async def sum_up():
         script = iter(given_answers)
         llm = ScriptedLLM(lambda _: next(script))
         summarizer = Summarizer(llm, attempts=1, pause_s=0, max_kept_tokens=600)

@@ -109,7 +109,7 @@ def filled_sources(draw: st.DrawFn, *, most: int = 12) -> list[Source]:
     files = draw(st.dictionaries(ids, texts, max_size=most))
     started = draw(st.integers(0, most))
 
-    async def fill() -> None:
+    async def fill():
         for text in facts:
             await stores.facts.save("a", text)
         await stores.state.set_state("s", state)

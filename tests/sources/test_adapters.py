@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -113,9 +112,7 @@ async def test_a_store_that_changes_between_two_answers_gives_no_item_twice():
     """What moved down the list since it was first asked for is proposed once."""
 
     class Growing(InMemoryLongTermMemory):
-        async def search(
-            self, agent_id: str, query: str, namespace: str = "default", limit: int = 5, **named
-        ):
+        async def search(self, agent_id, query, namespace="default", limit=5, **named):
             await self.save(agent_id, "notice notice")
             return await super().search(agent_id, query, namespace=namespace, limit=limit, **named)
 
@@ -205,7 +202,7 @@ async def test_a_query_that_means_nothing_finds_nothing(stores, memory):
     """Where a client embeds it as zeros, which have no direction, the source is well and has nothing to say."""
 
     class Zeros:
-        async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        async def embed(self, texts):
             return [[0.0] * 256 for _ in texts]
 
     await stores.vectors.add([VectorDocument("a cat on a mat", "cat")])
@@ -374,7 +371,7 @@ def test_a_walk_as_of_a_time_is_the_walk_of_then(links, year):
     ]
     query = Query("a", as_of=datetime(year, 1, 1, tzinfo=UTC))
 
-    async def texts(relationships: list[Relationship]) -> set[str]:
+    async def texts(relationships):
         graph = GraphSource(Stores.new().graph, depth=9)
         await graph.add([Entity("a")], relationships)
         proposal = await graph.propose(query, cap=10_000)

@@ -81,7 +81,7 @@ def test_the_budget_holds_and_the_messages_are_the_providers(
     """Counted again they are what the context says, within the budget, and the same again; what is shown is fetched in
     full, and each event that is proposed has a decision."""
 
-    async def scenario() -> None:
+    async def scenario():
         memory = await remembering(logged(*events), condenser)
         try:
             first, second = [
@@ -160,7 +160,7 @@ def test_what_is_proposed_turn_by_turn_is_what_a_look_at_all_of_the_view_propose
     """However a log grew, records in it, and whenever it was asked; also where the log is read anew. A history begins
     nowhere but within twice the cap."""
 
-    async def scenario() -> None:
+    async def scenario():
         log = logged(*events)
         source = ConversationSource(log, condenser)
         for run, cap in steps:

@@ -152,7 +152,7 @@ def test_a_fact_is_shown_only_with_those_that_correct_it(told, query, budget):
     The best match may be shown alone. It is said then that it is possibly replaced.
     """
 
-    async def main() -> None:
+    async def main():
         facts = InMemoryLongTermMemory()
         memory = SessionMemory.test_mode()
         for subject, value, held in sorted(told, key=lambda each: each[2]):
@@ -251,7 +251,7 @@ def test_as_of_and_known_at_are_exact(told, as_of, known_at):
     facts = InMemoryLongTermMemory(clock=clock)
     model: list[tuple[str, datetime, datetime, str]] = []  # key, begin, known from, id
 
-    async def tell() -> list[str]:
+    async def tell():
         for key, later, begins in told:
             clock.advance(later * 86_400)
             metadata = None if begins is None else {"timestamp": day(begins).isoformat()}
@@ -293,7 +293,7 @@ def test_no_replaced_version_is_shown_without_its_successor(told, query, budget)
     facts = InMemoryLongTermMemory()
     memory = SessionMemory.test_mode()
 
-    async def main() -> None:
+    async def main():
         for key, begins, text in told:
             await facts.save(
                 "a", f"{text} of {key}", key=key, metadata={"timestamp": day(begins).isoformat()}

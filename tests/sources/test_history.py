@@ -266,7 +266,7 @@ def counting_turns(first: int, many: int) -> list[ChatMessage]:
 def test_nothing_that_was_cleared_is_shown(steps, budget):
     """The messages that are shown are stored, in the order in which they were said."""
 
-    async def play() -> None:
+    async def play():
         provider = InMemoryHistoryProvider()
         memory = await memory_over(HistorySource(provider, "a", "s"))
         number = 0

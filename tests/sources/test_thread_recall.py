@@ -162,7 +162,7 @@ async def test_a_question_of_a_thread_that_cannot_be_read_is_none():
     """The report of the source says why; the context goes on."""
 
     class Down(InMemoryHistoryProvider):
-        async def count_messages(self, agent_id: str, *, session_id: str) -> int:
+        async def count_messages(self, agent_id, *, session_id):
             raise ConnectionError
 
     memory = SessionMemory.test_mode()

@@ -147,7 +147,7 @@ class Compared:
 
         class Machine(StoreMachine):
             @rule(step=st.one_of(*chosen))
-            def do(self, step: Step) -> None:
+            def do(self, step):
                 self.compare(step)
 
         return lambda: Machine(self)

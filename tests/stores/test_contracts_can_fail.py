@@ -289,7 +289,7 @@ FAULTS: list[tuple[type, type, str]] = [
 
 
 def subject(contract: type, store: type) -> Any:
-    async def make(self: Any) -> Any:
+    async def make(self):
         return (
             store(clock=self.clock) if "clock" in inspect.signature(store).parameters else store()
         )
@@ -300,7 +300,7 @@ def subject(contract: type, store: type) -> Any:
 def fails(tested: Any, name: str) -> bool:
     """Whether a test of a contract fails."""
 
-    async def run() -> None:
+    async def run():
         await getattr(tested, f"test_{name}")(await tested.opened())
 
     try:
@@ -369,7 +369,7 @@ def test_what_is_right_fails_nothing_here(contract, store):
 def test_a_store_that_is_empty_after_reopening_is_caught(contract, store):
     """A store that keeps all in memory fails where it is said to be durable."""
 
-    async def emptied(tested: Any, store: Any) -> Any:
+    async def emptied(tested, store):
         return await tested.make()
 
     tested = subject(contract, store)

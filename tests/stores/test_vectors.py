@@ -94,7 +94,7 @@ async def test_a_client_that_makes_nonsense_is_refused(made):
     """Too few, zeros, or no numbers: an error, and nothing is stored."""
 
     class Nonsense:
-        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        async def embed(self, texts):
             return made
 
     store = InMemoryVectorStore(Nonsense())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -28,7 +27,7 @@ def opened(browser: Browser) -> Iterator[Opened]:
     asked: list[str] = []
     contexts = []
 
-    def open_page(address: str, width: int = 1280, height: int = 860, **given: Any) -> Page:
+    def open_page(address, width=1280, height=860, **given):
         context = browser.new_context(viewport={"width": width, "height": height}, **given)
         contexts.append(context)
         page = context.new_page()
