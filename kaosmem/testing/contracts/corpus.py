@@ -301,7 +301,7 @@ class CorpusContract:
         await corpus.add(pairs)
         is_done = asyncio.Event()
 
-        async def write() -> None:
+        async def write():
             for number in range(1, 5):
                 for n in range(4):
                     new = [
@@ -313,7 +313,7 @@ class CorpusContract:
             await corpus.erase("s0")
             is_done.set()
 
-        async def read() -> None:
+        async def read():
             reader = await self.reopen(corpus)
             while not is_done.is_set():
                 texts = await _texts(reader, "rent")
@@ -330,7 +330,7 @@ class CorpusContract:
         """Writers of different sources, and compactions at the same time, keep every passage."""
         other = await self.reopen(corpus)
 
-        async def write(own: Corpus, name: str) -> None:
+        async def write(own, name):
             for number in range(4):
                 await own.replace(
                     f"{name}{number}", [passage(f"{name}{number}", "rent", f"{name}{number}")]

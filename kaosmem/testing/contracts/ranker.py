@@ -130,10 +130,10 @@ class RankerContract:
         )
         @given(_entries, _changes, _texts)
         def check(
-            entries: dict[int, str],
-            changes: list[tuple[int, str | None]],
-            query: str,
-        ) -> None:
+            entries,
+            changes,
+            query,
+        ):
             index = self.index(entries)
             left = dict(entries)
             for ordinal, text in changes:
@@ -164,11 +164,11 @@ class RankerContract:
             st.integers(0, 40),
         )
         def check(
-            entries: dict[int, str],
-            among: list[int],
-            query: str,
-            limit: int,
-        ) -> None:
+            entries,
+            among,
+            query,
+            limit,
+        ):
             index = self.index(entries)
             ranked = index.rank(query, limit, among=among)
             assert ranked == index.rank(query, limit, among=set(among))
