@@ -244,7 +244,8 @@ class Context(Seen):
         appended: Tokens that this turn appended.
         cache_breakpoints: Indexes of messages where a provider's cache marker pays, at most four.
         notices: Sentences on what could not be answered: a section or source that a filter can't be
-            compared with; and on thinking that a window leaves out.
+            compared with; on thinking that a window leaves out; and on an item larger than the
+            window that has more of the query's words than what is shown.
         tools: The tools of the call, as they were given.
         before: The items of the turn before in the same window, or of the last one without a
             window; None if no turn is kept.

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from kaosmem.arguments import JSONDict, check_several, check_share, check_text, json_text
 from kaosmem.assembly.allocation import FRAME, Costs, scaled_floors, window_too_small
-from kaosmem.assembly.confidence import confidence_of
+from kaosmem.assembly.confidence import confidence_of, terms_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
 from kaosmem.assembly.decisions import decide, retrieved
 from kaosmem.assembly.packing import Limits, Packing, WindowPacker
@@ -27,6 +27,7 @@ from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
 from kaosmem.filters import Filter, MetadataFilter, parse_filter
 from kaosmem.formats import Format, Layout, Rendered, get_format, tool_dicts, tool_tokens
 from kaosmem.formats.text import adds_up
+from kaosmem.language.analysis import analyze
 from kaosmem.names import shown, shown_name, shown_number
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
@@ -268,11 +269,18 @@ class Offers:
             _others=self.decide,
             _known=self.known,
             _judge=judge,
-            notices=tuple(_notices(self.proposals, packed.packing)),
+            notices=tuple(self._notices(packed.packing)),
             filter=self.call.wanted,
             asked=tuple(spec.name for spec in self.specs),
         )
         return context, packed.packing
+
+    def _notices(self, packing: Packing) -> Iterator[str]:
+        yield from _unanswered(self.proposals, packing)
+        if not packing.items:
+            yield from _nothing_fits(packing)
+        elif self.query is not None:
+            yield from _too_large(packing, self.query, self.call.tokens)
 
     def _packed(
         self, limits: Limits | None, barred: Mapping[str, frozenset[int]] = MappingProxyType({})
@@ -322,7 +330,7 @@ def _with_loss(
     return window_too_small({**error.need, FRAME: error.need[FRAME] + lost}, window)
 
 
-def _notices(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[str]:
+def _unanswered(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[str]:
     left_out = _unrelated(packing)
     if left_out:
         names = listed([shown(name) for name in left_out], 3)
@@ -333,8 +341,6 @@ def _notices(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[st
             yield f"nothing in {shown(name)} speaks for the query"
         if proposal.unanswered:
             yield f"the filter leaves out all of {shown(name)}: {proposal.unanswered}"
-    if not packing.items:
-        yield from _nothing_fits(packing)
 
 
 def _nothing_fits(packing: Packing) -> Iterator[str]:
@@ -344,6 +350,33 @@ def _nothing_fits(packing: Packing) -> Iterator[str]:
         best = max(too_large, key=lambda each: each.score or 0)
         lacking = counted(best.lacking or 0, "more token")
         yield f"nothing fits: the best match needs {lacking}; raise the budget"
+
+
+def _too_large(
+    packing: Packing,
+    query: str,
+    window: int,
+) -> Iterator[str]:
+    """Yield a notice for an item larger than the window, if it has the most words of the query."""
+    large: list[Item] = []
+    for share in packing.shares.values():
+        for unit in share.candidates:
+            if unit.tokens > window and unit.position not in share.taken:
+                large += unit.items
+    if not large:
+        return
+    asked = frozenset(terms_of(query))
+    best = max(large, key=lambda item: len(asked & item.memo("terms", _terms)))
+    found = asked & best.memo("terms", _terms)
+    if all(len(found) > len(asked & item.memo("terms", _terms)) for item in packing.items):
+        yield (
+            f"item {shown(best.id)} has more of the query's words than what is shown, and its "
+            f"{counted(best.tokens, 'token')} have no room; add long texts in passages"
+        )
+
+
+def _terms(item: Item) -> frozenset[str]:
+    return frozenset(analyze(item.text))
 
 
 def _unrelated(packing: Packing) -> dict[str, int]:

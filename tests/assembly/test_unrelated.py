@@ -188,6 +188,24 @@ async def test_an_expired_item_says_when_it_expired():
     assert "as_of=2025-12-01" in past.decision("later").why
 
 
+async def test_an_answer_that_is_larger_than_the_window_is_said_to_be():
+    """It is named if nothing shown has as many words of the question, and by no other question."""
+    memory = SessionMemory.test_mode()
+    text = "Some filler text. " * 200
+    memory.add("documents", f"{text} The vault code is 8812. {text}", id="book")
+    for number in range(30):
+        memory.add("documents", f"Noise {number} vault of heaven.")
+    context = await memory.assemble_context("What is the vault code?", budget=300)
+    (notice,) = context.notices
+    assert notice.startswith(
+        "item 'book' has more of the query's words than what is shown, and its"
+    )
+    for question, budget in (("What noise is there?", 300), ("What is the vault code?", 3_000)):
+        assert (await memory.assemble_context(question, budget=budget)).notices == ()
+    memory.add("documents", "The vault code is 8813.")
+    assert (await memory.assemble_context("What is the vault code?", budget=300)).notices == ()
+
+
 async def test_a_budget_in_which_nothing_fits_says_how_much_more_the_best_match_needs():
     """With so many more tokens, the context shows it and has no notice."""
     memory = SessionMemory.test_mode()
