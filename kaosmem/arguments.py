@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timezone
+from hashlib import blake2b
 from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidArgumentError
@@ -319,6 +320,11 @@ def _check_size(value: JSONValue, what: str) -> None:
 def json_text(value: JSONValue) -> str:
     """Return strict, compact JSON text: no NaN, characters as they are."""
     return _encoder.encode(value)
+
+
+def text_digest(text: str) -> str:
+    """Return a short digest of a text."""
+    return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))

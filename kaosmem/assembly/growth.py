@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TypeAlias
 
-from kaosmem.arguments import json_text
+from kaosmem.arguments import json_text, text_digest
 from kaosmem.assembly.allocation import Costs, entries_of, header_of, items_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
 from kaosmem.assembly.fitting import Share
@@ -22,10 +22,8 @@ from kaosmem.assembly.windows import (
     Visible,
     WindowState,
     bound,
-    digest,
     is_asked,
     stored_items,
-    text_digest,
     without_unbound,
 )
 from kaosmem.formats import HistoryPart, Layout
@@ -35,7 +33,7 @@ from kaosmem.sections import Candidate
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONDict, JSONValue
-from kaosmem.types.items import ChatMessage, Item
+from kaosmem.types.items import ChatMessage, Item, digest
 
 _IN_FORCE = ", in force from here on as in the system message"
 """Stands in the header over static items that came after the system message was sent."""

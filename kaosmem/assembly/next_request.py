@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kaosmem.arguments import json_text
 from kaosmem.assembly.allocation import items_of
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.growth import Growth, Request, TurnRecord, record_of
-from kaosmem.assembly.windows import Rebased, WindowState, digest
+from kaosmem.assembly.windows import Rebased, Visible, WindowState
 from kaosmem.sections import Candidate
 from kaosmem.sections.section import Section
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, digest
 
 _CHANGES_IN_PLACE = "graph"
 """The section whose items are updated in place: a window shows them again, marked as newer."""
@@ -131,10 +131,12 @@ def _reason_to_rebase(
         if window.settings.get(name) != value:
             return name
     sections = {**request.attached, **request.own}
-    if is_changed(window, sections):
+    if is_changed(window, request.own, request.attached):
         return Rebased.CHANGED
     if _has_lost_static(window, request, sections):
         return Rebased.STATIC
+    if _is_outdated(window, request, corrections):
+        return Rebased.CHANGED
     wanted = request.offers.call.wanted
     # If a newer version may not be shown, the older one may not stay.
     if wanted is not None and not all(wanted(item.metadata) for item in corrections):
@@ -172,25 +174,68 @@ def _has_lost_static(
     return False
 
 
-def is_changed(window: WindowState, sections: Mapping[str, Section]) -> bool:
-    """Return whether an item that a window shows was updated or removed."""
-    for item_id, visible in window.shown.items():
-        section = sections.get(visible.section)
-        if section is None:
-            continue
+def is_changed(
+    window: WindowState,
+    own: Mapping[str, Section],
+    attached: Mapping[str, Section],
+) -> bool:
+    """Return whether an item that a window shows was updated or removed.
+
+    Args:
+        own: The session's own sections.
+        attached: The attached sections of other sessions.
+    """
+    for item_id, visible, section in _in_sections(window, own, attached):
         if item_id in section.removed:
             return True
-        if section.spec.name != _CHANGES_IN_PLACE and _is_updated(item_id, visible.digest, section):
+        if item_id not in section:
+            if section.rewritten.get(item_id, visible.digest) != visible.digest:
+                return True
+        elif section.spec.name != _CHANGES_IN_PLACE and _is_updated(item_id, visible, section):
             return True
     return False
 
 
-def _is_updated(
-    item_id: str,
-    stored: str,
-    section: Section,
-) -> bool:
-    return item_id in section and digest(section.peek(item_id)) != stored
+def _is_updated(item_id: str, visible: Visible, section: Section) -> bool:
+    return digest(section.peek(item_id)) != visible.digest
+
+
+def _is_outdated(window: WindowState, request: Request, corrections: Sequence[Item]) -> bool:
+    """Return whether a window shows a replaced fact as current, and this turn does not correct it.
+
+    The version that holds now is visible, or the turn appends it. If it was removed, no version
+    holds.
+    """
+    static = {spec.name for spec in request.specs("static")}
+    kept = {(item.section, item.id) for item in corrections}
+    replaced = set()
+    for item_id, visible, section in _in_sections(window, request.own, request.attached):
+        kept.add((visible.section, item_id))
+        if visible.key is not None and item_id not in section and visible.section not in static:
+            replaced.add((visible.section, visible.key))
+    sections = {**request.attached, **request.own}
+    for name, key in replaced:
+        section = sections[name]
+        if section.spec.is_history and section.keyed(key) is not None:
+            continue  # a new message, which follows the others
+        current = section.current_id(key)
+        if current is None or (name, current) not in kept:
+            return True
+    return False
+
+
+def _in_sections(
+    window: WindowState,
+    own: Mapping[str, Section],
+    attached: Mapping[str, Section],
+) -> Iterator[tuple[str, Visible, Section]]:
+    """Yield the visible items of sections, each with its section and the id that it has there."""
+    for item_id, visible in window.shown.items():
+        name = visible.section
+        if name in own:
+            yield item_id, visible, own[name]
+        elif name in attached:
+            yield item_id.removeprefix(f"{name}/"), visible, attached[name]
 
 
 def _corrections(window: WindowState, request: Request) -> list[Item]:
@@ -201,7 +246,9 @@ def _corrections(window: WindowState, request: Request) -> list[Item]:
         section = request.own.get(visible.section)
         if section is None or visible.section not in queried:
             continue
-        if section.spec.name == _CHANGES_IN_PLACE and _is_updated(item_id, visible.digest, section):
+        is_live = item_id in section
+        changes = is_live and section.spec.name == _CHANGES_IN_PLACE
+        if changes and _is_updated(item_id, visible, section):
             found[item_id] = section.peek(item_id)
         live = None if visible.key is None else section.keyed(visible.key)
         if live is not None and live.id not in window.shown:

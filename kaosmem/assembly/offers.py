@@ -14,14 +14,20 @@ from functools import cache, cached_property, partial
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
-from kaosmem.arguments import JSONDict, check_several, check_share, check_text, json_text
+from kaosmem.arguments import (
+    JSONDict,
+    check_several,
+    check_share,
+    check_text,
+    json_text,
+    text_digest,
+)
 from kaosmem.assembly.allocation import FRAME, Costs, scaled_floors, window_too_small
 from kaosmem.assembly.confidence import confidence_of, terms_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
 from kaosmem.assembly.decisions import decide, retrieved
 from kaosmem.assembly.packing import Limits, Packing, WindowPacker
 from kaosmem.assembly.shortening import Shortened, Shortener
-from kaosmem.assembly.windows import text_digest
 from kaosmem.display import counted, listed
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
 from kaosmem.filters import Filter, MetadataFilter, parse_filter

@@ -10,18 +10,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from hashlib import blake2b
 from itertools import chain
 from typing import Any
 
-from kaosmem.arguments import json_text
 from kaosmem.formats import Format, Rendered
 from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONDict, JSONObject
-from kaosmem.types.content import ThinkingBlock, ToolUseBlock, content_json
+from kaosmem.types.content import ThinkingBlock, ToolUseBlock
 from kaosmem.types.items import Item
 from kaosmem.units import Link
 
@@ -208,16 +206,6 @@ def history_limit(budget: int) -> int:
     return budget // _HISTORY_SHARE
 
 
-def digest(item: Item) -> str:
-    """Return a digest of an item's role and content, made once in its life.
-
-    A task's role is its status.
-    """
-    return item.memo(
-        "digest", lambda item: text_digest(json_text([item.role, content_json(item.content)]))
-    )
-
-
 def stored_items(shown: Mapping[str, Visible]) -> JSONDict:
     """Return visible items as JSON values."""
     return {item_id: [each.section, each.digest, each.key] for item_id, each in shown.items()}
@@ -230,11 +218,6 @@ def _read_items(stored: Mapping[str, Any]) -> dict[str, Visible]:
 def _pairs(stored: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Return pairs by name, which JSON keeps as lists. Raises TypeError, ValueError."""
     return {name: (first, second) for name, (first, second) in stored.items()}
-
-
-def text_digest(text: str) -> str:
-    """Return a short digest of a text."""
-    return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def _checked_text(value: object) -> str:

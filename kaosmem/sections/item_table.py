@@ -18,6 +18,7 @@ from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, StoredItem
+from kaosmem.types.versions import Version, in_order
 from kaosmem.units import Link, Units
 
 _ASKED_FOR_FIELDS = 64
@@ -431,6 +432,20 @@ class ItemTable(EvictedItems):
         if key in self.keyed:
             found.append(self.keyed[key])
         return sorted(found)
+
+    def versions(self, key: str) -> list[Version[int]]:
+        """Return the versions of a key by ordinal, live or recallable, oldest first."""
+        return in_order(
+            self.with_key(key),
+            stated=lambda at: self.known(at).stated_from,
+            known_from=self._created_at,
+            ended=self.ended.get,
+        )
+
+    def _created_at(self, ordinal: int) -> datetime:
+        created_at = self.known(ordinal).created_at
+        assert created_at is not None  # as of all with a key
+        return created_at
 
     # Stored items.
 

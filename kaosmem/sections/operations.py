@@ -22,7 +22,7 @@ from kaosmem.sections.archive import Archived, parse_time
 from kaosmem.sections.item_table import ItemTable
 from kaosmem.sections.substitution import Replaced, Substitution
 from kaosmem.types import JSONValue
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, digest
 from kaosmem.types.outcomes import OUTCOMES, RETIRED, Outcomes
 
 if TYPE_CHECKING:
@@ -191,6 +191,7 @@ class Update(_Arrival):
         if self.is_version:
             section.archive.put(Archived(held[ordinal], ordinal, corrected=self.at))
         held.replace(ordinal, self.item)
+        section.rewritten[self.item.id] = digest(self.item)
         section.index.changed((ordinal,))
 
 
@@ -363,6 +364,8 @@ class Forget(_Departure):
         section.index.changed((*live, *evicted))
         section.archive.forget(erased, self.archived)
         section.removed -= erased
+        for item_id in erased:
+            section.rewritten.pop(item_id, None)
         section.ledger.forget(erased)
         for item_id in [*section.ledger.outcomes]:
             _show_outcomes(section, item_id)

@@ -68,6 +68,7 @@ class Section:
         proposer: Ranks the items, and proposes units for a context.
         room: Chooses the items that leave.
         removed: Ids of the items that were removed, not evicted, since the section was read.
+        rewritten: Digests of the items that were updated since the section was read, by id.
         frozen: The reason why the section refuses changes, and so may be asked from several
             threads; "" if it does not.
 
@@ -92,6 +93,7 @@ class Section:
         self.held = ItemTable(spec) if held is None else held
         self.archive = Archive() if archive is None else archive
         self.removed: set[str] = set()
+        self.rewritten: dict[str, str] = {}
         self.lock = RLock()
         self.index = LazyIndex(spec.ranker or ranker, self.held, self.lock)
         self.proposer = Proposer(spec, self.held, self.index)
@@ -173,6 +175,19 @@ class Section:
         ordinal = self.held.keyed.get(key)
         return None if ordinal is None else self.held[ordinal]
 
+    def current_id(self, key: str) -> str | None:
+        """Return the id of the version of a key that holds now, live or evicted.
+
+        None: it was removed, or it was evicted and nothing recalls it.
+        """
+        live = self.keyed(key)
+        if live is not None:
+            return live.id
+        versions = self.held.versions(key)
+        if not versions or not versions[-1].is_current:
+            return None
+        return self.held.undecoded(versions[-1].item).id
+
     @property
     def newest_question(self) -> Item | None:
         """Return a history's newest item of role user with more than tool results."""
@@ -217,6 +232,7 @@ class Section:
             self.proposer = Proposer(self.spec, self.held, self.index)
             self.room = Room(self.held)
             self.removed = other.removed
+            self.rewritten = other.rewritten
         self.journal = other.journal
         self.archive = other.archive
         self.ranker = other.ranker

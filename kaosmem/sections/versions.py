@@ -7,7 +7,6 @@ version that held then, together with the current one, both labelled with their 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.proposal import Candidate, is_found, shown_with_interval
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types.items import Item
-from kaosmem.types.versions import Version, in_order
+from kaosmem.types.versions import Version
 
 if TYPE_CHECKING:
     from kaosmem.language.corrections import Corrections
@@ -142,23 +141,8 @@ class ShownVersions:
 
     def _of(self, key: str) -> list[Version[int]]:
         if key not in self._of_key:
-            self._of_key[key] = self._in_order(key)
+            self._of_key[key] = self._held.versions(key)
         return self._of_key[key]
-
-    def _in_order(self, key: str) -> list[Version[int]]:
-        """Return the versions of a key by ordinal, live or recallable, oldest first."""
-        held = self._held
-        return in_order(
-            held.with_key(key),
-            stated=lambda at: held.known(at).stated_from,
-            known_from=self._created_at,
-            ended=held.ended.get,
-        )
-
-    def _created_at(self, ordinal: int) -> datetime:
-        created_at = self._held.known(ordinal).created_at
-        assert created_at is not None  # as of all with a key
-        return created_at
 
     def _keyed(self, first: int) -> list[tuple[int, str]]:
         found = []

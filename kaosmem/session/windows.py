@@ -122,7 +122,7 @@ class Windows:
             left -= len(window.text or "") + sum(map(len, window.messages))
             if not window.is_stored:
                 window = window.over(Rebased.UNSTORED)
-            elif left < 0 or is_changed(window, sections):
+            elif left < 0 or is_changed(window, sections, {}):
                 window = window.over(Rebased.FULL if left < 0 else Rebased.CHANGED)
             stored.append(window.to_dict())
         return stored

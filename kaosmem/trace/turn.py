@@ -11,12 +11,11 @@ from typing import Any
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse, SourceReport
 from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import IN
-from kaosmem.assembly.windows import digest
 from kaosmem.errors import CorruptionError, NotFoundError
 from kaosmem.names import shown as shown_name
 from kaosmem.trace.request import join, request_of, split
 from kaosmem.types import JSONValue
-from kaosmem.types.items import Item, item_dict, item_of_dict
+from kaosmem.types.items import Item, digest, item_dict, item_of_dict
 
 _PLAIN = (
     "format",

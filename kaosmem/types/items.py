@@ -17,6 +17,7 @@ from kaosmem.arguments import (
     check_text,
     check_time,
     json_text,
+    text_digest,
 )
 from kaosmem.display import fitted
 from kaosmem.errors import CorruptionError, InvalidArgumentError
@@ -280,6 +281,16 @@ class Item:
         except (KeyError, TypeError, ValueError) as error:
             # Not from the error: the messages of these show what was stored.
             raise InvalidArgumentError(f"not a stored item: {type(error).__name__}") from None
+
+
+def digest(item: Item) -> str:
+    """Return a digest of an item's role and content, made once in its life.
+
+    A task's role is its status.
+    """
+    return item.memo(
+        "digest", lambda item: text_digest(json_text([item.role, content_json(item.content)]))
+    )
 
 
 def stated_from(metadata: JSONObject) -> datetime | None:

@@ -80,6 +80,16 @@ class WindowMachine(RuleBasedStateMachine):
         if live := [item_id for item_id in self.world.texts if item_id in memory]:
             getattr(self.world, change)(data.draw(st.sampled_from(live)))
 
+    @rule(
+        data=st.data(),
+        before=st.sampled_from(["", "update"]),
+        after=st.sampled_from(["", "remove", "forget", "expire"]),
+    )
+    def replace(self, data: st.DataObject, before: str, after: str) -> None:
+        """A fact gets a new version, which may leave before anybody has asked."""
+        if facts := self.world.facts:
+            self.world.replace(data.draw(st.sampled_from(facts)), before=before, after=after)
+
     @rule(window=_windows)
     def remove_window(self, window: str) -> None:
         self.world.remove_window(window)

@@ -38,6 +38,21 @@ def changing_facts(world: World) -> None:
         world.call(block=0)
 
 
+def facts_that_are_replaced_before_a_call(world: World) -> None:
+    """A visible fact is updated and replaced, or its successor leaves before anybody has asked."""
+    for before in ("", "update"):
+        for after in ("", "remove", "forget", "expire"):
+            world.add("findings", key=f"fee {before} {after}")
+            world.say()
+            world.call(budget=2_000)
+            world.replace(world.facts[-1], before=before, after=after)
+            for _ in range(2):
+                world.say()
+                world.call(budget=2_000)
+            last = ["changed" if before or after else "", ""]
+            assert world.rebased[-2:] == last, (before, after)
+
+
 def loops_of_tools(world: World) -> None:
     """Ids of calls come again, a result comes late, and nothing visible is repeated."""
     world.add("documents")
@@ -107,6 +122,7 @@ def notes_of_one_process(world: World) -> None:
 SCENARIOS = [
     long_conversation,
     changing_facts,
+    facts_that_are_replaced_before_a_call,
     loops_of_tools,
     several_windows,
     marked_by_the_caller,

@@ -11,6 +11,7 @@ from itertools import count
 
 from kaosmem import (
     Context,
+    Item,
     Reason,
     SectionSpec,
     SessionMemory,
@@ -104,12 +105,18 @@ class World:
     # changes
 
     def add(
-        self, section: str, text: str = "", *, key: str | None = None, role: str | None = None
+        self,
+        section: str,
+        text: str = "",
+        *,
+        key: str | None = None,
+        role: str | None = None,
+        ttl_s: float | None = None,
     ) -> str:
         """Add an item with a number of its own, and return its id."""
         item_id = f"i{next(self.number)}"
         said = f"fact-{item_id}: the fee of house {len(self.texts) % 7} is {len(self.texts)} euros. {text}"
-        self.memory.add(section, said, id=item_id, key=key, role=role)
+        self.memory.add(section, said, id=item_id, key=key, role=role, ttl_s=ttl_s)
         self.texts[item_id] = f"fact-{item_id}:"
         if key is not None:
             self.versions.setdefault(key, []).append(item_id)
@@ -129,11 +136,38 @@ class World:
 
     def remove(self, item_id: str) -> None:
         self.memory.remove(item_id)
-        self.gone.add(self.texts.pop(item_id))
+        self.lose(item_id)
 
     def forget(self, item_id: str) -> None:
         self.runner.run(self.memory.forget(item_id))
-        self.gone.add(self.texts.pop(item_id))
+        self.lose(item_id)
+
+    def lose(self, item_id: str) -> None:
+        """Note that a live item has left. No version that it replaced comes back."""
+        lost = next((each for each in self.versions.values() if item_id in each), [item_id])
+        self.gone.update(self.texts.pop(each) for each in lost if each in self.texts)
+
+    @property
+    def facts(self) -> list[Item]:
+        """The live items that have a key."""
+        live = [*self.memory["findings"], *self.memory["role"]]
+        return [item for item in live if item.key is not None]
+
+    def replace(self, item: Item, *, before: str, after: str) -> None:
+        """Give a fact a new version.
+
+        Args:
+            before: "update" to change its text first.
+            after: What becomes of the new version: "", "remove", "forget" or "expire".
+        """
+        if before == "update":
+            self.update(item.id)
+        ttl_s = 0.5 if after == "expire" else None
+        new_id = self.add(item.section, key=item.key, ttl_s=ttl_s)
+        if after == "expire":
+            self.lose(new_id)
+        elif after:
+            getattr(self, after)(new_id)
 
     def remove_window(self, name: str) -> None:
         """Remove a window if there is one of this name."""
