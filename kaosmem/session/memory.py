@@ -62,7 +62,7 @@ from kaosmem.session.opening import SHARED_SESSIONS, Opening, unopened
 from kaosmem.session.options import DEFAULT_OPTIONS, SessionOptions, system_clock
 from kaosmem.session.proposals import Proposals
 from kaosmem.session.saving.hydration import Hydrated
-from kaosmem.session.saving.turns import Queues, Turns
+from kaosmem.session.saving.turns import TURNS_OF_PLACES, Turns
 from kaosmem.session.tracing import why
 from kaosmem.session.what_if import WhatIf, what_if
 from kaosmem.session.windows import NamedWindows, Window
@@ -74,11 +74,6 @@ from kaosmem.types import ContentBlock, JSONValue
 from kaosmem.types.content import Trust, check_content
 from kaosmem.types.items import Item, check_timestamp
 from kaosmem.types.versions import Version
-
-_QUEUES = Queues(
-    "the session is opened in_turn inside such a block of the same session, which would wait for "
-    "itself; pass the open memory on, or end the outer block first"
-)
 
 
 def _session_id(memory: SessionMemory) -> str:
@@ -184,7 +179,8 @@ class SessionMemory:
             CorruptionError: If the stored session is damaged.
             UnsupportedVersionError: If another version of the format wrote it.
             DurabilityError: If the storage fails.
-            ConcurrentUseError: If a block with `in_turn` is inside another of the same session.
+            ConcurrentUseError: If a block with `in_turn` is inside another of the same session, or
+                inside a turn of `Sessions`.
 
         >>> async with SessionMemory.open("./.kaosmem", "deal-42") as memory:
         ...     item = memory.add("findings", "Ann owns the deal.")
@@ -198,7 +194,7 @@ class SessionMemory:
         clock = check_instance(options, SessionOptions, "options").clock_or(system_clock)
         mode = parse_mode(trace)
         opening = Opening(url_or_fs, session_id, namespace, specs, counter, ranker)
-        async with _QUEUES.take(opening.place) if in_turn else nullcontext():
+        async with TURNS_OF_PLACES.take(opening.place) if in_turn else nullcontext():
             log, hydrated = await _read(opening, options, read_only=read_only)
             session = OpenSession(
                 opening,

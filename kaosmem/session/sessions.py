@@ -13,8 +13,9 @@ from typing import Any
 from kaosmem.arguments import check_count
 from kaosmem.errors import InvalidArgumentError, ReadOnlyError
 from kaosmem.names import check_name, shown_number
-from kaosmem.persistence.storage.places import Location
+from kaosmem.persistence.storage.places import Location, same_place
 from kaosmem.session.memory import SessionMemory
+from kaosmem.session.saving.turns import TURNS_OF_PLACES, OneLoop
 
 
 @dataclass
@@ -33,7 +34,8 @@ class Sessions:
 
     `turn` gives the memory of a session to one turn at a time. The session is saved at the end of
     each turn. It stays open for the next one, until more than `max_open` are open or it was idle
-    for `idle_s`. All turns are in one event loop.
+    for `idle_s`. All turns that run at once are in one event loop. A later loop, as of another
+    `asyncio.run`, opens its sessions anew.
 
     Args:
         location: A path, a URL that fsspec understands, or a filesystem.
@@ -83,6 +85,7 @@ class Sessions:
         self._clock = clock
         self._arguments = arguments
         self._sessions: OrderedDict[str, _Open] = OrderedDict()  # the one used last is the last
+        self._one_loop = OneLoop()
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -101,10 +104,13 @@ class Sessions:
     async def turn(self, session_id: str) -> AsyncIterator[SessionMemory]:
         """Hold a turn of a session, and give its memory.
 
-        Turns of one session follow each other in the order of their calls. What other processes
-        saved is there at the beginning. An exception discards the changes of the turn.
+        Turns of one session follow each other in the order of their calls, and so do blocks of
+        `SessionMemory.open(..., in_turn=True)` in this process. What other processes saved is there
+        at the beginning. An exception discards the changes of the turn.
 
         Raises:
+            ConcurrentUseError: Inside a turn of the same session that has not ended, also in a task
+                that was started there, and while a turn runs in another event loop.
             InvalidNameError: If the id is not valid.
             ReadOnlyError: If the sessions were closed, also while the turn waited.
             KaosmemError: As `SessionMemory.open` and `SessionMemory.save`.
@@ -114,7 +120,7 @@ class Sessions:
         self._sessions.move_to_end(session_id)
         session.waiting += 1
         try:
-            async with session.lock:
+            async with self._turn_of(session_id), session.lock:
                 self._check_open()
                 memory = await self._opened(session_id, session)
                 try:
@@ -147,14 +153,24 @@ class Sessions:
                 await self._close(session)
         self._sessions.clear()
 
+    @asynccontextmanager
+    async def _turn_of(self, session_id: str) -> AsyncIterator[None]:
+        place = same_place(self._location), self._namespace, session_id
+        with self._one_loop:
+            async with TURNS_OF_PLACES.take(place):
+                yield
+
     def _check_open(self) -> None:
         if self._is_closed:
             raise ReadOnlyError("these sessions were closed; make new ones")
 
     async def _opened(self, session_id: str, session: _Open) -> SessionMemory:
-        if session.memory is not None:
-            await session.memory.admin.refresh()
-            return session.memory
+        memory = session.memory
+        if memory is not None and memory._session.is_closed:  # as when its event loop ended
+            await self._close(session)
+        elif memory is not None:
+            await memory.admin.refresh()
+            return memory
         block = SessionMemory.open(
             self._location, session_id, namespace=self._namespace, **self._arguments
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import InvalidArgumentError, SessionMemory, Sessions
-from kaosmem.errors import InvalidNameError, ReadOnlyError
+from kaosmem.errors import ConcurrentUseError, InvalidNameError, ReadOnlyError
 
 
 async def texts(place: Any, session_id: str) -> list[str]:
@@ -70,6 +71,60 @@ async def test_closing_waits_for_the_turn_that_runs_and_refuses_those_that_wait(
     assert results[0] is None
     assert isinstance(results[1], ReadOnlyError)
     assert await texts(tmp_path, "a") == ["first"]
+
+
+async def test_a_turn_inside_a_turn_of_the_same_session_is_refused(tmp_path):
+    """It would wait for itself, of whatever kind the two are, also in a task that the turn waits for."""
+
+    def turn(kind: str, session_id: str) -> AbstractAsyncContextManager[SessionMemory]:
+        if kind == "sessions":
+            return sessions.turn(session_id)
+        return SessionMemory.open(tmp_path, session_id, in_turn=True)
+
+    async def inner(kind: str) -> None:
+        async with turn(kind, "a"):
+            pytest.fail("it waited for itself")
+
+    kinds = ("sessions", "in_turn")
+    async with asyncio.timeout(30), Sessions(str(tmp_path)) as sessions:
+        for outer in kinds:
+            async with turn(outer, "a") as memory, sessions.turn("b"), memory.turn():
+                for kind in kinds:
+                    for nested in (inner(kind), asyncio.gather(inner(kind))):
+                        with pytest.raises(ConcurrentUseError, match="would wait for itself"):
+                            await nested
+                memory.add("messages", outer)
+    assert await texts(tmp_path, "a") == list(kinds)
+
+
+def test_event_loops_follow_each_other(tmp_path):
+    """A program that runs each request in a loop of its own opens the session anew in each."""
+    sessions = Sessions(tmp_path)
+
+    async def request(number: int) -> None:
+        async with asyncio.timeout(30), sessions.turn("a") as memory:
+            memory.add("messages", f"message {number}")
+
+    for number in range(3):
+        asyncio.run(request(number))
+    assert asyncio.run(texts(tmp_path, "a")) == ["message 0", "message 1", "message 2"]
+
+
+async def test_a_turn_in_a_second_event_loop_at_the_same_time_is_refused(tmp_path):
+    """The error names the remedies; once the turn has ended, another loop may hold one."""
+
+    async def request() -> None:
+        async with asyncio.timeout(30), sessions.turn("a") as memory:
+            memory.add("messages", "elsewhere")
+
+    async with Sessions(tmp_path) as sessions:
+        async with sessions.turn("a") as memory:
+            memory.add("messages", "here")
+            with pytest.raises(ConcurrentUseError, match=r"another event loop.*SyncSessionMemory"):
+                await asyncio.to_thread(asyncio.run, request())
+        await asyncio.to_thread(asyncio.run, request())
+        async with sessions.turn("a") as memory:
+            assert [item.text for item in memory["messages"]] == ["here", "elsewhere"]
 
 
 async def test_wrong_arguments_are_refused(tmp_path):

@@ -40,9 +40,9 @@ class OneLoop:
             if self._loop is not loop:
                 if self._inside:
                     raise ConcurrentUseError(
-                        "the session is in use in another event loop; use one instance in one loop "
-                        "at a time, or open "
-                        "the session once in each"
+                        "the session is in use in another event loop; use one SessionMemory or "
+                        "Sessions in one loop at a time, or open the session once in each; without "
+                        "a loop of your own, use SyncSessionMemory.open(..., in_turn=True)"
                     )
                 self._loop, self.lock = loop, asyncio.Lock()
             self._inside += 1
@@ -90,6 +90,13 @@ class Queues:
                 _admit_next(waiting)
                 if not waiting:
                     del self._waiting[key]
+
+
+TURNS_OF_PLACES = Queues(
+    "a turn inside a turn of the same session would wait for itself; pass the open memory on, or "
+    "end the outer turn first"
+)
+"""The turns that open a session, by the place of the session: `in_turn` blocks and `Sessions`."""
 
 
 class Turns:
