@@ -114,7 +114,16 @@ class MessageSync:
         return found
 
     async def _last_known(self) -> tuple[int, int] | None:
-        """Return the number of the newest message that both have, and its end in the list."""
+        """Return the number of the newest message that both have, and its end in the list.
+
+        Short turns may stand at several places. If the list may go on after the newest message of
+        all, no message is withdrawn, though the list may begin as the conversation does, too.
+        """
+        if await self._known(0) is None:
+            return None
+        end = await self._end_in_whole_list(0) or await self._end_in_cut_list(0, is_certain=True)
+        if end:
+            return 0, end
         for number in range(_MAX_COMPARED):
             if await self._known(number) is None:
                 break
@@ -169,18 +178,21 @@ class MessageSync:
         _, is_all = await self._equal_up_to(end, number)
         return end if is_all else 0
 
-    async def _end_in_cut_list(self, number: int) -> int:
+    async def _end_in_cut_list(self, number: int, *, is_certain: bool = False) -> int:
         """Return the number of messages up to and with a known one, 0 if the list lacks it.
 
         The last place is taken where all messages before it are equal, too, or else the place with
         the most equal ones.
+
+        Args:
+            is_certain: Take no place where only some of the messages before it are equal.
         """
         best = most = 0
         for end in range(len(self._given), self._start, -1):
             equal, is_all = await self._equal_up_to(end, number)
             if is_all:
                 return end
-            if equal > most:
+            if equal > most and not is_certain:
                 best = end
                 most = equal
         return best
@@ -193,9 +205,13 @@ class MessageSync:
         """
         for equal in range(_MAX_COMPARED):
             at = end - 1 - equal
-            known = await self._known(number + equal)
-            if known is None or at < self._start:
+            if at < self._start:
                 return equal, equal > 0
+            known = await self._known(number + equal)
+            if known is None:
+                # The list has earlier messages, so that the section must lack some.
+                has_first = equal > 0 and await self._place(number + equal - 1) == 0
+                return equal, equal > 0 and not has_first
             if at >= len(self._given) or _comparable(self._message(at)) != known.said:
                 return equal, False
         return _MAX_COMPARED, True

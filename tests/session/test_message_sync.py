@@ -69,6 +69,27 @@ async def test_a_list_that_was_cut_or_rewritten_adds_only_what_is_new():
     assert texts(memory)[:8] == [message["content"] for message in full]
 
 
+@given(
+    st.lists(st.lists(st.sampled_from(["Yes.", "No.", "Go on."]), min_size=1, max_size=2)),
+    st.integers(3, 8),
+)
+def test_a_sliding_list_of_repeated_turns_withdraws_nothing(turns, keep):
+    """A framework hands over its newest messages, whose short texts stand in the conversation several times."""
+
+    async def converse() -> None:
+        memory = test_memory()
+        full: list[Message] = []
+        for told in turns:
+            full += map(said, told)
+            handed = [each["content"] for each in full[-keep:]]
+            before = texts(memory)
+            await synced(memory, full[-keep:])
+            known = [end for end in range(len(handed) + 1) if before[-end:] == handed[:end]]
+            assert texts(memory) == before + handed[max(known, default=0) :]
+
+    asyncio.run(converse())
+
+
 async def test_calls_and_results_are_known_again():
     """Also without the thinking, and for a result of which only a part is shown."""
     memory = test_memory(budget=1_000, eviction="fifo")
