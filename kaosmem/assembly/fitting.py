@@ -292,8 +292,9 @@ class Share:
         """Yield units in order, and the corrections of taken ones.
 
         The newest correction of a unit comes after the units that match the query about as well,
-        its other corrections after all units. Those of a weaker match come before it. If they
-        would take more than half of the share, the match comes last.
+        its other corrections after all units. A newest correction that matches at least as well
+        comes before its unit. Those of a weaker match come before it. If they would take more than
+        half of the share, the match comes last.
         """
         waiting: dict[int, float] = {}
         last: list[Candidate] = []
@@ -304,6 +305,10 @@ class Share:
                 del waiting[at]
                 yield from self._up_to_date(at)
             if not self._is_weaker(unit):
+                for at in unit.needs[-1:]:
+                    newest = self._by_position.get(at)
+                    if newest is not None and (newest.score or 0.0) >= score > 0.0:
+                        yield from self._up_to_date(at)
                 yield unit
             elif self._is_large(unit):
                 last.append(unit)

@@ -91,8 +91,8 @@ def _may_take_part(item: Item) -> bool:
 
 
 def _has_teller(item: Item) -> bool:
-    """Return whether an item has a speaker, or a source and a time."""
-    return bool(item.role or (_source(item) and item.timestamp))
+    """Return whether an item has a speaker or a time."""
+    return bool(item.role or item.timestamp)
 
 
 def is_explicit(item: Item) -> bool:
@@ -130,7 +130,7 @@ class Corrections:
     def add(self, items: Mapping[int, Item]) -> None:
         """Add items.
 
-        An item that states nothing, or has neither a speaker nor a dated source, is not kept.
+        An item that states nothing, or has neither a speaker nor a time, is not kept.
         """
         self._items |= {at: item for at, item in items.items() if may_take_part(item)}
         self._ordinals: list[int] = []  # of the item that states each row
@@ -310,7 +310,8 @@ def may_correct(later: Item, earlier: Item) -> bool:
     """Return whether an item may correct an earlier one, by speaker or source, time, trust and key.
 
     Of one speaker the later item does. Of one source it does if its `timestamp` is later: passages
-    of a document are not newer than one another. An item that is trusted less corrects nothing.
+    of a document are not newer than one another. Items with neither are of one source. An
+    item that is trusted less corrects nothing.
     Items with keys are different facts.
     """
     if later.trust < earlier.trust or (later.key and earlier.key):
@@ -319,10 +320,11 @@ def may_correct(later: Item, earlier: Item) -> bool:
     after = later.timestamp
     if before is not None and after is not None and aware(after) < aware(before):
         return False
-    if later.role and later.role == earlier.role:
+    shared = {*_tellers(later)} & {*_tellers(earlier)}
+    if any(kind == "role" for kind, _ in shared):
         return True
     is_later = before is not None and after is not None and aware(before) < aware(after)
-    return is_later and _source(later) == _source(earlier) != ""
+    return is_later and bool(shared)
 
 
 def _began(item: Item) -> datetime:
@@ -331,12 +333,14 @@ def _began(item: Item) -> datetime:
 
 
 def _tellers(item: Item) -> tuple[tuple[str, str], ...]:
-    """Return the speaker and the source of an item that has them."""
+    """Return the speaker and the source of an item that has them, else the nameless source."""
     return item.memo("tellers", _find_tellers)
 
 
 def _find_tellers(item: Item) -> tuple[tuple[str, str], ...]:
-    return tuple(each for each in (("role", item.role), ("source", _source(item))) if each[1])
+    source = "source", _source(item)
+    named = tuple(each for each in (("role", item.role), source) if each[1])
+    return named or (source,)
 
 
 def _tellers_of_several_times(items: Iterable[Item]) -> set[tuple[str, str]]:

@@ -183,6 +183,11 @@ def test_who_may_correct_whom():
     assert may_correct(told("y", "Kate", day="2024-05-02"), earlier)
     assert not may_correct(told("y", "Kate", day="2024-05-01"), earlier)
     assert not may_correct(told("y", "", source=""), told("x", "", source=""))
+    nameless = told("x", "", source="", day="2024-05-01")
+    assert may_correct(told("y", "", source="", day="2024-05-02"), nameless)
+    assert not may_correct(told("y", "", source="", day="2024-05-01"), nameless)
+    assert not may_correct(told("y", "", source="", day="2024-05-02"), earlier)
+    assert not may_correct(told("y", "Kate", source="", day="2024-05-02"), nameless)
     assert not may_correct(told("y", trust=Trust.EXTERNAL), told("x", trust=Trust.USER))
     assert not may_correct(told("y", key="b"), told("x", key="a"))
 
@@ -205,7 +210,13 @@ word = st.sampled_from("oak elm ash fir yew bay rent fee roof door".split())
 sentences = st.lists(st.one_of(word, st.sampled_from(VALUES)), min_size=3, max_size=9).map(" ".join)
 texts = st.lists(sentences, min_size=1, max_size=3).map(". ".join)
 sayings = st.lists(
-    st.tuples(texts, st.sampled_from(["Emi", "Kate", ""]), st.integers(0, 2), st.booleans()),
+    st.tuples(
+        texts,
+        st.sampled_from(["Emi", "Kate", ""]),
+        st.sampled_from(["chat", ""]),
+        st.integers(0, 2),
+        st.booleans(),
+    ),
     max_size=20,
 )
 
@@ -215,9 +226,13 @@ def test_corrections_are_those_of_a_look_at_all_pairs(said):
     """They are the five newest later items that state another value of a subject, and may correct the item."""
     items = {
         3 * number: told(
-            text, role, day=f"2024-05-0{day}" if day else "", key=f"k{number}" if has_key else None
+            text,
+            role,
+            day=f"2024-05-0{day}" if day else "",
+            source=source,
+            key=f"k{number}" if has_key else None,
         )
-        for number, (text, role, day, has_key) in enumerate(said)
+        for number, (text, role, source, day, has_key) in enumerate(said)
     }
     corrections = Corrections(items)
     order = sorted(items, key=lambda at: items[at].timestamp or datetime(2026, 1, 1))
@@ -263,9 +278,8 @@ def session(talk: Sequence[tuple[str, str, int]], **changed: object) -> SessionM
     memory = SessionMemory.test_mode(sections=(spec,))
     for number, (text, role, day) in enumerate(talk):
         on = {"timestamp": (date(2024, 5, 1) + timedelta(day)).isoformat()} if day else {}
-        memory.add(
-            "talk", text, id=f"t{number}", role=role, metadata={"source": f"chat {day % 2}"} | on
-        )
+        source = {"source": f"chat {day % 2}"} if number % 3 else {}
+        memory.add("talk", text, id=f"t{number}", role=role, metadata=source | on)
     return memory
 
 
@@ -431,6 +445,29 @@ async def test_an_older_statement_that_is_added_later_stands_before_the_newer_on
     assert "Emi (newer): The fee of the office in Harbour Street is 700 euros." in (
         context.text or ""
     )
+
+
+async def test_findings_with_a_time_alone_stand_in_the_order_in_which_they_held():
+    """The last one is marked, and alone in a window that has room for one."""
+    memory = SessionMemory.test_mode()
+    for day, value in ((3, 500), (9, 700), (1, 400)):
+        text = f"The price of the Gold plan is {value} euros."
+        memory.add("findings", text, metadata={"timestamp": f"2024-05-0{day}"})
+    for budget, expected in (
+        (
+            300,
+            [
+                "[1 May 2024] The price of the Gold plan is 400 euros.",
+                "[3 May 2024] The price of the Gold plan is 500 euros.",
+                "[9 May 2024, newer] The price of the Gold plan is 700 euros.",
+            ],
+        ),
+        (30, ["[9 May 2024] The price of the Gold plan is 700 euros."]),
+    ):
+        context = await memory.assemble_context(
+            "What is the price of the Gold plan?", budget=budget
+        )
+        assert (context.text or "").splitlines()[1:] == expected
 
 
 async def test_stored_text_cannot_pass_for_newer():
