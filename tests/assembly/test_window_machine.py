@@ -86,9 +86,15 @@ class WindowMachine(RuleBasedStateMachine):
         after=st.sampled_from(["", "remove", "forget", "expire"]),
     )
     def replace(self, data: st.DataObject, before: str, after: str) -> None:
-        """A fact gets a new version, which may leave before anybody has asked."""
+        """A fact that was asked for gets a new version, which may leave before the next question."""
+        if not self.world.facts:
+            self.world.add("findings", key="findings fee")
+        self.world.say()
+        self.world.call(budget=2_500)
         if facts := self.world.facts:
             self.world.replace(data.draw(st.sampled_from(facts)), before=before, after=after)
+        self.world.say()
+        self.world.call(budget=2_500)
 
     @rule(window=_windows)
     def remove_window(self, window: str) -> None:
