@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import mul
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from kaosmem.errors import InvalidArgumentError
@@ -14,7 +15,7 @@ from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.evaluation.evidence import Corpus
 from kaosmem.evaluation.measurement import UNSCORED
 from kaosmem.retrieval.linear_index import LinearIndex
-from kaosmem.retrieval.linear_model import BY_HAND
+from kaosmem.retrieval.linear_model import BY_HAND, share_of_named
 from kaosmem.retrieval.rankers import DenseRanker, LinearRanker, Weights
 from kaosmem.retrieval.scores import ONE
 from kaosmem.sections.spec import SectionSpec
@@ -32,14 +33,15 @@ _ENOUGH = 1e-6
 class Lesson:
     """The candidates of one question.
 
-    signals: shape (n, k), of `names`. answers: shape (n,), shares that sum to 1.
+    signals: by name, each of shape (n,). answers: shape (n,), shares that sum to 1.
+    named: from 0 to 1, how surely the question names a document.
     """
 
     corpus: str
     dataset: str
     is_conversation: bool
-    names: tuple[str, ...]
-    signals: NDArray[np.float64]
+    named: float
+    signals: Mapping[str, NDArray[np.float64]]
     answers: NDArray[np.float64]
 
 
@@ -71,8 +73,14 @@ AXIOMS: dict[str, tuple[float, float]] = {"assistant": _ANY}
 
 Every other one is at least 0: a better match never makes a text worse.
 """
-BOUNDS: Mapping[bool, Bounds] = {
-    True: AXIOMS
+DOCUMENTS = AXIOMS | {
+    "match": (1.0, math.inf),
+    "phrases": (2.0, math.inf),
+    "likeness": (0.1, math.inf),
+    "size": (-3.0, -3.0),
+}
+BOUNDS: Mapping[str, Bounds] = {
+    "conversation": AXIOMS
     | {
         "words": (2.5, math.inf),
         "match": (2.0, math.inf),
@@ -84,33 +92,43 @@ BOUNDS: Mapping[bool, Bounds] = {
         "named_speaker": (2.0, 2.0),
         "rule": (2.5, 2.5),
     },
-    False: AXIOMS
+    "documents": DOCUMENTS
     | {
-        "match": (1.0, math.inf),
-        "phrases": (2.0, math.inf),
-        "likeness": (0.1, math.inf),
-        "size": (-3.0, -3.0),
+        "best_of_source": (0.0, 1.2),
+        "nearby_words": (0.0, 1.2),
+        "meaning": (0.5, math.inf),
     },
+    "named_documents": DOCUMENTS,
 }
-"""The bounds for conversations (True) and documents.
+"""The bounds for each kind of `Weights`.
 
 Beside the axioms they are chosen by hand, the same for all data sets. Plain BM25 keeps a share, so
 that the model does not rank worse than BM25 on texts that are unlike all it has learned from.
 Longer texts hold more answers and take more room; the effect depends on the data set, so the size
 is not learned. Neither are `named_speaker`, as one data set alone has speakers with names, and
-`rule`, as few questions ask for standing rules.
+`rule`, as few questions ask for standing rules. Where a question names no document, answers may
+stand in several, so `best_of_source` and `nearby_words` have bounds there. `meaning` keeps a share there: texts that
+say it in other words come before texts that say something else.
 """
+OF_ANY_ENTRY = frozenset(
+    {"match", "best_of_source", "nearby_words", "phrases", "size", "meaning"}
+    | {"likeness", "likeness_in_source", "likeness_of_source"}
+    | {"nearby_likeness", "further_likeness"}
+)
+"""The signals that weigh something in documents for a query that names none."""
 
 
 def learn_weights(
-    lessons: Sequence[Lesson], *, ridge: float = 0.003, bounds: Mapping[bool, Bounds] = BOUNDS
+    lessons: Sequence[Lesson], *, ridge: float = 0.003, bounds: Mapping[str, Bounds] = BOUNDS
 ) -> Weights:
     """Return the weights under which the answers of questions score highest among their candidates.
 
     They minimise the cross-entropy between the answers and the softmax of the scores plus `ridge`
     times the squares of the weights, by Newton's method within bounds. Each data set counts the
     same, however many questions it has.
-    bounds: for conversations (True) and documents; a signal without any is at least 0.
+    A data set of documents teaches the weights of named documents if most of its questions name
+    one. A kind without lessons has the weights of another kind.
+    bounds: for each kind; a signal without any is at least 0.
     Raises InvalidArgumentError if there are no lessons.
     Source: Cao et al. 2007, "Learning to rank: from pairwise approach to listwise approach"
         (ListNet).
@@ -119,14 +137,29 @@ def learn_weights(
         raise InvalidArgumentError(
             "no question has an answer among its candidates; give more questions"
         )
-    kinds = {
-        kind: [each for each in lessons if each.is_conversation == kind] for kind in (True, False)
-    }
-    models = {
-        kind: _learned(those, ridge, bounds.get(kind, {})) for kind, those in kinds.items() if those
-    }
-    either = next(iter(models.values()))
-    return Weights(conversation=models.get(True, either), documents=models.get(False, either))
+    models = {}
+    for kind, those in _by_kind(lessons).items():
+        models[kind] = _learned(those, ridge, bounds.get(kind, {}))
+    conversation = models.get("conversation") or next(iter(models.values()))
+    documents = models.get("documents") or models.get("named_documents") or conversation
+    return Weights(conversation, documents, models.get("named_documents") or documents)
+
+
+def _by_kind(lessons: Iterable[Lesson]) -> Mapping[str, list[Lesson]]:
+    """Return the lessons of each kind of `Weights`."""
+    names: dict[str, list[float]] = {}
+    for lesson in lessons:
+        names.setdefault(lesson.dataset, []).append(lesson.named)
+    kinds: dict[str, list[Lesson]] = {}
+    for lesson in lessons:
+        if lesson.is_conversation:
+            kinds.setdefault("conversation", []).append(lesson)
+        elif fmean(names[lesson.dataset]) >= 0.5:
+            kinds.setdefault("named_documents", []).append(lesson)
+        else:
+            plain = {name: lesson.signals[name] for name in lesson.signals if name in OF_ANY_ENTRY}
+            kinds.setdefault("documents", []).append(replace(lesson, signals=plain))
+    return kinds
 
 
 def _lessons_of(corpus: Corpus, spec: SectionSpec) -> Iterator[Lesson]:
@@ -154,32 +187,36 @@ def _lesson(corpus: Corpus, query: str, wanted: list[int], index: LinearIndex) -
     answers = np.isin(found.ordinals, wanted).astype(np.float64)
     if not answers.any():
         return None
-    names = tuple(name for name in found.signals if name not in BY_HAND)
-    signals = np.stack([found.signals[name] for name in names], axis=1) / ONE
     return Lesson(
-        corpus.name, corpus.dataset, index.is_conversation, names, signals, answers / answers.sum()
+        corpus.name,
+        corpus.dataset,
+        index.is_conversation,
+        share_of_named(found.named),
+        {name: found.signals[name] / ONE for name in found.signals if name not in BY_HAND},
+        answers / answers.sum(),
     )
 
 
 def _learned(lessons: Sequence[Lesson], ridge: float, bounds: Bounds) -> Mapping[str, float]:
     import numpy as np
 
-    names = lessons[0].names
+    names = list(dict.fromkeys(name for lesson in lessons for name in lesson.signals))
+    signals = [_matrix(lesson, names) for lesson in lessons]
     sizes = Counter(lesson.dataset for lesson in lessons)
     shares = [1 / (len(sizes) * sizes[lesson.dataset]) for lesson in lessons]
     low, high = np.array([bounds.get(name, (0.0, math.inf)) for name in names]).T
 
     def loss(weights: NDArray[np.float64]) -> float:
         found = (
-            lesson.answers @ np.log(_softmax(lesson.signals @ weights) + 1e-300)
-            for lesson in lessons
+            lesson.answers @ np.log(_softmax(each @ weights) + 1e-300)
+            for lesson, each in zip(lessons, signals, strict=True)
         )
         return float(ridge * (weights @ weights) - sum(map(mul, shares, found)))
 
     weights = np.clip(np.zeros(len(names)), low, high)
     least = loss(weights)
     for _ in range(_STEPS):
-        slope, curve = _derivatives(lessons, shares, ridge, weights)
+        slope, curve = _derivatives(lessons, signals, shares, ridge, weights)
         step = _step(slope, curve, low - weights, high - weights)
         after = loss(weights + step)
         while after > least and np.abs(step).max() > _ENOUGH:
@@ -192,8 +229,17 @@ def _learned(lessons: Sequence[Lesson], ridge: float, bounds: Bounds) -> Mapping
     return {name: round(float(weight), 3) for name, weight in zip(names, weights, strict=True)}
 
 
+def _matrix(lesson: Lesson, names: Iterable[str]) -> NDArray[np.float64]:
+    """Return the signals of a lesson, 0 for one that it lacks: shape (n, names)."""
+    import numpy as np
+
+    nothing = np.zeros(len(lesson.answers))
+    return np.stack([lesson.signals.get(name, nothing) for name in names], axis=1)
+
+
 def _derivatives(
     lessons: Sequence[Lesson],
+    signals: Sequence[NDArray[np.float64]],
     shares: Sequence[float],
     ridge: float,
     weights: NDArray[np.float64],
@@ -203,11 +249,11 @@ def _derivatives(
 
     slope = 2 * ridge * weights
     curve = 2 * ridge * np.eye(len(weights))
-    for share, lesson in zip(shares, lessons, strict=True):
-        chances = _softmax(lesson.signals @ weights)
-        mean = chances @ lesson.signals
-        slope = slope + share * (mean - lesson.answers @ lesson.signals)
-        spread = lesson.signals - mean
+    for share, lesson, each in zip(shares, lessons, signals, strict=True):
+        chances = _softmax(each @ weights)
+        mean = chances @ each
+        slope = slope + share * (mean - lesson.answers @ each)
+        spread = each - mean
         curve = curve + share * (spread.T @ (chances[:, None] * spread))
     return slope, curve
 

@@ -21,7 +21,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from cProfile import Profile
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -57,7 +57,7 @@ PARTS = {
     "meaning": ("meaning", "clause_meaning", "nearby_meaning"),
     "phrases": ("phrases",),
     "neighbours": ("next_words", "nearby_words", "nearby_clause", "nearby_meaning"),
-    "numbers": ("numbers", "asked_numbers"),
+    "numbers": ("asked_numbers",),
     "speaker": ("assistant", "named_speaker"),
     "rules": ("rule",),
     "size": ("size",),
@@ -163,9 +163,8 @@ def without(lessons: Sequence[Lesson], signals: Collection[str]) -> list[Lesson]
     """Return lessons that lack some signals."""
 
     def kept(lesson: Lesson) -> Lesson:
-        places = [place for place, name in enumerate(lesson.names) if name not in signals]
-        names = tuple(lesson.names[place] for place in places)
-        return replace(lesson, names=names, signals=lesson.signals[:, places])
+        left = {name: lesson.signals[name] for name in lesson.signals if name not in signals}
+        return replace(lesson, signals=left)
 
     return list(map(kept, lessons))
 
@@ -256,7 +255,7 @@ def learn_all(corpora: Sequence[Corpus], folder: Path) -> None:
 
 def differences(learned: Weights, shipped: Weights) -> Iterator[str]:
     """Yield how far the learned weights of each kind are from those that come with kaosmem."""
-    for kind in ("conversation", "documents"):
+    for kind in asdict(shipped):
         ours = getattr(learned, kind)
         known = getattr(shipped, kind)
         far = {name: abs(ours.get(name, 0.0) - known.get(name, 0.0)) for name in {**known, **ours}}

@@ -41,6 +41,7 @@ class Matches:
         sources: How their sources match.
         by_source: The matches of sources as shares of the best, by number.
         trust: How much sources count, 0 to ONE.
+        named: How surely the query names a source, 0 to ONE.
     """
 
     asked: QueryTerms
@@ -51,6 +52,7 @@ class Matches:
     sources: SourceMatches
     by_source: Int64s
     trust: int
+    named: int
 
 
 class CandidateSignals:
@@ -97,16 +99,18 @@ class CandidateSignals:
 
     def by_name(self) -> dict[str, Int64s]:
         """Return the signals: those of any entry, and those of its kind."""
-        numbers = self._other_numbers()
         signals = self._of_any_entry() | self._index.likenesses(self)
-        signals["asked_numbers"] = numbers * self._asked.is_for_number
+        signals["asked_numbers"] = self._numbers() * self._asked.is_for_number
         if self._asked.quoted:
             phrases = map(self._index.numbers_of, self._asked.quoted)
             quoted = np.array([self.terms.having(terms) for terms in phrases])
             signals["quoted"] = np.count_nonzero(quoted, axis=0) * ONE // len(quoted)
         if self._index.is_conversation:
             return signals | self._spoken()
-        return signals | {"numbers": numbers} | self._written() | self._meanings()
+        signals |= self._defined() | self._meanings()
+        if not self.matches.named:
+            return signals
+        return signals | self._written()
 
     def _of_any_entry(self) -> dict[str, Int64s]:
         """Return the signals of entries of any kind."""
@@ -153,14 +157,23 @@ class CandidateSignals:
         shares = 2 * ONE // 5 + 3 * ONE // 5 * older // max(1, len(rules))
         return np.where(index.facts.values["is_rule"][self.slots], shares, 0)
 
+    def _defined(self) -> dict[str, Int64s]:
+        """Return the signals of source code."""
+        signals = {"test_source": self._from_tests()}
+        if self._asked.names:
+            defining = self._index.numbers_of(_DEFINING)
+            names = self._index.numbers_of(self._asked.names)
+            signals["definition"] = self.terms.having_pair(defining, names) * ONE
+        return signals
+
     def _written(self) -> dict[str, Int64s]:
-        """Return the signals of entries of documents alone, but for those of meaning."""
+        """Return the signals of documents of which the query names one, but for those of meaning."""
         matches = self.matches
         clause = self._clause
         rarest = matches.sources.titles.rarest[self.sources]
         title = matches.sources.title_shares(self.sources)
         nearby = at(matches.in_clause, self.near[-1]) + at(matches.in_clause, self.near[1])
-        signals = {
+        return {
             "clause": clause,
             "clause_and_source": product(clause, matches.by_source[self.sources]),
             "clause_in_source": place_in_source(self.sources, clause),
@@ -168,13 +181,7 @@ class CandidateSignals:
             "title_share": title,
             "title_and_share": product(rarest, title),
             "nearby_clause": nearby // 2,
-            "test_source": self._from_tests(),
         }
-        if self._asked.names:
-            defining = self._index.numbers_of(_DEFINING)
-            names = self._index.numbers_of(self._asked.names)
-            signals["definition"] = self.terms.having_pair(defining, names) * ONE
-        return signals
 
     def _meanings(self) -> dict[str, Int64s]:
         """Return how near candidates are to those that match the query or its clause."""
@@ -196,18 +203,11 @@ class CandidateSignals:
                 is_test[number] = is_test_name(names[number] or "")
         return is_test[self.sources] * ONE
 
-    def _other_numbers(self) -> Int64s:
-        """Return three times the share of each entry's terms that are numbers, at most 1.
-
-        Numbers of the query are left out.
-        """
+    def _numbers(self) -> Int64s:
+        """Return three times the share of each entry's terms that are numbers, at most 1."""
         facts = self._index.facts.values[self.slots]
-        figures = facts["figures"].astype(np.int64)
-        own = [term for term in self._asked.counts if term.isdigit()]
-        if own:
-            figures -= self.terms.count_of(self._index.numbers_of(own))
         lengths = np.maximum(1, facts["length"])
-        shares: Int64s = 3 * ONE * np.maximum(0, figures) // lengths
+        shares: Int64s = 3 * ONE * facts["figures"].astype(np.int64) // lengths
         return np.minimum(ONE, shares)
 
     def _sizes(self) -> Int64s:

@@ -139,10 +139,6 @@ class CandidateTerms:
         found[self.rows[self._pairs(firsts, seconds)]] = True
         return found
 
-    def count_of(self, terms: Sequence[int]) -> Int64s:
-        """Return how often each candidate has any of these terms."""
-        return np.bincount(self.rows[self._are_any_of(terms)], minlength=self.size)
-
     def _pairs(self, firsts: Sequence[int], seconds: Sequence[int]) -> Int64s:
         """Return the places of terms from `firsts` with one from `seconds` right after them."""
         are_firsts = self._are_any_of(firsts)
@@ -180,7 +176,10 @@ class RelevanceFeedback:
         self._coordinates = np.rint(_LENGTH * weighted / lengths[counts.rows])
 
     def similarities(self, matches: Int64s) -> Int64s:
-        """Return how near each text is to the mean of the others that match, as a share of ONE.
+        """Return how near each text is to the mean of those that match, as a share of ONE.
+
+        The text itself is part of the mean. Otherwise the one text that matches would be less near
+        than its look-alikes.
 
         Args:
             matches: How well each text matches the query's words, in units of 1 / ONE. It weighs
@@ -191,9 +190,7 @@ class RelevanceFeedback:
         weighted = self._coordinates * shares[counts.rows]
         mean = np.bincount(counts.places, weighted, len(counts.present))
         length = np.sqrt(max(1, int((mean.astype(np.int64) ** 2).sum())))
-        # A text is not compared with itself: that would say once more how well it matches.
-        others = mean[counts.places] - weighted
-        near = counts.sums(self._coordinates * others) / (_LENGTH * length)
+        near = counts.sums(self._coordinates * mean[counts.places]) / (_LENGTH * length)
         trust = min(1.0, counts.size / ENOUGH_TEXTS)
         found: Int64s = np.rint(ONE * trust * np.minimum(1.0, near)).astype(np.int64)
         return found

@@ -16,7 +16,9 @@ from kaosmem.retrieval.linear_model import (
     Candidates,
     hundredths,
     matches_of,
+    mixed,
     scaled_below,
+    share_of_named,
     signals_of,
     weighted,
 )
@@ -111,7 +113,11 @@ class LinearIndex(TextIndex):
 
     def weighted(self, found: Candidates) -> dict[str, Int64s]:
         """Return the weighted signals of candidates, by name."""
-        model = self._model.conversation if self.is_conversation else self._model.documents
+        model = self._model.conversation
+        if not self.is_conversation:
+            model = mixed(
+                self._model.documents, self._model.named_documents, share_of_named(found.named)
+            )
         return weighted(found, model)
 
     @property
@@ -160,6 +166,7 @@ class LinearIndex(TextIndex):
             signals.sources,
             is_conversation=self.is_conversation,
             trust=matches.trust,
+            named=matches.named,
         )
 
     def _matched(self, asked: QueryTerms) -> Matches:
@@ -172,11 +179,10 @@ class LinearIndex(TextIndex):
             clause = self.numbers_of(asked.clause)
         words, in_clause = self._words(counts, Counter(filter(None, clause)))
         sources = SourceMatches(self, asked, counts)
-        trust = self._trust
-        if not self.is_conversation:
-            trust = trust * sources.named() // ONE
+        named = ONE if self.is_conversation else sources.named()
+        trust = self._trust * named // ONE
         by_source = product(sources.shares, trust)
-        return Matches(asked, terms, clause, words, in_clause, sources, by_source, trust)
+        return Matches(asked, terms, clause, words, in_clause, sources, by_source, trust, named)
 
     def _words(self, terms: Counter[int], clause: Counter[int]) -> tuple[Int64s, Int64s]:
         """Return the matches of all slots with the query and its clause, as shares of the best.

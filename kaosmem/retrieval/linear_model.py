@@ -53,6 +53,7 @@ class Candidates:
         numbers: Numbers of their sources: shape (n,).
         is_conversation: Whether they are of a conversation, or of documents.
         trust: How much their sources count, 0 to ONE.
+        named: How surely the query names a source, 0 to ONE.
     """
 
     ordinals: Int64s
@@ -60,10 +61,39 @@ class Candidates:
     numbers: NDArray[np.int32]
     is_conversation: bool
     trust: int
+    named: int
 
     def total(self, added: Mapping[str, Int64s]) -> Int64s:
         """Return the sums of addends, of which each name has one for each candidate."""
         return sum(added.values(), np.zeros(len(self.ordinals), np.int64))
+
+
+def share_of_named(named: int) -> float:
+    """Return how much the weights for a named document count, from 0 to 1.
+
+    They count nothing up to a half: most manuals have a page whose name shares some word with a
+    question.
+
+    Args:
+        named: How surely a query names a document, 0 to ONE.
+    """
+    return max(0, 2 * named - ONE) / ONE
+
+
+def mixed(
+    documents: Mapping[str, float],
+    named_documents: Mapping[str, float],
+    share: float,
+) -> Mapping[str, float]:
+    """Return the weights for documents.
+
+    Args:
+        share: The share of the weights for documents of which the query names one.
+    """
+    return {
+        name: share * named_documents.get(name, 0.0) + (1 - share) * documents.get(name, 0.0)
+        for name in {**documents, **named_documents}
+    }
 
 
 def weighted(found: Candidates, model: Mapping[str, float]) -> dict[str, Int64s]:

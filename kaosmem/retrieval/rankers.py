@@ -30,15 +30,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Weights:
-    """Two linear models over signals by name; a signal that is not named weighs nothing.
+    """Three linear models over signals by name; a signal that is not named weighs nothing.
 
     Attributes:
         conversation: Where items have several roles.
-        documents: Elsewhere.
+        documents: Elsewhere, for a query that names no source.
+        named_documents: For a query that names a source.
     """
 
     conversation: Mapping[str, float]
     documents: Mapping[str, float]
+    named_documents: Mapping[str, float]
 
     def to_json(self) -> str:
         """Return the weights as a JSON text."""
