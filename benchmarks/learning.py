@@ -94,8 +94,8 @@ BOUNDS: Mapping[str, Bounds] = {
     },
     "documents": DOCUMENTS
     | {
-        "best_of_source": (0.0, 1.2),
-        "nearby_words": (0.0, 1.2),
+        "best_of_source": (0.0, 2.0),
+        "nearby_words": (0.0, 0.6),
         "meaning": (0.5, math.inf),
     },
     "named_documents": DOCUMENTS,
