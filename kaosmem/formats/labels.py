@@ -174,9 +174,10 @@ class LabelStyle:
             return self._interval(item.interval)
         if self.dates == "none":
             return ""
-        if not item.date and self.dates == "created_at":
+        date = item.date
+        if not date and self.dates == "created_at":
             return day_text(item.created_at)
-        return item.date
+        return date
 
     def _verified(self, item: Item) -> str:
         """Return the note of an old fact: `last verified 1 June 2024`."""

@@ -344,6 +344,8 @@ def date_text(stated: JSONValue) -> str:
 
 def time_of(stated: JSONValue) -> datetime | None:
     """Return a time stated in ISO 8601. A year or a month stands for its first moment."""
+    if not stated:
+        return None
     try:
         if _YEAR_OR_MONTH.fullmatch(str(stated)):
             return datetime.fromisoformat(f"{stated}-01-01"[:10])
