@@ -222,7 +222,7 @@ async def test_the_glossary_names_every_signal():
     signals = {*BY_HAND}
     for file in ("weights.json", "weights_dense.json"):
         weights = default_weights(file)
-        signals |= {*weights.conversation, *weights.documents}
+        signals |= {*weights.conversation, *weights.documents, *weights.named_documents}
     memory = SessionMemory.test_mode(sections=(SectionSpec("documents", retrieval_threshold=0),))
     memory.add_many("documents", [f"Clause {number} was discussed." for number in range(9)])
     context = await memory.assemble_context("Which clause was discussed today?", budget=1_000)
