@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from kaosmem.compaction.shortening import cut_result, cut_text
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
@@ -20,6 +19,7 @@ from kaosmem.types.content import (
     TextBlock,
     ToolResultBlock,
 )
+from kaosmem.types.cutting import cut_result, cut_text
 from kaosmem.types.items import Item
 
 P = TypeVar("P")

@@ -8,15 +8,14 @@ from dataclasses import replace
 from kaosmem.compaction.outline import Outline
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.types import ContentBlock
-from kaosmem.types.content import TextBlock, ToolResultBlock, block_text
+from kaosmem.types.content import ToolResultBlock
+from kaosmem.types.cutting import cut_result, cut_text
 from kaosmem.types.items import ChatMessage
 from kaosmem.units import Link
 
 _PRECISION = 64
 """A length is looked for until it is known to this share of itself."""
 _MAX_CHARS_A_TOKEN = 16
-_LEAST_GAIN = 16
-"""A text is cut if that saves more characters. A text that was cut has a note with fewer digits."""
 
 
 def within_limit(
@@ -124,39 +123,3 @@ def with_cut_results(message: ChatMessage, most: int) -> ChatMessage:
         blocks.append(block)
     content = tuple(blocks)
     return message if content == message.content else replace(message, content=content)
-
-
-def cut_result(
-    result: ToolResultBlock,
-    most: int,
-    whole: str,
-) -> ToolResultBlock:
-    """Return a result whose text is cut, as `cut_text` does; as it is if it is not all text."""
-    content = result.content
-    if not isinstance(content, str):
-        if not all(isinstance(block, TextBlock) for block in content):
-            return result
-        content = block_text(result)
-    cut = cut_text(content, most, whole)
-    return result if cut is content else replace(result, content=cut)
-
-
-def cut_text(
-    text: str,
-    most: int,
-    whole: str,
-) -> str:
-    """Return the beginning and the end of a text with a note between them, or the note alone.
-
-    Args:
-        most: Characters of the text that stay.
-        whole: The name of the whole, for the note; "" for none.
-    """
-    named = f"; {whole} is the whole" if whole else ""
-    note = f"… {len(text) - most:,} characters left out{named} …"
-    if len(text) <= most + len(note) + _LEAST_GAIN:
-        return text
-    if not most:
-        return note
-    end = most // 3
-    return f"{text[: most - end]}\n{note}\n{text[len(text) - end :]}"

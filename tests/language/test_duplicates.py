@@ -296,7 +296,7 @@ async def test_copies_do_not_fill_a_window(threshold):
     copies = [each for each in context.decisions if each.reason is Reason.DUPLICATE]
     assert len(copies) > 5
     assert {each.same_as for each in copies} == {stands}
-    assert f"duplicate of {TEXT[:12]}" in context.explain()
+    assert f"duplicate of {TEXT[:6]}" in context.explain()
 
 
 async def test_the_section_that_is_served_first_shows_it():
