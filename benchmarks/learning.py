@@ -77,7 +77,7 @@ DOCUMENTS = AXIOMS | {
     "match": (1.0, math.inf),
     "phrases": (2.0, math.inf),
     "likeness": (0.1, math.inf),
-    "size": (-3.0, -3.0),
+    "size": (-6.0, -6.0),
 }
 BOUNDS: Mapping[str, Bounds] = {
     "conversation": AXIOMS
@@ -96,6 +96,7 @@ BOUNDS: Mapping[str, Bounds] = {
     | {
         "best_of_source": (0.0, 2.0),
         "nearby_words": (0.0, 0.6),
+        "size": (-3.0, -3.0),
         "meaning": (0.5, math.inf),
     },
     "named_documents": DOCUMENTS,

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _BESIDE = -2, -1, 1, 2
 """The steps to the neighbours of a candidate that its signals look at."""
-_SHORT_MESSAGE = 64
-"""A message of so many tokens has a size that tells."""
+_SHORT = 64
+"""A text of so many tokens has a size that tells."""
 _DEFINING = analyze("def class function func fn struct interface trait type enum")
 """The terms before the name that is defined."""
 
@@ -213,11 +213,10 @@ class CandidateSignals:
     def _sizes(self) -> Int64s:
         """Return a fifth of the logarithm of the tokens of entries.
 
-        In a conversation, all short messages count as about the same.
+        All short texts count as about the same.
         """
         tokens = self._index.facts.values["tokens"][self.slots]
-        short = _SHORT_MESSAGE if self._index.is_conversation else 1
-        return on_log_scale(np.maximum(0, tokens - 1), short) // 5
+        return on_log_scale(np.maximum(0, tokens - 1), _SHORT) // 5
 
 
 def at(values: Int64s, slots: Int64s) -> Int64s:
