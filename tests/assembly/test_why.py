@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kaosmem import SectionSpec, SessionMemory, Window
@@ -40,7 +42,9 @@ async def test_a_ranked_item_is_told_with_the_score_that_it_lacks():
     assert decision.reason is Reason.OUTRANKED
     lowest = min(d.score for d in context.decisions if d.included and d.score is not None)
     assert decision.score is not None
-    assert f"{lowest - decision.score:.2f} more score" in str(why)
+    lacking = re.search(r"About ([\d.]+) more score", str(why))
+    assert lacking is not None
+    assert float(lacking[1]) == pytest.approx(lowest - decision.score, rel=0.2)
     assert f"ranked {decision.rank:,} with score {decision.score:.2f}" in str(why)
 
 

@@ -165,6 +165,7 @@ def test_the_ten_lines_of_the_docstring_are_an_assembler(data, tmp_path, monkeyp
     assert len([line for line in code.splitlines() if line]) <= 11
     (tmp_path / "mine.py").write_text(code)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # as `python -m` does with the current folder
     monkeypatch.setenv("KAOSMEM_DATA", str(data))
     evidence_recall.main(
         ["--assembler", "mine:Longest", "--budgets", "10", "--datasets", "deeds", "--plot", "p.svg"]
