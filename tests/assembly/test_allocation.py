@@ -189,3 +189,11 @@ async def test_a_section_takes_what_another_leaves(budget):
     context = await memory.assemble_context("What is the rent?", budget=budget)
     assert context.by_section["letters"].items == 0
     assert context.used > 0.9 * budget
+
+
+def test_a_history_is_served_before_a_section_of_the_block():
+    """A fault that serves the block first is caught here alone; the properties above miss it."""
+    documents = SectionSpec("documents", priority=9)
+    messages = SectionSpec("messages", placement="history", priority=1)
+    needs = {name: TokenNeed(0, 100) for name in ("documents", "messages")}
+    assert allocate([documents, messages], needs, 100) == {"documents": 0, "messages": 100}
