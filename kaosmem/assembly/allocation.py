@@ -1,11 +1,11 @@
-"""Allocation of a window's tokens: grants of sections, and the costs of their parts."""
+"""Allocation of a window's tokens: grants, the costs of parts, and the tails of histories."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeAlias
 
@@ -15,6 +15,7 @@ from kaosmem.formats.labels import NOTES, Group, LabelStyle
 from kaosmem.formats.text import header_piece, piece_tokens, recalled_header
 from kaosmem.names import shown
 from kaosmem.sections import Candidate
+from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types.items import ChatMessage, Item
@@ -236,6 +237,10 @@ class Costs:
             tokens += self.format.entry_tokens(entry, self.counter)
         return tokens
 
+    def history_header(self, spec: SectionSpec) -> int:
+        """Return the tokens of the header of a history."""
+        return self.format.history_header_tokens(spec.title, self.counter)
+
     def mark(self, left_out: int) -> int:
         """Return the tokens of the mark for messages left out of a history; 0 for none."""
         return self.format.entry_tokens(Mark(left_out), self.counter) if left_out else 0
@@ -252,14 +257,14 @@ class Costs:
             static=static, first=first, block=block, counter=self.counter
         )
 
-    def block_place(self, last: HistoryEntry | None) -> BlockPlace:
-        """Return where the block stands when this is the last entry of the history."""
-        takes_block = last is not None and self.format.takes_block(last)
+    def block_place(self, entries: Sequence[HistoryEntry]) -> BlockPlace:
+        """Return where the block stands after these entries of a history."""
+        takes_block = bool(entries) and self.format.takes_block(entries[-1])
         return BlockPlace.IN_MESSAGE if takes_block else BlockPlace.OWN_MESSAGE
 
 
-def entries_of(units: Iterable[Candidate]) -> Iterator[ChatMessage]:
-    """Yield units as the messages that a history shows of them, in the order in which they came.
+def entries_of(units: Iterable[Candidate]) -> list[ChatMessage]:
+    """Return units as the messages that a history shows of them, in the order in which they came.
 
     A unit whose call is answered late may have other units between its items.
     """
@@ -269,8 +274,10 @@ def entries_of(units: Iterable[Candidate]) -> Iterator[ChatMessage]:
         positions = unit.positions or (unit.position,) * len(parts)
         placed.extend(zip(positions, parts, strict=True))
     placed.sort(key=itemgetter(0))
+    entries: list[ChatMessage] = []
     for _, part in placed:
-        yield from part
+        entries += part
+    return entries
 
 
 def _parts_of(unit: Candidate) -> list[list[ChatMessage]]:
@@ -280,6 +287,127 @@ def _parts_of(unit: Candidate) -> list[list[ChatMessage]]:
         # A text has no calls that could lack their results.
         return [[first.memo("message", attrgetter("message"))]]
     return repaired([item.message for item in unit.items])
+
+
+# The tails of histories.
+
+
+@dataclass(frozen=True)
+class HistoryTail:
+    """A history from one of its places on: required units before it, a mark, and the tail.
+
+    Args:
+        history: All units of the history.
+        place: The place of the first unit of the tail.
+        unmarked: The tokens of all that is shown, header included, without the mark.
+        left_out: Number of messages that the mark stands for. With 0 there is no mark.
+    """
+
+    history: Sequence[Candidate]
+    place: int
+    unmarked: int
+    left_out: int
+    costs: Costs | None = None
+
+    @cached_property
+    def used(self) -> int:
+        """The tokens as rendered, header and mark included."""
+        return self.unmarked + (self.costs.mark(self.left_out) if self.costs else 0)
+
+    @cached_property
+    def before(self) -> list[Candidate]:
+        """The required units before the tail."""
+        return [unit for unit in self.history[: self.place] if unit.must]
+
+    @property
+    def units(self) -> Sequence[Candidate]:
+        """Return the units of the tail."""
+        return self.history[self.place :]
+
+    @property
+    def shown(self) -> list[Candidate]:
+        """Return all units that are shown, in order."""
+        return [*self.before, *self.units]
+
+    def without_shown(self, units: Iterable[Candidate]) -> list[Candidate]:
+        """Return the units that the tail does not show."""
+        visible = {unit.position for unit in self.shown}
+        return [unit for unit in units if unit.position not in visible]
+
+    def entries(self) -> list[HistoryEntry]:
+        """Return the messages that are shown, and the mark."""
+        mark = [Mark(self.left_out)] if self.left_out else []
+        return [*entries_of(self.before), *mark, *entries_of(self.units)]
+
+
+NO_TAIL = HistoryTail((), 0, 0, 0)
+"""The tail of a section that is no history, or has no messages."""
+
+
+class TailCutter:
+    """Cuts one history to the longest tail that fits. A larger cap never gives a shorter tail.
+
+    All costs are in tokens as rendered. A history of which messages were evicted always has a mark.
+
+    Attributes:
+        tails: All tails, the longest first.
+        must: The least tokens that the history can be shown in.
+        want: The tokens of the longest tail.
+    """
+
+    def __init__(
+        self,
+        spec: SectionSpec,
+        proposal: Proposal,
+        costs: Costs,
+    ) -> None:
+        units = [candidate for candidate in proposal.candidates if not candidate.orphan]
+        units.sort(key=attrgetter("position"))
+        is_whole = proposal.is_all
+        is_bare = is_whole and not proposal.evicted
+        self.tails: list[HistoryTail] = []
+        required = 0
+        sizes = list(map(costs.entries, units))
+        unmarked = costs.history_header(spec) + sum(sizes)
+        last = _first_inseparable(units)
+        for place, unit in enumerate(units[:last]):
+            if unit.cut or (place == 0 and is_whole):
+                left_out = 0 if place == 0 and is_bare else max(0, unit.position - required)
+                self.tails.append(HistoryTail(units, place, unmarked, left_out, costs))
+            if unit.must:
+                required += len(unit.items)
+            else:
+                unmarked -= sizes[place]
+        begin = units[last].position if last < len(units) else proposal.taken
+        left_out = 0 if last == 0 and is_bare else max(0, begin - required)
+        shortest = HistoryTail(units, last, unmarked, left_out, costs) if units else NO_TAIL
+        self.tails.append(shortest)
+        self.want = self.tails[0].used
+        self.must = min(shortest.used, self.want) if is_bare else shortest.used
+
+    def cut(self, cap: int) -> HistoryTail:
+        """Return the longest tail of at most `cap` tokens, or the shortest if none fits."""
+        for tail in self.tails:
+            if tail.unmarked <= cap and tail.used <= cap:
+                break
+        return tail
+
+
+def _first_inseparable(units: Sequence[Candidate]) -> int:
+    """Return the last place where a tail may begin: the newest required units stay together.
+
+    Return the number of units if the newest one is not required.
+    """
+    last = len(units)
+    for index in range(len(units) - 1, -1, -1):
+        if not units[index].must:
+            break
+        if units[index].cut:
+            last = index
+    return last
+
+
+# Required items, when one is added.
 
 
 def check_required(

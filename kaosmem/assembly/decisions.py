@@ -29,7 +29,7 @@ def decide(packing: Packing) -> tuple[Decision, ...]:
         name = spec.name
         proposal = packing.packer.proposals[name]
         share = packing.shares[name]
-        if name in packing.tails:
+        if spec.is_history:
             outcomes = _outcomes_in_history(packing, spec)
         else:
             outcomes = _outcomes_in_share(share, _left_to_block(packing))
@@ -82,7 +82,7 @@ def _outcomes_in_history(packing: Packing, spec: SectionSpec) -> Outcomes:
     name = spec.name
     share = packing.shares[name]
     proposal = packing.packer.proposals[name]
-    in_tail = {unit.position for unit in packing.tails[name].shown}
+    in_tail = {unit.position for unit in share.tail.shown}
     ranked = {unit.position: unit for unit in proposal.earlier}
     units = {**ranked}
     for unit in proposal.candidates:
@@ -140,7 +140,8 @@ def _lacking_to_tail(packing: Packing, spec: SectionSpec) -> dict[int, int]:
     window = packing.packer.window
     cap = cap_of(spec, window)
     free = max(0, min(window - packing.used, cap - packing.by_section[spec.name].used))
-    begin = min((unit.position for unit in packing.tails[spec.name].shown), default=math.inf)
+    shown = packing.shares[spec.name].tail.shown
+    begin = min((unit.position for unit in shown), default=math.inf)
     found = {}
     tokens = -free
     candidates = packing.packer.proposals[spec.name].candidates

@@ -15,7 +15,14 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TypeAlias
 
-from kaosmem.assembly.allocation import Line, LineOf
+from kaosmem.assembly.allocation import (
+    NO_TAIL,
+    HistoryTail,
+    Line,
+    LineOf,
+    TailCutter,
+    best_match,
+)
 from kaosmem.formats.delimiters import without_hidden
 from kaosmem.formats.labels import NEWER, POSSIBLY_REPLACED, Group
 from kaosmem.language.duplicates import Shown, newest_first
@@ -84,6 +91,8 @@ class Share:
         grant: Its guaranteed tokens.
         recall: The most tokens of the contents of recalled units.
         barred: Positions of units that may not be taken.
+        cutter: Cuts the tail of a history. None for any other section.
+        tail: The shown tail of a history.
         elsewhere: Positions of the section's units that are shown in another place.
         unrelated: Positions of units that nothing in the query speaks for. They are taken only if
             all fit together.
@@ -101,6 +110,8 @@ class Share:
     grant: int = 0
     recall: float = math.inf
     barred: frozenset[int] = frozenset()
+    cutter: TailCutter | None = None
+    tail: HistoryTail = NO_TAIL
     elsewhere: Collection[int] = ()
     unrelated: frozenset[int] = frozenset()
     is_offered_whole: bool = False
@@ -167,6 +178,11 @@ class Share:
             if run.used > self.cap:
                 break
         return run
+
+    def best_alone(self, units: Iterable[Candidate]) -> int:
+        """Return the tokens of the best match among some units alone, 0 for none."""
+        best = best_match(units)
+        return 0 if best is None else self.run_of([best]).used
 
     def want(self) -> int:
         """Return the tokens of all candidates without notes, as far as the caps allow."""

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from typing import TypeAlias
 
 from kaosmem.arguments import json_text, text_digest
-from kaosmem.assembly.allocation import Costs, entries_of, header_of, items_of
+from kaosmem.assembly.allocation import entries_of, header_of, items_of
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
 from kaosmem.assembly.fitting import Share
 from kaosmem.assembly.offers import Offers
@@ -149,17 +149,15 @@ class Growth:
 
     def _layout(self) -> Layout:
         history = []
-        last = None
         for spec in self._request.specs("history"):
             entries = tuple(entries_of(self._new.get(spec.name, ())))
             if entries:
                 history.append(HistoryPart(spec.title, entries))
-                last = entries[-1]
         pieces: list[str] = []
         for part in self._block:
             pieces += part.pieces
-        offers = self._request.offers
-        place = Costs(offers.call.format, offers.counter).block_place(last) if pieces else None
+        last = history[-1].entries if history else ()
+        place = self._request.offers.costs.block_place(last) if pieces else None
         return Layout((), tuple(history), tuple(pieces), place)
 
     def _appended(self) -> int:
@@ -237,12 +235,12 @@ class Growth:
 
     def _lost_from_tail(self, name: str) -> list[Item]:
         """Return messages in the tail of a call without a window that this one does not show."""
-        tail = self._request.packing.tails.get(name)
-        if tail is None or not self.is_asked:
+        share = self._request.packing.shares.get(name)
+        if share is None or not self.is_asked:
             return []
         new = {unit.position for unit in self._new.get(name, ())}
         lost = []
-        for unit in tail.shown:
+        for unit in share.tail.shown:
             # A message that was shortened or masked since it was sent stays as it was sent.
             is_sent = all(item.id in self._window.shown for item in unit.items)
             if unit.position not in new and not is_sent:
@@ -286,13 +284,12 @@ class Growth:
     def by_section(self) -> dict[str, SectionUse]:
         """Return the tokens and items of each section, in order of declaration."""
         offers = self._request.offers
-        costs = Costs(offers.call.format, offers.counter)
+        costs = offers.costs
         added = []
         for spec in self._request.specs("history"):
             units = self._new.get(spec.name)
             if units:
-                header = offers.call.format.history_header_tokens(spec.title, offers.counter)
-                used = header + sum(map(costs.entries, units))
+                used = costs.history_header(spec) + sum(map(costs.entries, units))
                 added.append((spec.name, used, len(items_of(units))))
         for part in self._block:
             used = sum(map(offers.counter, part.pieces))

@@ -215,6 +215,11 @@ class Offers:
     decide: Callable[[str], Decision]
     known: Callable[[bool], Iterable[Item]]
 
+    @cached_property
+    def costs(self) -> Costs:
+        """The costs of all that is offered."""
+        return Costs(self.call.format, self.counter)
+
     def with_instructions(self, make: Callable[[Offers], tuple[Context, T]]) -> tuple[Context, T]:
         """Return a context with the instructions of the call, and the rest of what `make` returns.
 
@@ -299,11 +304,12 @@ class Offers:
         window = self.call.tokens
         offered = [name for name, each in self.proposals.items() if each.candidates]
         specs = scaled_floors([spec for spec in self.specs if spec.name in offered])
-        costs = Costs(self.call.format, self.counter)
         room = window
 
         def pack(some: Shortened) -> Packing:
-            return WindowPacker(specs, some.proposals, room, costs, some.ids, barred, limits).pack()
+            return WindowPacker(
+                specs, some.proposals, room, self.costs, some.ids, barred, limits
+            ).pack()
 
         while True:
             try:

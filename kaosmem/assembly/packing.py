@@ -12,6 +12,8 @@ from typing import NamedTuple, TypeAlias
 from kaosmem.assembly.allocation import (
     FRAME,
     Costs,
+    HistoryTail,
+    TailCutter,
     TokenNeed,
     allocate,
     best_match,
@@ -26,17 +28,9 @@ from kaosmem.assembly.allocation import (
 )
 from kaosmem.assembly.context import SectionUse
 from kaosmem.assembly.fitting import Run, Share, fill
-from kaosmem.assembly.tail import (
-    HistoryTail,
-    TailCutter,
-    best_alone,
-    cut_beside,
-    not_in,
-    tail_entries,
-)
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout
 from kaosmem.formats.labels import LabelStyle
-from kaosmem.formats.text import grouped, item_pieces
+from kaosmem.formats.text import grouped, item_piece
 from kaosmem.language.duplicates import Shown
 from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
@@ -44,8 +38,6 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.types.items import ChatMessage, Item
 
 Needs: TypeAlias = dict[str, TokenNeed]
-Cutters: TypeAlias = dict[str, TailCutter]
-Shares: TypeAlias = dict[str, Share]
 
 _NO_NOTES: Mapping[str, str] = MappingProxyType({})
 
@@ -79,36 +71,27 @@ class WindowPacker:
 
     def pack(self) -> Packing:
         """Return the packing. Raises WindowTooSmallError, with the sums."""
-        shares = {spec.name: self._share(spec) for spec in self.specs}
-        cutters = {spec.name: self._cutter(spec) for spec in self.specs if spec.is_history}
-        needs = self._needs(shares, cutters)
-        self._check_required(needs, cutters)
+        shares: dict[str, Share] = {}
+        needs: Needs = {}
+        for spec in self.specs:
+            share = self._share(spec)
+            shares[spec.name] = share
+            needs[spec.name] = self._need(share)
+        self._check_required(shares.values(), needs)
         grants = self._grant(needs)
-        needs |= self._fill_static(shares, grants)
-        tails = {}
-        for name, cutter in cutters.items():
-            tails[name] = self._cut_tail(shares[name], cutter, grants[name])
-            settled = tails[name].used + shares[name].cap
-            needs[name] = TokenNeed(settled, settled)
-        packing = Packing(self, shares, tails)
+        for name, share in shares.items():
+            settled = None
+            if share.cutter is not None:
+                settled = self._cut_tail(share, share.cutter, grants[name])
+            elif share.spec.placement == "static":
+                settled = self._fill_static(share, grants[name])
+            if settled is not None:
+                needs[name] = TokenNeed(settled, settled)
+        packing = Packing(self, shares)
         self._fill_block(packing, needs)
         return packing
 
     # Require.
-
-    def _cutter(self, spec: SectionSpec) -> TailCutter:
-        proposal = self.proposals[spec.name]
-        units = [candidate for candidate in proposal.candidates if not candidate.orphan]
-        units.sort(key=attrgetter("position"))
-        return TailCutter(
-            units,
-            taken=proposal.taken,
-            is_whole=proposal.is_all,
-            evicted=proposal.evicted,
-            size=self.costs.entries,
-            mark_size=self.costs.mark,
-            header=self.costs.format.history_header_tokens(spec.title, self.costs.counter),
-        )
 
     def _share(self, spec: SectionSpec) -> Share:
         """Return a section's share with its required units, or that of a history's earlier ones."""
@@ -127,6 +110,7 @@ class WindowPacker:
             barred=self.barred.get(spec.name, frozenset()),
         )
         if spec.is_history:
+            share.cutter = TailCutter(spec, proposal, self.costs)
             return share
         share.unrelated = proposal.unrelated | _low_scored(spec, candidates)
         share.is_offered_whole = proposal.offers_all and not spec.min_score
@@ -136,40 +120,40 @@ class WindowPacker:
         share.require(unit for unit in candidates if unit.must)
         return share
 
-    def _needs(self, shares: Shares, cutters: Cutters) -> Needs:
-        needs = {}
-        for name, share in shares.items():
-            if name not in cutters:
-                needs[name] = TokenNeed(share.used, max(share.used, share.want()))
-                continue
-            cutter = cutters[name]
-            is_emptied = self.proposals[name].evicted > 0
-            recall = int(share.spec.recall * share.cap) if is_emptied else 0
-            needs[name] = TokenNeed(cutter.must, max(cutter.must, cutter.want + recall))
-        return needs
+    def _need(self, share: Share) -> TokenNeed:
+        cutter = share.cutter
+        if cutter is None:
+            return TokenNeed(share.used, max(share.used, share.want()))
+        is_emptied = self.proposals[share.spec.name].evicted > 0
+        recall = int(share.spec.recall * share.cap) if is_emptied else 0
+        return TokenNeed(cutter.must, max(cutter.must, cutter.want + recall))
 
-    def _check_required(self, needs: Needs, cutters: Cutters) -> None:
-        musts = {name: need.must for name, need in needs.items()}
+    def _check_required(self, shares: Iterable[Share], needs: Needs) -> None:
+        musts = {}
         for spec in self.specs:
-            must = musts[spec.name]
+            must = needs[spec.name].must
+            musts[spec.name] = must
             if spec.budget is not None and must > spec.budget:
                 raise window_too_small({spec.name: must}, spec.budget, section=spec.name)
         if sum(musts.values()) + self._largest_frame <= self.window:
             return
-        required = {FRAME: self._least_frame(needs, cutters), **musts}
+        required = {FRAME: self._least_frame(shares, needs), **musts}
         if sum(required.values()) > self.window:
             raise window_too_small(required, self.window)
 
-    def _least_frame(self, needs: Needs, cutters: Cutters) -> int:
+    def _least_frame(self, shares: Iterable[Share], needs: Needs) -> int:
         """Return the frame's tokens with required items alone."""
-        placements = {spec.placement for spec in self.specs if needs[spec.name].must}
+        placements = set()
         entries: list[HistoryEntry] = []
-        last = None
-        for cutter in cutters.values():
-            if cutter.must:
-                entries += tail_entries(cutter.cut(cutter.must))
-                last = cutter.last_shown
-        place = self.costs.block_place([*entries_of([last])][-1] if last else None)
+        last: Sequence[Candidate] = ()
+        for share in shares:
+            if not needs[share.spec.name].must:
+                continue
+            placements.add(share.spec.placement)
+            if share.cutter is not None:
+                entries += share.cutter.cut(share.cutter.must).entries()
+                last = share.cutter.tails[-1].units[-1:]
+        place = self.costs.block_place(entries_of(last))
         return self.costs.frame(
             static="static" in placements,
             first=entries[0] if entries else None,
@@ -188,45 +172,42 @@ class WindowPacker:
     @cached_property
     def _largest_frame(self) -> int:
         """The tokens of no section, whatever the query brings."""
-        placements = {spec.placement for spec in self.specs}
-        has_block = "query" in placements
+        placements = set()
+        has_block = False
         for spec in self.specs:
-            has_block = has_block or (spec.is_history and spec.recall > 0)
+            placements.add(spec.placement)
+            has_block = has_block or spec.placement == "query" or spec.recalls
         return self.costs.frame(
             static="static" in placements,
             first=ChatMessage("assistant", "") if "history" in placements else None,
             block=BlockPlace.OWN_MESSAGE if has_block else None,
         )
 
-    # Fill static sections.
+    # Fill static sections, and cut tails.
 
-    def _fill_static(self, shares: Shares, grants: Mapping[str, int]) -> Needs:
-        """Fill static sections within their grants, and return the tokens that they need now."""
-        settled = {}
-        for name, share in shares.items():
-            if share.spec.placement == "static":
-                share.cap = grants[name]
-                share.grant = share.cap
-                shown = Shown(items_of(share.taken.values()))
-                fill([share], share.grant - share.used, shown)
-                settled[name] = TokenNeed(share.used, share.used)
-        return settled
-
-    # Cut tails.
+    def _fill_static(self, share: Share, grant: int) -> int:
+        """Fill a static section within its grant, and return the tokens that it needs now."""
+        share.cap = grant
+        share.grant = grant
+        fill([share], grant - share.used, Shown(items_of(share.taken.values())))
+        return share.used
 
     def _cut_tail(
         self,
         share: Share,
         cutter: TailCutter,
         cap: int,
-    ) -> HistoryTail:
-        """Return the tail of a history. The share of its earlier messages gets its cap."""
-        share.cap = cap
+    ) -> int:
+        """Cut the tail of a history, and return the tokens that the history needs now.
+
+        Its share gets the tokens that are reserved for earlier messages.
+        """
         tail = self._longest_tail(share, cutter, cap)
+        share.tail = tail
         share.elsewhere = {unit.position for unit in tail.shown}
-        share.candidates = tuple(not_in(tail, share.candidates))
-        share.cap = self._recall(share, tail, cap)
-        return tail
+        share.candidates = tuple(tail.without_shown(share.candidates))
+        share.cap = self._recall(share, cap)
+        return tail.used + share.cap
 
     def _longest_tail(
         self,
@@ -244,26 +225,49 @@ class WindowPacker:
             return cutter.cut(max(cutter.must, min(cap, self.limits.history)))
         tail = cutter.cut(cap)
         is_cut = tail.used < cutter.want
-        if self._has_earlier(share.spec, tail) and (is_cut or share.spec.compaction is None):
-            return cut_beside(share, cutter, cap)
+        if self._has_earlier(share, tail) and (is_cut or share.spec.compaction is None):
+            return self._cut_beside(share, cutter, cap)
         return tail
 
-    def _has_earlier(self, spec: SectionSpec, tail: HistoryTail) -> bool:
-        return bool(tail.left_out or self.proposals[spec.name].evicted)
-
-    def _recall(
+    def _cut_beside(
         self,
         share: Share,
-        tail: HistoryTail,
+        cutter: TailCutter,
         cap: int,
-    ) -> int:
+    ) -> HistoryTail:
+        """Return the longest tail beside the earlier messages, which get up to the share for recall.
+
+        The best match may take more than that share. Without any match, the tail takes all the
+        room.
+
+        As the cap grows, the tail takes in earlier messages and they need less. So the tail never
+        becomes shorter. Messages that are left out for low confidence count too, so that the tail
+        does not depend on them.
+        """
+        share.cap = cap
+        best = share.best_alone(cutter.cut(cutter.must).without_shown(share.candidates))
+        if not best:
+            return cutter.cut(cap)
+        reserved = min(cap - cutter.must, max(int(share.spec.recall * cap), best))
+        share.cap = reserved
+        while True:
+            tail = cutter.cut(cap - reserved)
+            needed = share.run_of(tail.without_shown(share.candidates)).used
+            if needed >= reserved:
+                return tail
+            reserved = needed
+
+    def _has_earlier(self, share: Share, tail: HistoryTail) -> bool:
+        return bool(tail.left_out or self.proposals[share.spec.name].evicted)
+
+    def _recall(self, share: Share, cap: int) -> int:
         """Return the tokens that are reserved for a history's earlier messages beside its tail."""
         recall = int(share.spec.recall * cap)
-        if not recall or not self._has_earlier(share.spec, tail):
+        if not recall or not self._has_earlier(share, share.tail):
             return 0
         # The best match may take more, however small the share is.
-        recall = max(recall, best_alone(share, share.candidates))
-        recall = min(recall, cap - tail.used)
+        recall = max(recall, share.best_alone(share.candidates))
+        recall = min(recall, cap - share.tail.used)
         return recall if self.limits is None else min(recall, self.limits.block)
 
     # Fill the block.
@@ -290,8 +294,8 @@ class WindowPacker:
         """Return the grants of the block's shares: of the window, or of the block's own limit."""
         if self.limits is None:
             grants = self._grant(needs)
-            for name, tail in packing.tails.items():
-                grants[name] -= tail.used
+            for name, share in packing.shares.items():
+                grants[name] -= share.tail.used
             return grants
         of_block = {}
         required = 0
@@ -330,10 +334,11 @@ def part_of(
         style: The style of the labels. The default is that of the section.
     """
     style = style or spec.labels
-    placed = grouped(items, style, notes)
-    pieces = [header] if header else []
-    pieces += item_pieces(placed, style)
-    return Part(spec, [each.item for each in placed], pieces)
+    part = Part(spec, [], [header] if header else [])
+    for item, note, continued in grouped(items, style, notes):
+        part.items.append(item)
+        part.pieces.append(item_piece(item, style, continued=continued, note=note))
+    return part
 
 
 @dataclass
@@ -342,12 +347,10 @@ class Packing:
 
     Args:
         shares: The shares by section. Those of histories are for earlier messages in the block.
-        tails: The tails of the histories.
     """
 
     packer: WindowPacker
     shares: Mapping[str, Share]
-    tails: Mapping[str, HistoryTail]
 
     @cached_property
     def static_shares(self) -> list[Share]:
@@ -366,8 +369,8 @@ class Packing:
         units: list[Candidate] = []
         for share in self.static_shares:
             units += share.taken.values()
-        for tail in self.tails.values():
-            units += tail.shown
+        for share in self.shares.values():
+            units += share.tail.shown
         for share in self.block_shares:
             units += share.taken.values()
         return items_of(units)
@@ -387,8 +390,8 @@ class Packing:
         items: list[Item] = []
         for part in self._static_parts:
             items += part.items
-        for tail in self.tails.values():
-            items += items_of(tail.shown)
+        for share in self.shares.values():
+            items += items_of(share.tail.shown)
         for part in self._block_parts:
             items += part.items
         return tuple(items)
@@ -399,19 +402,17 @@ class Packing:
         bare = []
         labelled = []
         for share in self.static_shares:
-            spec = share.spec
             own = []
             rest = []
             for item in items_of(share.kept()):
-                if spec.labels.bare_text(item):
+                if share.spec.labels.bare_text(item):
                     own.append(item)
                 else:
                     rest.append(item)
-            header = header_of(spec)
             if own:
-                bare.append(part_of(spec, "", own, share.notes))
+                bare.append(part_of(share.spec, "", own, share.notes))
             if rest:
-                labelled.append(part_of(spec, header, rest, share.notes))
+                labelled.append(part_of(share.spec, header_of(share.spec), rest, share.notes))
         return [*bare, *labelled]
 
     @cached_property
@@ -426,38 +427,32 @@ class Packing:
     @cached_property
     def _history(self) -> tuple[HistoryPart, ...]:
         parts = []
-        for spec in self.packer.specs:
-            tail = self.tails.get(spec.name)
-            if tail is not None and tail.used:
-                parts.append(HistoryPart(spec.title, tuple(tail_entries(tail))))
+        for share in self.shares.values():
+            if share.tail.used:
+                part = HistoryPart(share.spec.title, tuple(share.tail.entries()))
+                parts.append(part)
         return tuple(parts)
 
-    @cached_property
+    @property
     def _block_place(self) -> BlockPlace:
-        last = None
-        for part in self._history:
-            for entry in part.entries:
-                last = entry
-        return self.packer.costs.block_place(last)
+        return self.packer.costs.block_place(self._history[-1].entries if self._history else ())
 
     # Sums.
 
     def frame(self, *, has_block: bool) -> int:
         """Return the frame's tokens around the shown items."""
-        static = any(share.taken for share in self.static_shares)
-        entries = self._history[0].entries if self._history else ()
-        first = entries[0] if entries else None
-        block = self._block_place if has_block else None
-        return self.packer.costs.frame(static=static, first=first, block=block)
+        return self.packer.costs.frame(
+            static=any(share.taken for share in self.static_shares),
+            first=self._history[0].entries[0] if self._history else None,
+            block=self._block_place if has_block else None,
+        )
 
     @property
     def taken(self) -> int:
         """The tokens of all sections, without the frame."""
         tokens = 0
-        for tail in self.tails.values():
-            tokens += tail.used
-        for share in (*self.static_shares, *self.block_shares):
-            tokens += share.used
+        for share in self.shares.values():
+            tokens += share.used + share.tail.used
         return tokens
 
     @cached_property
@@ -470,12 +465,8 @@ class Packing:
         """The tokens of each section, in order of declaration."""
         uses = {}
         for name, share in self.shares.items():
-            used = share.used
-            units = [*share.taken.values()]
-            if name in self.tails:
-                used += self.tails[name].used
-                units += self.tails[name].shown
-            uses[name] = SectionUse(used, len(items_of(units)))
+            items = items_of((*share.taken.values(), *share.tail.shown))
+            uses[name] = SectionUse(share.used + share.tail.used, len(items))
         return uses
 
 

@@ -21,7 +21,7 @@ from kaosmem.formats.labels import PLAIN, LabelStyle, role_label
 from kaosmem.formats.layout import Mark, Rendered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout
     from kaosmem.tokens.counters import TokenCounter
@@ -78,12 +78,6 @@ def grouped(
         group = groups.setdefault(style.group(item, note) or item.id, [])
         group.append(GroupedItem(item, note or "", continued=len(group) > 0))
     return [each for group in groups.values() for each in group]
-
-
-def item_pieces(items: Iterable[GroupedItem], style: LabelStyle) -> Iterator[str]:
-    """Yield the pieces of items of one section, as `grouped` orders them."""
-    for item, note, continued in items:
-        yield item_piece(item, style, continued=continued, note=note)
 
 
 def item_piece(

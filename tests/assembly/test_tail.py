@@ -20,9 +20,10 @@ from kaosmem import (
     ThinkingBlock,
     WindowTooSmallError,
 )
-from kaosmem.assembly.tail import TailCutter
+from kaosmem.assembly.allocation import TailCutter
 from kaosmem.formats import get_format
 from kaosmem.sections import Candidate
+from kaosmem.sections.proposal import Proposal
 from kaosmem.sources import HistorySource
 from kaosmem.stores import InMemoryHistoryProvider
 from kaosmem.types.items import ChatMessage
@@ -32,8 +33,17 @@ HEADER = 2
 TALK = SectionSpec("history", 2_000, 50, 0.1, placement="history")
 
 
-def mark_size(left_out: int) -> int:
-    return len(str(left_out)) + 3 if left_out else 0
+class Sizes:
+    """Costs that can be counted by hand."""
+
+    def entries(self, unit: Candidate) -> int:
+        return unit.tokens
+
+    def history_header(self, spec: SectionSpec) -> int:
+        return HEADER
+
+    def mark(self, left_out: int) -> int:
+        return len(str(left_out)) + 3 if left_out else 0
 
 
 @st.composite
@@ -58,15 +68,9 @@ def histories(draw: st.DrawFn) -> list[Candidate]:
 
 
 def cutter(units: list[Candidate], *, is_whole: bool, evicted: int) -> TailCutter:
-    return TailCutter(
-        units,
-        taken=units[-1].position + 1,
-        is_whole=is_whole,
-        evicted=evicted,
-        size=lambda unit: unit.tokens,
-        mark_size=mark_size,
-        header=HEADER,
-    )
+    taken = units[-1].position + 1
+    proposal = Proposal(tuple(units), taken=taken, evicted=evicted, is_all=is_whole)
+    return TailCutter(TALK, proposal, Sizes())
 
 
 @given(histories(), st.booleans(), st.integers(0, 3), st.integers(0, 600))
@@ -77,7 +81,7 @@ def test_a_tail_is_the_longest_that_fits_and_counts_itself(units, is_whole, evic
     tail = cut.cut(cap)
     start = len(units) - len(tail.units)
     assert list(tail.units) == units[start:]
-    assert list(tail.before) == [unit for unit in units[:start] if unit.must]
+    assert tail.before == [unit for unit in units[:start] if unit.must]
     assert start in {
         0 if is_whole else len(units),
         len(units),
@@ -89,7 +93,7 @@ def test_a_tail_is_the_longest_that_fits_and_counts_itself(units, is_whole, evic
         first = units[place].position if place < len(units) else units[-1].position + 1
         left_out = 0 if place == 0 and is_whole and not evicted else first - len(kept)
         shown = sum(unit.tokens for unit in (*kept, *units[place:]))
-        return HEADER + shown + mark_size(left_out), left_out or None
+        return HEADER + shown + Sizes().mark(left_out), left_out
 
     assert (tail.used, tail.left_out) == used(start)
     assert tail.used <= cap
