@@ -10,11 +10,13 @@ from kaosmem.compaction.outline import Outline
 from kaosmem.context import AgentContext, ContextConfig
 from kaosmem.conversation import (
     ActionEvent,
+    Condensation,
+    Condenser,
     ConversationView,
     EventLog,
-    RollingCondenser,
     StrategyCondenser,
 )
+from kaosmem.conversation.outline import ViewOutline
 from kaosmem.stores import InMemoryHistoryProvider
 from kaosmem.testing import CompactionContract
 
@@ -79,11 +81,17 @@ async def test_one_strategy_shortens_a_thread_a_section_and_a_log() -> None:
     assert [event.text for event in view] == LEFT
 
 
-class AtNight(RollingCondenser):
-    """Forgets half of a view once somebody says good night."""
+class AtNight(Condenser):
+    """Forgets all that may go but the newest, once somebody says good night."""
 
-    def should_condense(self, view: ConversationView, *, limit: int | None = None) -> bool:
-        return bool(len(view)) and view[-1].text == "good night"
+    async def condense(
+        self, view: ConversationView, *, limit: int | None = None
+    ) -> ConversationView | Condensation:
+        outline = ViewOutline(view)
+        free = [unit for unit in outline.units if unit[0] not in outline.protected]
+        if not free[1:] or view[-1].text != "good night":
+            return view
+        return Condensation(outline.ids_of(place for unit in free[:-1] for place in unit))
 
 
 async def test_a_condenser_of_your_own_says_when_to_condense() -> None:

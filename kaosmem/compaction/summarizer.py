@@ -136,11 +136,9 @@ class Summarizer:
         self,
         messages: Sequence[ChatMessage],
         *,
-        earlier: ChatMessage | None = None,
         most: int | None = None,
-        fallback: bool = True,
     ) -> ChatMessage:
-        """Return the summary of an earlier summary and the messages after it.
+        """Return the summary of messages, of which the first may be an earlier summary.
 
         It is no longer than these together, nor than `most` tokens, as a rendered message. Users'
         standing rules, and identifiers, paths, URLs and numbers that the text lacks, stand in lists
@@ -148,24 +146,19 @@ class Summarizer:
         its trust the lowest among them, its id made of these and its text.
         Raises SummaryError if `most` is too small for any text, and InvalidArgumentError for no
         messages.
-
-        Args:
-            fallback: False raises SummaryError where the model fails, whatever the Summarizer
-                allows.
         """
-        replaced = [message for message in (earlier, *messages) if message is not None]
-        if not replaced:
+        if not messages:
             raise InvalidArgumentError("there is nothing to summarise; give messages")
-        sizes = map(MessageSizes(self._counter, self._format), replaced)
+        sizes = map(MessageSizes(self._counter, self._format), messages)
         bound = (
             sum(sizes) if most is None else _sum_up_to(check_count(most, "most", least=1), sizes)
         )
-        kept = KeptFacts(replaced, counter=self._counter, rule_cues=self._rule_cues)
+        kept = KeptFacts(messages, counter=self._counter, rule_cues=self._rule_cues)
         for_facts = min(self._counter(kept.listed("", self._max_kept_tokens)), bound // 2)
         limit = bound - for_facts
         prose = ""
         if limit > self._size(""):
-            prose = await self._prose(replaced, limit, fallback)
+            prose = await self._prose(messages, limit)
         if not prose:
             raise SummaryError(
                 f"a summary may take {bound} tokens, too few to say anything; summarise more at "
@@ -173,8 +166,8 @@ class Summarizer:
                 reason=NO_ROOM,
             )
         text = self._with_lists(prose, kept, bound)
-        sources = tuple(message.id for message in replaced if message.id)
-        trust = min(message.authority for message in replaced)
+        sources = tuple(message.id for message in messages if message.id)
+        trust = min(message.authority for message in messages)
         digest = hashlib.sha256(json_text([*sources, text]).encode()).hexdigest()[:32]
         return ChatMessage(SUMMARY_ROLE, text, id=f"summary-{digest}", sources=sources, trust=trust)
 
@@ -202,7 +195,6 @@ class Summarizer:
         self,
         messages: Sequence[ChatMessage],
         limit: int,
-        fallback: bool,
     ) -> str:
         """Return a model's summary of messages, or an outline, "" if not even that fits."""
         reason = NO_MODEL
@@ -210,7 +202,7 @@ class Summarizer:
             try:
                 return await self._folded(self._model, messages, limit)
             except SummaryError as error:
-                if not (self._fallback and fallback):
+                if not self._fallback:
                     raise
                 reason = error.reason
         return fallback_text(messages, limit, reason=reason, count=self._size)

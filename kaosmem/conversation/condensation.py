@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
-from kaosmem.arguments import check_metadata, check_text, is_integer
+from kaosmem.arguments import check_text, is_integer
 from kaosmem.conversation.events import ConversationEvent
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.types import JSONObject
 from kaosmem.types.content import Trust
 from kaosmem.types.items import ChatMessage
 from kaosmem.units import Link
@@ -24,14 +23,12 @@ class Condensation(ConversationEvent):
     Attributes:
         forgotten_ids: Ids of events. Ids that the view does not show change nothing.
         summary: It stands where the last of the events was, if a view shows one of them.
-        metadata: Notes on its origin for readers of the log.
         pinned: Its summary stays in every view.
     """
 
     type: ClassVar[str] = "condensation"
     forgotten_ids: tuple[int, ...]
     summary: str | None = None
-    metadata: JSONObject = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ConversationEvent.__post_init__(self)
@@ -46,7 +43,6 @@ class Condensation(ConversationEvent):
             raise InvalidArgumentError(
                 "a condensation's summary is blank; give one that says something, or none"
             )
-        object.__setattr__(self, "metadata", check_metadata(self.metadata))
 
     @property
     def forgets(self) -> Collection[int]:

@@ -9,11 +9,11 @@ from dataclasses import replace
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy
 from kaosmem.compaction.protection import GIVING_WAY, NEWEST_MESSAGES
 from kaosmem.conversation.condensation import Condensation
-from kaosmem.conversation.events import UNLOGGED, ConversationEvent, ObservationEvent
+from kaosmem.conversation.events import ConversationEvent, ObservationEvent
 from kaosmem.conversation.log import EventLog
 from kaosmem.conversation.outline import ViewOutline
 from kaosmem.conversation.view import ConversationView
-from kaosmem.errors import InvalidArgumentError, NoCondensationError, WindowTooSmallError
+from kaosmem.errors import NoCondensationError, WindowTooSmallError
 from kaosmem.types.content import ToolResultBlock
 from kaosmem.types.items import ChatMessage
 
@@ -113,10 +113,7 @@ class StrategyCondenser(Condenser):
         strategy's other errors.
         """
         outline = ViewOutline(view)  # the view may grow while a model answers
-        if any(event.id == UNLOGGED for event in outline.events):
-            raise InvalidArgumentError(
-                "a strategy can't name events that no log has taken; append them to an EventLog"
-            )
+        outline.ids_of(range(len(outline.events)))  # a strategy tells entries apart by their ids
         # The strategy keeps the newest itself, and where it has room those that give way.
         left_to_it = (None, NEWEST_MESSAGES, *GIVING_WAY)
         given = [
@@ -153,10 +150,7 @@ def _record(
     """Return the record of a summary of entries, of which only whole units go."""
     known = {*told}
     forgotten = [place for place in sorted(known) if known.issuperset(outline.unit_of[place])]
-    return Condensation(
-        tuple(outline.events[place].id for place in forgotten),
-        summary=summary.text,
-    )
+    return Condensation(outline.ids_of(forgotten), summary.text)
 
 
 def _cut(event: ConversationEvent, message: ChatMessage | None) -> ConversationEvent:

@@ -39,12 +39,11 @@ _TO_JSON: dict[str, Callable[[Any], JSONValue]] = {
     "content": content_json,
     "call": lambda call: content_json((call,))[0],
     "forgotten_ids": list,
-    "metadata": dict,
 }
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "timestamp": datetime.fromisoformat,
 }
-_LEFT_OUT = frozenset({"content", "response", "call_id", "metadata", "pinned"})
+_LEFT_OUT = frozenset({"content", "response", "call_id", "pinned"})
 """Fields that are not stored if they are empty or False."""
 
 

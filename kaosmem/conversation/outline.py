@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TypeAlias
 
 from kaosmem.compaction.exchanges import Exchanges
-from kaosmem.compaction.outline import MessageSizes
 from kaosmem.compaction.protection import Protection, places_in
 from kaosmem.conversation.condensation import SummaryEvent
-from kaosmem.conversation.events import ActionEvent, ConversationEvent, EventSource
+from kaosmem.conversation.events import UNLOGGED, ActionEvent, ConversationEvent, EventSource
 from kaosmem.conversation.view import ConversationView
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import Format, get_format
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import TokenCounter
@@ -51,15 +52,14 @@ class ViewOutline(Protection):
         """The tokens of each entry."""
         return tuple(event.tokens(self._counter, self._format) for event in self.events)
 
-    @property
-    def tokens(self) -> int:
-        """The tokens of all entries together, as a request."""
-        frame = MessageSizes(self._counter, self._format).frame
-        return sum(self.sizes) + frame if self.events else 0
-
-    def tokens_of(self, unit: Unit) -> int:
-        """Return a unit's tokens."""
-        return sum(self.sizes[place] for place in unit)
+    def ids_of(self, places: Iterable[int]) -> tuple[int, ...]:
+        """Return the ids of entries, for a record. Raises InvalidArgumentError if a log has none."""
+        ids = tuple(self.events[place].id for place in places)
+        if UNLOGGED in ids:
+            raise InvalidArgumentError(
+                "a record can't name events that no log has taken; append them to an EventLog"
+            )
+        return ids
 
     @cached_property
     def steps(self) -> list[Unit]:

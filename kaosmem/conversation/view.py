@@ -24,7 +24,6 @@ from kaosmem.conversation.events import (
     ObservationEvent,
 )
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.names import shown_number
 from kaosmem.units import cuts
 
 STANDING_LISTS = frozenset({"task_list", "task_tracker", "todo_write", "workspace"})
@@ -54,9 +53,6 @@ class ConversationView(Sequence[ConversationEvent]):
       last. If the view has none of them, it shows no summary. A call, the others of its answer and
       their results go together.
     - A pinned event stays, with its whole answer, whatever a condensation names.
-    - A summary hides each earlier summary whose condensation forgot no event but those that its own
-      forgets. So a record may name all events since the beginning again, and only the newest
-      summary shows.
     - A result without a call, or a second one, is left out. A call without a result stays: the
       model is told that there was none.
     - Null actions, requests to recall and states of the agent are left out.
@@ -73,7 +69,6 @@ class ConversationView(Sequence[ConversationEvent]):
         self._begin()
         self.ordinals: dict[int, int] = {}
         self._summaries: dict[int, SummaryEvent] = {}
-        self._replaced: dict[int, set[int]] = {}  # ids of events by the id of their summary
         self.revision = 0
         for position, event in enumerate(check_several(events, "events")):
             if not isinstance(event, ConversationEvent):
@@ -101,8 +96,6 @@ class ConversationView(Sequence[ConversationEvent]):
         if isinstance(event, Condensation):
             self._condense(event)
         elif isinstance(event, ConversationEvent):
-            if isinstance(event, SummaryEvent):
-                self._replaced.setdefault(event.id, set(event.sources))
             if self._add(event):
                 self.ordinals[event.id] = len(self.ordinals)
         else:
@@ -226,13 +219,7 @@ class ConversationView(Sequence[ConversationEvent]):
     @overload
     def __getitem__(self, position: slice) -> list[ConversationEvent]: ...
     def __getitem__(self, position: int | slice) -> ConversationEvent | list[ConversationEvent]:
-        try:
-            return self._events[position]
-        except TypeError:
-            raise InvalidArgumentError(
-                f"{shown_number(position)} is no position in a view; "
-                "give a whole number or a slice, or an id to EventLog.get"
-            ) from None
+        return self._events[position]
 
     def with_ids(self, ids: Collection[int]) -> list[ConversationEvent]:
         """Return the entries that have one of these ids."""
@@ -275,9 +262,6 @@ class ConversationView(Sequence[ConversationEvent]):
     def _lost(self, record: Condensation) -> set[int]:
         """Return the places that go by a record: whole rounds without a pin."""
         found = self._found(record.forgets)
-        if record.summary is not None:
-            found += [self._places[each] for each in self._covered(record.forgets)]
-            self._replaced[record.id] = {self[place].id for place in found}
         lost: set[int] = set()
         for place in found:
             if place not in lost:
@@ -285,22 +269,6 @@ class ConversationView(Sequence[ConversationEvent]):
         for place in self._pinned:
             lost.difference_update(self.unit(place))
         return lost
-
-    def _covered(self, forgotten: Collection[int]) -> list[int]:
-        """Return the ids of the summaries of forgotten events alone, or of such summaries."""
-        shown = self._replaced.keys() & self._places.keys()
-        return [each for each in shown if self._is_covered(each, forgotten)]
-
-    def _is_covered(self, summary_id: int, forgotten: Collection[int]) -> bool:
-        known = {summary_id}
-        summaries = [summary_id]
-        while summaries:
-            missing = self._replaced[summaries.pop()].difference(forgotten)
-            if not missing <= self._replaced.keys():
-                return False
-            summaries += missing - known
-            known |= missing
-        return bool(self._replaced[summary_id])
 
     def __repr__(self) -> str:
         return f"<View of {len(self):,} events>"

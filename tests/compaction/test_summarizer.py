@@ -54,7 +54,7 @@ async def test_the_model_reads_everything():
         ),
         ChatMessage("tool", (ToolResultBlock("c1", NOISE + "the last line", is_error=True),)),
     ]
-    await Summarizer(llm).summarize(messages, earlier=earlier)
+    await Summarizer(llm).summarize([earlier, *messages])
     ((system, request),) = llm.requests
     assert (system.role, request.role) == ("system", "user")
     for part in (
@@ -70,7 +70,7 @@ async def test_it_names_its_sources_and_gains_no_authority():
     """It is no system message, and no more trusted than the least of what it replaces."""
     earlier = ChatMessage("summary", NOISE, id="s0", sources=("a", "b"), trust=Trust.TOOL)
     made = await summary_of(
-        said(NOISE, "user", "c"), said(NOISE), said(NOISE, "system", "d"), earlier=earlier
+        earlier, said(NOISE, "user", "c"), said(NOISE), said(NOISE, "system", "d")
     )
     assert (made.role, made.sources, made.trust) == ("summary", ("s0", "c", "d"), Trust.TOOL)
     outside = ChatMessage("user", NOISE, trust=Trust.EXTERNAL)
@@ -142,16 +142,17 @@ async def test_what_is_too_large_for_a_list_does_not_keep_others_out():
 async def kept_in_rounds(rounds: int, tools: int, last: int = 20) -> list[set[str]]:
     """Return the facts in a full list after each round, of which each has so many of tools, and the last of users."""
     summarizer = Summarizer(ScriptedLLM(lambda _: OLD_CREW), max_kept_tokens=600)
-    earlier = None
+    earlier: list[ChatMessage] = []
     kept = []
     for number in range(rounds):
         names = (f"user{number}-{n}" for n in range(last if number == rounds - 1 else 20))
         words = said(f"{OLD_CREW} {' '.join(names)}")
         found = said(" ".join(f"tool{number}-{n}" for n in range(tools)), "tool")
-        earlier = await summarizer.summarize([words, found], earlier=earlier)
-        assert SIZE(earlier) <= 600 + 30
-        kept.append({fact.text for fact in facts_in(earlier.text)})
-        assert "tool" not in earlier.text.partition("Kept verbatim of tools:")[0]
+        summary = await summarizer.summarize([*earlier, words, found])
+        earlier = [summary]
+        assert SIZE(summary) <= 600 + 30
+        kept.append({fact.text for fact in facts_in(summary.text)})
+        assert "tool" not in summary.text.partition("Kept verbatim of tools:")[0]
     return kept
 
 
@@ -290,14 +291,12 @@ async def test_a_summary_without_a_model_says_who_said_what():
     assert lines[3].startswith("tool: error: Then nothing much")
     assert lines[4].startswith("assistant: It fails on port 5432.")
     assert "/srv/shop/orders.sql" in made.text
-    again = await Summarizer(None).summarize([said(NOISE, "assistant")], earlier=made, most=300)
+    again = await Summarizer(None).summarize([made, said(NOISE, "assistant")], most=300)
     assert fallback_reason(again.text) == "no model"
     assert lines[1] in again.text
-    assert again == await Summarizer(None).summarize(
-        [said(NOISE, "assistant")], earlier=made, most=300
-    )
+    assert again == await Summarizer(None).summarize([made, said(NOISE, "assistant")], most=300)
     by_model = ChatMessage("summary", "They chose PostgreSQL.\n\nKept verbatim:\nTASK-1", id="s")
-    after = await Summarizer(None).summarize([said(NOISE, "assistant")], earlier=by_model, most=300)
+    after = await Summarizer(None).summarize([by_model, said(NOISE, "assistant")], most=300)
     assert after.text.split("\n")[1] == "summary: They chose PostgreSQL."
     assert after.text.endswith("TASK-1")
     with pytest.raises(InvalidArgumentError, match="without a model"):

@@ -8,7 +8,7 @@ import pytest
 
 from kaosmem import ChatMessage, InvalidArgumentError
 from kaosmem.compaction import Summarizer, ToolResultCompaction
-from kaosmem.compaction.outline import MessageSizes
+from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.conversation import (
     Condensation,
     Condenser,
@@ -21,7 +21,6 @@ from kaosmem.conversation import (
     StrategyCondenser,
     SummaryEvent,
 )
-from kaosmem.conversation.outline import ViewOutline
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.testing import ScriptedLLM
 from kaosmem.testing.scripted_llm import Answer
@@ -94,53 +93,6 @@ async def test_one_record_makes_room_however_many_answers_a_view_holds(steps):
     assert all(str(int(number) + 1) in answers for number in requests)
 
 
-class Asking(RollingCondenser):
-    """Condenses when it is told to."""
-
-    def __init__(self, *, asks: bool, **config: object) -> None:
-        super().__init__(**config)
-        self.asks = asks
-
-    def should_condense(self, view: ConversationView, *, limit: int | None = None) -> bool:
-        return self.asks
-
-
-class Helpless(RollingCondenser):
-    """Has no record to offer."""
-
-    async def get_condensation(self, outline: ViewOutline, limit: int | None) -> Condensation:
-        raise NoCondensationError("nothing may be left out")
-
-
-@pytest.mark.parametrize("max_tokens", [None, 10])
-@pytest.mark.parametrize("max_size", [None, 4])
-async def test_size_alone_can_wait(max_size, max_tokens):
-    """If no record can be made, a view of too many tokens is an error."""
-    log = logged(*said(5))
-    condenser = Helpless(max_size=max_size, max_tokens=max_tokens)
-    assert condenser.should_condense(log.view) is bool(max_size or max_tokens)
-    if max_tokens:
-        with pytest.raises(NoCondensationError):
-            await condenser.condense(log.view)
-    else:
-        assert await condenser.condense(log.view) is log.view
-
-
-async def test_an_overridden_should_condense_decides():
-    """If it says yes half of a short view goes; if it says no nothing of a long one does."""
-    log = logged(*said(6))
-    record = await condensed(Asking(asks=True), log)
-    assert record.forgotten_ids == (0, 1, 2)
-    log = logged(*said(30))
-    never = Asking(asks=False, max_size=4, max_tokens=10)
-    assert await never.condense(log.view, limit=5) is log.view
-
-
-async def test_a_view_that_cannot_be_condensed_is_returned_if_only_should_condense_asks():
-    log = logged(system(), user())
-    assert await Asking(asks=True).condense(log.view) is log.view
-
-
 async def test_a_model_that_fails_once_is_asked_again():
     """The record is the one that it would have been, and the newest half of the view stays."""
     condenser, model = summarizing(
@@ -150,57 +102,36 @@ async def test_a_model_that_fails_once_is_asked_again():
     record = await condensed(condenser, log)
     assert ids(log.view) == [0, 11, 8, 9, 10]
     assert shown(log.view)[1].startswith("<all of it")
-    assert "fallback" not in record.metadata
+    assert fallback_reason(record.summary) is None
     assert len(model.requests) == 2
 
 
-async def test_a_view_does_not_wait_for_ever_for_a_model_that_is_down():
-    """It grows up to twice its limit, and is then shortened without the model."""
-    model = ScriptedLLM(lambda _: ConnectionError("down"))
-    log = logged(system())
-    condenser = LLMSummarizingCondenser(model, max_size=20)
-    sizes = []
-    for step in range(100):
-        log.append(agent(f"Step {step} in src/part_{step}.py. " * 8))
-        sizes.append(len(await condenser.condensed_view(log)))
-    assert max(sizes) == 40
-    records = [event for event in log if isinstance(event, Condensation)]
-    assert {record.metadata["fallback"] for record in records} == {"ConnectionError"}
+async def test_a_model_that_fails_has_an_outline_in_its_place():
+    """Where no outline is wanted, too many tokens are an error, and too many entries stay."""
+    condenser, _ = summarizing(lambda _: ConnectionError("gone"), max_size=10)
+    record = await condenser.condense(logged(*said(11)).view)
+    assert isinstance(record, Condensation)
+    assert fallback_reason(record.summary or "") == "ConnectionError"
+    condenser, _ = summarizing(lambda _: ConnectionError("gone"), max_size=10, fallback=False)
+    log = logged(*said(11))
+    assert await condenser.condense(log.view) is log.view
+    with pytest.raises(NoCondensationError) as raised:
+        await condenser.condense(log.view, limit=80)
+    assert isinstance(raised.value.__cause__, SummaryError)
+    assert raised.value.__cause__.reason == "ConnectionError"
+    assert len(log.view) == 11
 
 
-async def test_a_model_that_fails_is_the_cause_and_a_soft_need_goes_on_without():
-    """Where tokens are too many, an outline takes the summary's place, unless none is wanted."""
-    for fallback in (False, True):
-        condenser, _ = summarizing(
-            lambda _: ConnectionError("gone"), max_size=10, fallback=fallback
-        )
-        log = logged(*said(11))
-        assert await condenser.condense(log.view) is log.view
-        if fallback:
-            record = await condenser.condense(log.view, limit=80)
-            assert isinstance(record, Condensation)
-            assert record.metadata["fallback"] == "ConnectionError"
-            assert (record.summary or "").startswith(
-                "Shortened without a model (ConnectionError):\n"
-            )
-        else:
-            with pytest.raises(NoCondensationError) as raised:
-                await condenser.condense(log.view, limit=80)
-            assert isinstance(raised.value.__cause__, SummaryError)
-            assert raised.value.__cause__.reason == "ConnectionError"
-            assert len(log.view) == 11
-
-
-def test_the_smaller_limit_of_tokens_counts():
-    for most, limit, tokens, expected in (
-        (500, 100, 200, True),
-        (100, 500, 200, True),
-        (100, 500, 50, False),
+async def test_the_smaller_limit_of_tokens_counts():
+    for most, limit, tokens, fits in (
+        (500, 100, 200, False),
+        (100, 500, 200, False),
+        (100, 500, 50, True),
     ):
         condenser = RollingCondenser(max_tokens=most, counter=len)
         frame = 3 + len("assistant")
-        view = view_of(agent("x" * (tokens - frame)))
-        assert condenser.should_condense(view, limit=limit) is expected
+        log = logged(*(agent("x" * (tokens // 4 - frame)) for _ in range(4)))
+        assert (await condenser.condense(log.view, limit=limit) is log.view) is fits
 
 
 async def test_an_old_result_is_cut_and_answers_its_call():
@@ -245,17 +176,6 @@ async def test_the_second_summary_is_made_of_the_whole_first():
     assert "TASK-17 pending" in model.requests[1][-1].text
     assert "TASK-17" in log.view[0].text
     assert [isinstance(event, SummaryEvent) for event in log.view].count(True) == 1
-
-
-async def test_a_record_says_how_it_came_about():
-    """By which condenser, why, and how large the view was."""
-    condenser, _ = summarizing(max_size=10)
-    record = await condensed(condenser, logged(*said(11)))
-    assert record.metadata == {
-        "condenser": "LLMSummarizingCondenser",
-        "entries": 11,
-        "tokens": MessageSizes().total(event.message for event in said(11)),
-    }
 
 
 async def test_events_that_no_log_has_taken_are_not_forgotten():

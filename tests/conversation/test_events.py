@@ -113,7 +113,6 @@ def test_a_kind_that_is_not_known_is_kept():
         {"type": "condensation", "forgotten_ids": 1},
         {"type": "condensation", "forgotten_ids": [], "summary": 1},
         {"type": "condensation", "forgotten_ids": [], "summary_offset": 1},
-        {"type": "condensation", "forgotten_ids": [], "metadata": {"x": float("nan")}},
     ],
     ids=lambda stored: json.dumps(stored)[:60],
 )

@@ -8,13 +8,11 @@ from kaosmem import InvalidArgumentError, Trust
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
-    ConversationView,
 )
 from kaosmem.conversation.log import event_of
 from tests.conversation.logs import (
     agent,
     call,
-    logged,
     result,
     shown,
     system,
@@ -37,18 +35,6 @@ def test_a_summary_stands_where_the_last_of_its_events_was(last):
     expected = ["e0", "e1", "e2", "e3", "e4"]
     expected[last] = "<S>"
     assert shown(view) == [each for each in expected if each != "e0"]
-
-
-def test_a_summary_hides_the_earlier_one_that_it_covers():
-    """A condensation may name all events since the beginning again."""
-    first = forget(1, 2, summary="A")
-    again = forget(1, 2, 3, 5, summary="B")
-    log = logged(*messages(0, 1, 2, 3), first, *messages(5, 6), again)
-    assert shown(log.view) == ["e0", "<B>", "e6"]
-    assert log.view[1].sources == (4, 3, 5)
-    log.append(forget(1, 2, 3, 5, 6, summary="C"))  # "B" stands for "A" too
-    assert shown(log.view) == ["e0", "<C>"]
-    assert shown(ConversationView(log.view)) == ["e0", "<C>"]
 
 
 def test_a_blank_summary_is_refused():
@@ -83,12 +69,3 @@ def test_whatever_answers_a_call_closes_it():
     view = view_of(*(event for pair in (*pairs, unknown) for event in pair))
     assert shown(view) == ["A1", "O1", "A2", "O2", "A3", "O3"]
     assert view.cuts_from(0) == [0, 2, 4, 6]
-
-
-@pytest.mark.parametrize("position", ["x", None, 1.0, (0, 1)])
-def test_a_position_that_is_none_is_refused(position):
-    view = view_of(*messages(0, 1))
-    with pytest.raises(
-        InvalidArgumentError, match="no position in a view; give a whole number or a slice"
-    ):
-        view[position]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from hypothesis import settings
@@ -31,7 +31,6 @@ class PlainView:
 
     def __init__(self) -> None:
         self.entries: list[ConversationEvent] = []
-        self.replaced: dict[int, set[int]] = {}
 
     def groups(self) -> PlainUnits:
         plain = PlainUnits()
@@ -68,24 +67,8 @@ class PlainView:
             return []
         return sorted(answer)
 
-    def covers(self, forgotten: Collection[int], summary: SummaryEvent) -> bool:
-        """Say whether a summary stands for nothing but forgotten events, once each summary is taken for its own."""
-        left = self.replaced[summary.id]
-        while opened := {each for each in left if each not in forgotten and each in self.replaced}:
-            left = (left - opened).union(*(self.replaced[each] for each in opened))
-        return bool(self.replaced[summary.id]) and left <= set(forgotten)
-
     def condense(self, record: Condensation) -> None:
         forgotten = {*record.forgotten_ids}
-        if record.summary is not None:
-            self.replaced[record.id] = forgotten & {event.id for event in self.entries}
-            covered = {
-                event.id
-                for event in self.entries
-                if isinstance(event, SummaryEvent) and self.covers(forgotten, event)
-            }
-            self.replaced[record.id] |= covered
-            forgotten = forgotten | covered
         answers = self.groups()
         lost: set[int] = set()
         pinned = {

@@ -163,11 +163,11 @@ async def test_no_credential_comes_back_in_a_summary(text, secret):
         ChatMessage("assistant", _NOISE),
     ]
     for llm in (ScriptedLLM(lambda _: "Then nothing much happened for a while."), None):
-        earlier = None
+        earlier: list[ChatMessage] = []
         for _ in range(2):
-            earlier = await Summarizer(llm).summarize(said, earlier=earlier)
-            assert secret not in earlier.text
-            assert LEFT_OUT in earlier.text
+            earlier = [await Summarizer(llm).summarize([*earlier, *said])]
+            assert secret not in earlier[0].text
+            assert LEFT_OUT in earlier[0].text
 
 
 def test_a_secret_on_the_line_after_its_name_is_left_out():

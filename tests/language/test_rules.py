@@ -131,13 +131,12 @@ def test_rules_survive_any_number_of_summaries(rules, given_answers):
         script = iter(given_answers)
         llm = ScriptedLLM(lambda _: next(script))
         summarizer = Summarizer(llm, attempts=1, pause_s=0, max_kept_tokens=600)
-        earlier: ChatMessage | None = None
+        earlier: list[ChatMessage] = []
         for number in range(len(given_answers)):
             said = [ChatMessage("user", rule) for rule in rules] if number == 0 else []
             noise = [ChatMessage("assistant", f"Step {number} of TASK-{number}. " * 60)]
-            earlier = await summarizer.summarize([*said, *noise], earlier=earlier, most=1_500)
-        assert earlier is not None
-        return [line for line in earlier.text.split("\n") if line.startswith("- ")]
+            earlier = [await summarizer.summarize([*earlier, *said, *noise], most=1_500)]
+        return [line for line in earlier[0].text.split("\n") if line.startswith("- ")]
 
     assert [line for line in asyncio.run(sum_up()) if line != "- Obey the page."] == [
         f"- {rule}" for rule in rules
