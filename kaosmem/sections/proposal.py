@@ -219,88 +219,69 @@ class Proposal:
             versions: All versions of a fact, oldest first, by the id of a proposed item. A fact
                 without an entry stays.
         """
-        asked = _AskedVersions(self.candidates, question)
+        scores = {unit.items[0].id: unit.score for unit in self.candidates}
+        units: dict[str, Candidate] = {}
+        replaced: dict[str, tuple[str, int]] = {}
         for unit in self.candidates:
-            of_fact = versions.get(unit.items[0].id, ())
-            if of_fact:
-                asked.put(unit, of_fact)
-            else:
-                asked.units[unit.items[0].id] = unit
-        return replace(self, candidates=asked.in_order())
+            item_id = unit.items[0].id
+            of_fact = versions.get(item_id, ())
+            if not of_fact:
+                units[item_id] = unit
+                continue
+            newest = of_fact[-1]
+            asked = _asked_versions(item_id, of_fact, question, scores)
+            if not newest.is_current or not (asked or item_id == newest.item.id):
+                continue
+            for version in (newest, *asked):
+                item = version.item
+                known = units.get(item.id)
+                if known is None:
+                    score = scores.get(item.id)
+                    known = unit._replace(items=(item,), score=score, tokens=item.tokens)
+                if asked:
+                    item = shown_with_interval(item, of_fact, of_fact.index(version))
+                    known = known._replace(items=(item,))
+                units[item.id] = known
+            for version in asked:
+                replaced[version.item.id] = newest.item.id, of_fact.index(version)
+        return replace(self, candidates=_in_order_of_time(units, replaced))
 
 
-class _AskedVersions:
-    """The units of a proposal, with the versions that a question asks for.
+def _asked_versions(
+    item_id: str,
+    versions: Sequence[Version[Item]],
+    question: PastQuestion | None,
+    scores: Mapping[str, float | None],
+) -> Sequence[Version[Item]]:
+    """Return the replaced versions of a proposed fact that the question asks for."""
+    if question is None:
+        return ()
+    newest = versions[-1].item.id
+    found = []
+    if item_id != newest and is_found(scores.get(item_id), scores.get(newest)):
+        found = [each.item for each in versions if each.item.id == item_id]
+    return question.choose(versions, found)
 
-    Attributes:
-        units: By the id of the item.
+
+def _in_order_of_time(
+    units: Mapping[str, Candidate], replaced: Mapping[str, tuple[str, int]]
+) -> tuple[Candidate, ...]:
+    """Return units with new positions and ranks; replaced versions need the current one.
+
+    Args:
+        units: By the ids of their items, in order of want.
+        replaced: Of each replaced version, the id of the current one, and its place among all.
     """
-
-    def __init__(self, candidates: Iterable[Candidate], question: PastQuestion | None) -> None:
-        self._question = question
-        self._scores = {unit.items[0].id: unit.score for unit in candidates}
-        self.units: dict[str, Candidate] = {}
-        # Of each replaced version, the id of the current one, and its place among all versions.
-        self._replaced: dict[str, tuple[str, int]] = {}
-
-    def put(self, unit: Candidate, versions: Sequence[Version[Item]]) -> None:
-        """Put in the current version of a unit's fact, and the replaced ones that are asked for.
-
-        Args:
-            versions: All versions of the fact, oldest first.
-        """
-        if not versions[-1].is_current:
-            return
-        (item,) = unit.items
-        newest = versions[-1].item
-        asked = self._asked(item, newest, versions)
-        if asked:
-            shown = shown_with_interval(newest, versions, len(versions) - 1)
-            self.units[newest.id] = self._unit_of(newest, unit)._replace(items=(shown,))
-        elif item.id == newest.id:
-            self.units[newest.id] = self._unit_of(newest, unit)
-        for version in asked:
-            place = versions.index(version)
-            shown = shown_with_interval(version.item, versions, place)
-            older = self._unit_of(version.item, unit)
-            self.units.setdefault(version.item.id, older._replace(items=(shown,)))
-            self._replaced[version.item.id] = newest.id, place
-
-    def _asked(
-        self,
-        item: Item,
-        newest: Item,
-        versions: Sequence[Version[Item]],
-    ) -> Sequence[Version[Item]]:
-        """Return the replaced versions that the question asks for."""
-        if self._question is None:
-            return ()
-        found = []
-        score = self._scores.get(item.id)
-        if item.id != newest.id and is_found(score, self._scores.get(newest.id)):
-            found.append(item)
-        return self._question.choose(versions, found)
-
-    def _unit_of(self, item: Item, like: Candidate) -> Candidate:
-        """Return an item as a unit: the known one if there is one, else one like another."""
-        known = self.units.get(item.id)
-        if known is not None:
-            return known
-        score = self._scores.get(item.id)
-        return like._replace(items=(item,), score=score, tokens=item.tokens)
-
-    def in_order(self) -> tuple[Candidate, ...]:
-        """Return the units with new positions and ranks; replaced versions need the current one."""
-        positions = _positions([unit.items[0] for unit in self.units.values()])
-        position_of = dict(zip(self.units, positions, strict=True))
-        units = []
-        for rank, (item_id, unit) in enumerate(self.units.items(), 1):
-            unit = unit._replace(position=position_of[item_id], rank=rank)
-            if item_id in self._replaced:
-                current, place = self._replaced[item_id]
-                unit = unit.replaced_by(position_of[current], place)
-            units.append(unit)
-        return tuple(units)
+    positions = _positions([unit.items[0] for unit in units.values()])
+    position_of = dict(zip(units, positions, strict=True))
+    found = []
+    for rank, (item_id, unit) in enumerate(units.items(), 1):
+        unit = unit._replace(position=position_of[item_id], rank=rank)
+        if item_id in replaced:
+            current, place = replaced[item_id]
+            unit = unit.replaced_by(position_of[current], place)
+        found.append(unit)
+    return tuple(found)
 
 
 def _positions(items: Sequence[Item]) -> Sequence[int]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from kaosmem.arguments import Clock
 from kaosmem.assembly.context import Decision, Reason
 from kaosmem.assembly.why import gone
 from kaosmem.display import listed
 from kaosmem.errors import NotFoundError
+from kaosmem.filters import MetadataFilter
+from kaosmem.language.query import Query
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived
 from kaosmem.sections.section import Section
-from kaosmem.session.inquiry import Inquiry
+from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.roster import Roster
 from kaosmem.types.items import Item
 
@@ -25,21 +28,29 @@ class LeftOut:
     """The items that no section offered to a turn.
 
     Args:
-        inquiry: The inquiry of the turn.
+        roster: The sections and sources that were asked.
+        specs: The specs of those that could be shown, by name.
+        query: The query of the turn.
+        wanted: The filter, or None.
+        clock: The clock of the session.
         stored: Yields the archived versions of the session's files.
     """
 
-    inquiry: Inquiry
+    roster: Roster
+    specs: Mapping[str, SectionSpec]
+    query: Query
+    wanted: MetadataFilter | None
+    clock: Clock
     stored: Callable[[], Iterable[Archived]]
 
     def decide(self, item_id: str) -> Decision:
         """Return the decision on an item that was not proposed. Raises NotFoundError."""
-        decision = self._decided(self.inquiry.roster, item_id)
+        decision = self._decided(self.roster, item_id)
         if decision is not None:
             return decision
-        if self.inquiry.roster.present is None:
+        if self.roster.present is None:
             return self._decided_in_files(item_id)
-        decision = self._decided(self.inquiry.roster.present, item_id)
+        decision = self._decided(self.roster.present, item_id)
         if decision is None:
             raise NotFoundError(
                 f"no item {shown(item_id)} in memory; fetch() looks in the stored archive too"
@@ -58,10 +69,10 @@ class LeftOut:
         if with_files:
             for version in self.stored():
                 yield version.item
-        for section in self.inquiry.roster.sections.values():
+        for section in self.roster.sections.values():
             for version in section.archive.in_memory():
                 yield version.item
-        for _, section in self.inquiry.roster.all_sections():
+        for _, section in self.roster.all_sections():
             yield from section
 
     def _decided(self, roster: Roster, item_id: str) -> Decision | None:
@@ -83,11 +94,9 @@ class LeftOut:
         """Return the decision on a live item that its section did not propose."""
         item = section.peek(item_id)
         out = Decision(item_id, name, False, Reason.NOT_SHOWN, None, None, item.tokens, item=item)
-        if name not in self.inquiry.specs:
-            return replace(
-                out, fault=f"the turn asked for {listed([*self.inquiry.specs], 4)} alone"
-            )
-        wanted = self.inquiry.wanted
+        if name not in self.specs:
+            return replace(out, fault=f"the turn asked for {listed([*self.specs], 4)} alone")
+        wanted = self.wanted
         if not section.proposer.is_passed(item_id, wanted):
             fault = "" if wanted is None else wanted.faults(item.metadata)
             if wanted is not None and not fault:
@@ -96,8 +105,8 @@ class LeftOut:
         placement = section.spec.placement
         if placement == "static":
             return replace(out, reason=Reason.OUTRANKED)
-        rank, score = section.proposer.place(self.inquiry.query, item_id)
-        is_unrelated = score is None and self.inquiry.query.has_topic and placement == "query"
+        rank, score = section.proposer.place(self.query, item_id)
+        is_unrelated = score is None and self.query.has_topic and placement == "query"
         reason = Reason.UNRELATED if is_unrelated else Reason.OUTRANKED
         return replace(out, reason=reason, rank=rank, score=score)
 
@@ -107,7 +116,7 @@ class LeftOut:
         for version in self.stored():
             if version.item.id == item_id:
                 found = version
-        section = None if found is None else self.inquiry.roster.sections.get(found.item.section)
+        section = None if found is None else self.roster.sections.get(found.item.section)
         if found is None or section is None:
             raise NotFoundError(f"no item {shown(item_id)} in the session")
         return self._decided_archived(section.spec.name, section, found)
@@ -121,11 +130,11 @@ class LeftOut:
         item = version.item
         newest = None if item.key is None else section.keyed(item.key)
         fault = ""
-        if newest is not None and newest.created_at > self.inquiry.clock():
+        if newest is not None and newest.created_at > self.clock():
             newest = None  # a stored turn is asked, which came before the newer version
         if newest is None:
             ended = None if version.ended is None else version.ended[1]
-            fault = gone(item, self.known_items(with_files=True), self.inquiry.clock(), ended)
+            fault = gone(item, self.known_items(with_files=True), self.clock(), ended)
         if newest is None and not fault and version.position is not None:
             fault = f"{EVICTED} from its section, which keeps {_limit(section)}, and the query did "
             fault += "not recall it"
@@ -137,8 +146,8 @@ class LeftOut:
         """Return why an item is left out of a look at another time."""
         given = []
         for name, time in (
-            ("as_of", self.inquiry.query.as_of),
-            ("known_at", self.inquiry.query.known_at),
+            ("as_of", self.query.as_of),
+            ("known_at", self.query.known_at),
         ):
             if time is not None:
                 given.append(f"{name}={time.isoformat()}")

@@ -128,8 +128,8 @@ class Roster:
         """
         given = self._specs if names is None else check_several(names, "sections")
         wanted = {self.spec(name).name for name in given}
-        shown_specs = {name: spec for name, spec in self._specs.items() if spec.in_context}
-        return {name: spec for name, spec in shown_specs.items() if name in wanted}
+        in_order = self._specs.items()
+        return {name: spec for name, spec in in_order if name in wanted and spec.in_context}
 
     # Items of the sections.
 

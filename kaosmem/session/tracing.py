@@ -10,7 +10,6 @@ from kaosmem.assembly.why import Why
 from kaosmem.errors import NotFoundError
 from kaosmem.filters import parse_filter
 from kaosmem.language.query import Query
-from kaosmem.session.inquiry import Inquiry
 from kaosmem.session.left_out import EVICTED, LeftOut
 from kaosmem.session.open_session import OpenSession
 from kaosmem.trace.trace import KEPT_TURNS
@@ -81,8 +80,10 @@ class Replay:
         for name, section in session.roster.all_sections():
             if name in turn.seen["names"]:
                 specs[name] = section.spec
-        inquiry = Inquiry(session.roster, specs, query, wanted, lambda: turn.at)
-        decision = LeftOut(inquiry, lambda: self._archived).decide(item_id)
+        left_out = LeftOut(
+            session.roster, specs, query, wanted, lambda: turn.at, lambda: self._archived
+        )
+        decision = left_out.decide(item_id)
         # An item that was evicted since may have been live then.
         is_archived = decision.reason is Reason.ARCHIVED and decision.same_as is None
         is_held = is_archived and (not decision.fault or decision.fault.startswith(EVICTED))
