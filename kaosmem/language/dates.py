@@ -2,7 +2,7 @@
 
 The words of a language stand in `time_words/LANGUAGE.toml`. A file has these tables:
 
-- `previous`, `first`, `ever` and `months` are the lists of `PastWords`.
+- `previous`, `first`, `ever` and `months` are the lists of `PastCues`.
 - `periods` has phrases by the period that they mean. `"week 1"` is the week before this one,
   `"week #"` the week as many before as the phrase says in place of `#`, `"weeks #"` all days since
   so many weeks. `"monday 0"` is the newest Monday up to today, `"monday 1"` the newest one before
@@ -15,11 +15,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache, cached_property
 from itertools import chain
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from kaosmem.errors import InvalidArgumentError
@@ -33,8 +32,6 @@ T = TypeVar("T")
 
 _SENTENCE_END = re.compile(r"(?<=[.?!؟])\s+")
 _DAYS_OF = {"days": 1, "weeks": 7, "months": 30, "years": 365}
-_NEVER = "(?!)"
-"""A pattern that matches nothing."""
 _WEEKDAYS = "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"
 
 
@@ -166,47 +163,11 @@ _LAST_DAY = date.max - timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class PastWords:
-    """The words of one language that ask about the past.
-
-    `*` stands for any letters, as in "previous*".
-
-    Attributes:
-        previous: Ask for the version before the current one.
-        first: Ask for the first version.
-        ever: Ask for all versions.
-        months: Names of the twelve months in order, forms of one month separated by `|`; they make
-            dates.
-    """
-
-    previous: tuple[str, ...] = ()
-    first: tuple[str, ...] = ()
-    ever: tuple[str, ...] = ()
-    months: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            given = getattr(self, each.name)
-            words = () if isinstance(given, str) else tuple(given)
-            if isinstance(given, str) or not all(
-                isinstance(word, str) and word.strip("* ") for word in words
-            ):
-                raise InvalidArgumentError(
-                    f"{each.name} is {shown_name(given)}; give a list of words"
-                )
-            object.__setattr__(self, each.name, words)
-        if len(self.months) not in (0, 12):
-            raise InvalidArgumentError(
-                f"there are {len(self.months)} months; give the names of all 12, or none"
-            )
-
-
-@dataclass(frozen=True, slots=True)
 class PastQuestion:
     """A question's reference to the past.
 
     Attributes:
-        which: Any of "previous", "first" and "ever", as `PastWords` has them.
+        which: Any of "previous", "first" and "ever": the versions that it asks for.
         periods: The days of each date in the question.
     """
 
@@ -243,33 +204,38 @@ class PastQuestion:
         return list({id(each): each for each in wanted}.values())
 
 
-@dataclass(frozen=True)
 class PastCues:
-    """The words and dates by which a question about the past is known, by language.
+    """The words and dates by which a question about the past is known.
 
-    >>> french = PastWords(previous=("avant", "ancien*"), first=("au début",))
-    >>> cues = PAST_CUES.including(french=french)
-    >>> cues.read("Où habitait-elle avant ?").which
+    Args:
+        languages: The words of each language: lists under "previous", "first" and "ever", by the
+            versions that they ask for, and under "months" the names of the twelve months in order,
+            forms of one month separated by `|`. `*` stands for any letters, as in "previous*".
+
+    >>> PAST_CUES.read("Where did she live before?").which
     frozenset({'previous'})
     >>> PAST_CUES.read("Where does she live?")
     """
 
-    languages: Mapping[str, PastWords] = field(default_factory=dict)
+    def __init__(self, *languages: Mapping[str, Sequence[str]]) -> None:
+        self._languages = languages
 
-    def __repr__(self) -> str:
-        return f"PastCues({', '.join(self.languages)})"  # the words take pages of help()
+    def including(self, words: Mapping[str, Sequence[str]]) -> PastCues:
+        """Return these cues and the words of one more language.
 
-    def including(self, **languages: PastWords) -> PastCues:
-        """Return these cues and those of more languages.
-
-        A language that is there already is replaced.
+        Raises InvalidArgumentError.
         """
-        for name, words in languages.items():
-            if not isinstance(words, PastWords):
+        if not words:
+            return self
+        for name, given in words.items():
+            if name not in _LISTS or isinstance(given, str) or not all(map(_is_word, given)):
                 raise InvalidArgumentError(
-                    f"language {name!r} has {shown_name(words)}; give PastWords"
+                    f"past_words has {shown_name(name)}: {shown_name(given)}; give lists of words "
+                    f"under {', '.join(_LISTS)}"
                 )
-        return replace(self, languages=MappingProxyType({**self.languages, **languages}))
+        if len(words.get("months", range(12))) != 12:
+            raise InvalidArgumentError("past_words has not 12 months; give the names of all")
+        return PastCues(*self._languages, words)
 
     def read(self, text: str, periods: Iterable[Period] = ()) -> PastQuestion | None:
         """Return a question's reference to the past, None for a question about now.
@@ -299,15 +265,15 @@ class PastCues:
     @cached_property
     def _patterns(self) -> dict[str, re.Pattern[str]]:
         found = {}
-        for which in ("previous", "first", "ever"):
-            words = [map(_pattern, getattr(each, which)) for each in self.languages.values()]
-            found[which] = re.compile(_whole("|".join(chain.from_iterable(words)) or _NEVER))
+        for which in _LISTS[:-1]:
+            words = [map(_pattern, each.get(which, ())) for each in self._languages]
+            found[which] = re.compile(_whole("|".join(chain.from_iterable(words))))
         return found
 
     @cached_property
     def _months(self) -> list[str]:
         """One pattern for each month, in all languages."""
-        named = [each.months for each in self.languages.values() if each.months]
+        named = [each["months"] for each in self._languages if "months" in each]
         months = ["|".join(forms).split("|") for forms in zip(*named, strict=True)]
         return ["|".join(map(_pattern, forms)) for forms in months]
 
@@ -317,7 +283,7 @@ class PastCues:
         year = r"(?:19|20)\d\d"
         of = r"[\s,]+(?:of\s+)?"
         suffix = r"(?:st|nd|rd|th|\.)?"
-        name = "|".join(self._months) or _NEVER
+        name = "|".join(self._months)
         in_digits = rf"(?P<iso>{year})(?:-(?P<digits>\d\d)(?:-(?P<iso_day>\d\d))?)?"
         in_words = (
             rf"(?:(?P<day>\d{{1,2}}){suffix}{of})?(?P<name>{name})"
@@ -326,16 +292,13 @@ class PastCues:
         return re.compile(_whole(f"{in_digits}|{in_words}"))
 
 
-_LISTS = tuple(each.name for each in fields(PastWords))
-PAST_CUES = PastCues(
-    MappingProxyType(
-        {
-            language: PastWords(*map(words.__getitem__, _LISTS))
-            for language, words in _TIME_WORDS.items()
-        }
-    )
-)
+_LISTS = ("previous", "first", "ever", "months")
+PAST_CUES = PastCues(*_TIME_WORDS.values())
 """The cues of the languages whose stop words kaosmem knows."""
+
+
+def _is_word(given: object) -> bool:
+    return isinstance(given, str) and given.strip("* ") != ""
 
 
 def _folded(text: str) -> str:

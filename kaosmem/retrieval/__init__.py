@@ -1,15 +1,11 @@
 """Ranking items for a query: BM25, a linear model over signals, embeddings, and graphs."""
 
-from kaosmem.language.dates import PAST_CUES, PastCues, PastWords
 from kaosmem.retrieval.ranker import Index, Ranking, StorableIndex, StorableRanker
 from kaosmem.retrieval.rankers import GraphRanker, RankBM25Ranker
 
 __all__ = [
-    "PAST_CUES",
     "GraphRanker",
     "Index",
-    "PastCues",
-    "PastWords",
     "RankBM25Ranker",
     "Ranking",
     "StorableIndex",

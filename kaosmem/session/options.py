@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from kaosmem.arguments import Clock, check_clock, check_instance
+from kaosmem.arguments import Clock, check_clock
 from kaosmem.language.dates import PAST_CUES, PastCues
 
 
@@ -15,14 +16,15 @@ class SessionOptions:
 
     Args:
         clock: A function that returns aware times. The default is the computer's clock.
-        past_cues: The words that ask about the past. `PAST_CUES.including(...)` adds a language.
+        past_words: Words of one more language that ask about the past: lists under "previous",
+            "first", "ever" and "months". `*` stands for any letters.
         missing_ok: With `read_only`, an id that is not stored gives an empty session instead of
             NotFoundError.
         single_writer: No other process writes to the session, so the filesystem need not tell
             writers apart.
 
     Raises:
-        InvalidArgumentError: If the cues are not valid.
+        InvalidArgumentError: If the words are not valid.
 
     >>> from datetime import UTC, datetime
     >>> from kaosmem import SessionMemory
@@ -33,12 +35,17 @@ class SessionOptions:
     """
 
     clock: Clock | None = None
-    past_cues: PastCues = PAST_CUES
+    past_words: Mapping[str, Sequence[str]] = field(default_factory=dict)
     missing_ok: bool = False
     single_writer: bool = False
 
     def __post_init__(self) -> None:
-        check_instance(self.past_cues, PastCues, "past_cues")
+        PAST_CUES.including(self.past_words)
+
+    @property
+    def past_cues(self) -> PastCues:
+        """Return the words that ask about the past."""
+        return PAST_CUES.including(self.past_words)
 
     def clock_or(self, default: Clock) -> Clock:
         """Return the clock, or a default if none is given. Raises InvalidArgumentError."""

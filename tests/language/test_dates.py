@@ -20,7 +20,8 @@ from kaosmem import (
     SessionOptions,
 )
 from kaosmem.language.analysis import STOP_WORDS_OF
-from kaosmem.language.dates import PAST_CUES, PastCues, PastQuestion, PastWords, Period, day_of
+from kaosmem.language.dates import PAST_CUES, Period, day_of
+from kaosmem.language.tables import tables_by_language
 from kaosmem.types.items import Item
 from kaosmem.types.versions import Version, in_order
 
@@ -251,36 +252,32 @@ def test_dates_ask_about_their_days(query, first, last):
 
 def test_each_language_with_stop_words_has_cues():
     """Nobody can add stop words of a language without words about the past."""
-    assert STOP_WORDS_OF.keys() == PAST_CUES.languages.keys()
+    assert STOP_WORDS_OF.keys() == tables_by_language("time_words").keys()
 
 
 def test_users_add_a_language_to_a_copy():
     """The cues that kaosmem has stay as they are; months of the new language make dates."""
-    months = tuple(
-        (
-            "janvier février mars avril mai juin juillet août septembre octobre novembre décembre"
-        ).split()
-    )
-    cues = PAST_CUES.including(french=PastWords(previous=["avant"], months=months))
+    months = (
+        "janvier février mars avril mai juin juillet août septembre octobre novembre décembre"
+    ).split()
+    cues = SessionOptions(past_words={"previous": ["avant"], "months": months}).past_cues
     found = cues.read("Où habitait-elle avant, en mars 2023 ?")
     assert found is not None
     assert found.which == {"previous"}
     assert [each.isoformat() for each in found.periods[0]] == ["2023-03-01", "2023-03-31"]
     assert PAST_CUES.read("Où habitait-elle avant ?") is None
-    assert PastCues().read("before 2023") == PastQuestion(
-        periods=(Period(date(2023, 1, 1), date(2023, 12, 31)),)
-    )
+    assert SessionOptions().past_cues is PAST_CUES
 
 
 def test_wrong_words_are_refused():
     """One text is no list, a blank is no word, and a year has twelve months."""
     for given_words in ("before", ["before", ""], [7], ["*"]):
-        with pytest.raises(InvalidArgumentError, match=r"previous is .*; give a list of words"):
-            PastWords(previous=given_words)
-    with pytest.raises(InvalidArgumentError, match="1 months"):
-        PastWords(months=("may",))
-    with pytest.raises(InvalidArgumentError, match="give PastWords"):
-        PAST_CUES.including(french=["avant"])
+        with pytest.raises(InvalidArgumentError, match=r"'previous': .*; give lists of words"):
+            SessionOptions(past_words={"previous": given_words})
+    with pytest.raises(InvalidArgumentError, match="not 12 months"):
+        SessionOptions(past_words={"months": ["may"]})
+    with pytest.raises(InvalidArgumentError, match="under previous, first, ever, months"):
+        SessionOptions(past_words={"before": ["avant"]})
 
 
 def day(number: int) -> datetime:
