@@ -24,7 +24,6 @@ from kaosmem.evaluation.assemblers import (
     Packer,
     Selection,
     SessionAssembler,
-    handed_over,
 )
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem
 
@@ -47,7 +46,7 @@ class CorpusAssembler:
         async def pack(query: str, budget: int) -> Selection:
             context = await memory.assemble_context(query, budget=budget)
             ids = tuple(item.id.removeprefix("corpus/") for item in context.items)
-            return Selection(ids, context.used, handed_over(context))
+            return Selection(ids, context.used)
 
         return pack
 

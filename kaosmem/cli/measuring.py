@@ -107,13 +107,6 @@ async def bench(
             show_default="kaosmem, recency, rank-bm25",
         ),
     ] = None,
-    keys: Annotated[
-        bool,
-        typer.Option(
-            "--keys",
-            help="Ask only questions with superseded items, which get a key as versions of a fact.",
-        ),
-    ] = False,
     unscored: Annotated[
         list[str] | None,
         typer.Option(
@@ -131,12 +124,10 @@ async def bench(
 
     Items are JSON lines {id, session, timestamp, role, text}, oldest first. Questions are JSON
     lines {id, query, evidence_ids, category}. Recall is the mean share of a question's evidence in
-    its context. Fill is the used share of the budget. Prefix is the share of a context that the
-    next one repeats at its front: a prompt cache can reuse it.
+    its context. Fill is the used share of the budget.
     """
     from kaosmem.evaluation import evaluate, read_corpora
     from kaosmem.evaluation.assemblers import ASSEMBLERS, get_assembler
-    from kaosmem.evaluation.evidence import with_keys
     from kaosmem.evaluation.measurement import UNSCORED
 
     sizes = _sizes(budgets, plot)
@@ -150,7 +141,7 @@ async def bench(
         corpora = read_corpora(items, questions, datasets=chosen)
         phases.begin("measuring contexts")
         report = await evaluate(
-            with_keys(corpora) if keys else corpora,
+            corpora,
             budgets=sizes,
             assemblers=assemblers,
             counter=counter,

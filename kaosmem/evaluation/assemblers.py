@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -26,7 +25,6 @@ from kaosmem.tokens.counters import AnyCounter
 if TYPE_CHECKING:
     from kaosmem.assembly.context import Context
     from kaosmem.evaluation.evidence import EvidenceItem
-    from kaosmem.types import JSONValue
 
 
 SECTION = next(spec for spec in DEFAULT_SECTIONS if spec.name == "documents")
@@ -39,23 +37,12 @@ class Selection:
     Attributes:
         item_ids: In the order in which they are shown.
         used: Tokens, as the assembler counts them.
-        handed_over: The text or the messages that a model would get.
         faults: Names the violations in it, and is asked when the time has been taken.
     """
 
     item_ids: tuple[str, ...]
     used: int
-    handed_over: str | Sequence[JSONValue]
     faults: Callable[[], Iterable[str]] = field(default=tuple, repr=False, compare=False)
-
-    @property
-    def text(self) -> str:
-        """Return the context as one text."""
-        if isinstance(self.handed_over, str):
-            return self.handed_over
-        return "".join(
-            json.dumps(message, ensure_ascii=False) + "\n" for message in self.handed_over
-        )
 
 
 class Packer(Protocol):
@@ -117,20 +104,9 @@ class SessionAssembler:
         async def pack(query: str, budget: int) -> Selection:
             context = await memory.assemble_context(query, budget=budget, format=self.format)
             ids = tuple(item.id for item in context.items)
-            return Selection(
-                ids, context.used, handed_over(context), lambda: faults(context, memory)
-            )
+            return Selection(ids, context.used, lambda: faults(context, memory))
 
         return pack
-
-
-def handed_over(context: Context) -> str | list[JSONValue]:
-    """Return the text or the messages that a model would get."""
-    rendered = context.rendered
-    if rendered.text is not None:
-        return rendered.text
-    system = [] if rendered.system is None else [{"role": "system", "content": rendered.system}]
-    return system + context.messages
 
 
 def faults(context: Context, memory: SessionMemory) -> Iterable[str]:
@@ -161,8 +137,7 @@ class ItemLines:
 
     def __init__(self, items: Sequence[EvidenceItem], counter: AnyCounter = None) -> None:
         self._ids = [item.id for item in items]
-        self._lines = [_line(item) for item in items]
-        self._charges = [*map(get_counter(counter), self._lines)]
+        self._charges = [*map(get_counter(counter), map(_line, items))]
         self._lightest = min(self._charges, default=0)
 
     def take_fitting(
@@ -185,12 +160,7 @@ class ItemLines:
                 room -= self._charges[place]
             elif not skips or room < self._lightest:
                 break
-        return self._selection(chosen, budget - room)
-
-    def _selection(self, places: list[int], used: int) -> Selection:
-        stored = sorted(places)
-        text = "".join(self._lines[place] for place in stored)
-        return Selection(tuple(self._ids[place] for place in stored), used, text)
+        return Selection(tuple(self._ids[place] for place in sorted(chosen)), budget - room)
 
 
 def _line(item: EvidenceItem) -> str:

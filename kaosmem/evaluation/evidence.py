@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -83,44 +83,6 @@ class Corpus:
         ends = {item.id: place for place, item in enumerate(self.items, 1)}
         for as_of, questions in asked.items():
             yield self.items[: ends.get(as_of)], tuple(questions)
-
-
-def with_keys(corpora: Iterable[Corpus]) -> tuple[Corpus, ...]:
-    """Return a corpus for each question with superseded items, as an application with keys has it.
-
-    The superseded items and the newest evidence have one key. The newest evidence comes after all
-    that it supersedes, and at no earlier time.
-    """
-    keyed = []
-    for corpus in corpora:
-        for items, questions in corpus.moments():
-            for question in questions:
-                if question.stale_ids:
-                    name = f"{corpus.name}: {question.id}"
-                    asked = (replace(question, as_of=""),)
-                    keyed.append(Corpus(name, _keyed(items, question), asked, corpus.dataset))
-    return tuple(keyed)
-
-
-def _keyed(items: Sequence[EvidenceItem], question: Question) -> tuple[EvidenceItem, ...]:
-    newest = [item for item in items if item.id in question.evidence_ids][-1:]
-    stale = {*question.stale_ids}
-    kept = []
-    for item in items:
-        if item in newest:
-            continue
-        if item.id in stale:
-            item = replace(item, key=question.id)
-        kept.append(item)
-    for item in newest:
-        last = max(
-            (place for place, each in enumerate(items) if each.id in stale or each is item),
-            default=0,
-        )
-        latest = max((each.timestamp for each in items if each.id in stale), default="")
-        when = max(item.timestamp, latest) if item.timestamp else ""
-        kept.insert(last, replace(item, key=question.id, timestamp=when))
-    return tuple(kept)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import (
     AsyncIterator,
     Callable,
@@ -23,7 +22,7 @@ from kaosmem.evaluation.evidence import Corpus, Question
 from kaosmem.evaluation.report import Outcome, Report, Staleness
 from kaosmem.names import shown, shown_number
 from kaosmem.tokens import get_counter
-from kaosmem.tokens.counters import AnyCounter, TokenCounter
+from kaosmem.tokens.counters import AnyCounter
 
 DEFAULT_BUDGETS = (512, 2_048, 8_192)
 UNSCORED = ("adversarial",)
@@ -48,7 +47,7 @@ async def evaluate(
 
     Args:
         assemblers: By default kaosmem, recency and rank-bm25.
-        counter: For these, for items' texts, and for what two contexts share.
+        counter: For these, and for items' texts.
         unscored: Categories that are reported but count in no mean recall over several.
     """
     counter = get_counter(counter)
@@ -73,7 +72,7 @@ async def evaluate(
             load_seconds[assembler.name] += perf_counter() - start
             known = {item.id: tokens[item.id] for item in existing}
             for budget in sizes:
-                asked = _outcomes(corpus, questions, assembler.name, pack, budget, counter, known)
+                asked = _outcomes(corpus, questions, assembler.name, pack, budget, known)
                 async for outcome in asked:
                     outcomes.append(outcome)
                     if progress:
@@ -158,29 +157,12 @@ def violations(
         yield "an item is in it twice"
 
 
-def prefix_share(
-    selection: Selection,
-    previous: Selection,
-    counter: TokenCounter,
-) -> float | None:
-    """Return the share of the previous context's tokens that this context repeats at its front.
-
-    Returns:
-        None if the previous context had no tokens.
-    """
-    before = previous.text
-    if not before:
-        return None
-    return counter(os.path.commonprefix([before, selection.text])) / counter(before)  # noqa: RUF071
-
-
 async def _outcomes(
     corpus: Corpus,
     questions: Sequence[Question],
     assembler: str,
     pack: Packer,
     budget: int,
-    counter: TokenCounter,
     tokens: Mapping[str, int],
 ) -> AsyncIterator[Outcome]:
     """Yield the outcome of an assembler for each of some questions at a budget.
@@ -189,7 +171,6 @@ async def _outcomes(
         tokens: Of each item that exists when they are asked, by id, in order.
     """
     order = {item.id: place for place, item in enumerate(corpus.items)}
-    previous: Selection | None = None
     for question in questions:
         start = perf_counter()
         selection = await pack(question.query, budget)
@@ -205,9 +186,7 @@ async def _outcomes(
             used=selection.used,
             content=sum(tokens.get(item_id, 0) for item_id in selection.item_ids),
             seconds=seconds,
-            prefix_share=prefix_share(selection, previous, counter) if previous else None,
             violations=(*broken, *selection.faults()),
             dataset=corpus.dataset,
             stale=staleness(question, selection, order),
         )
-        previous = selection

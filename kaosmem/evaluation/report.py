@@ -48,9 +48,6 @@ class Outcome:
         used, content: Tokens, of the context and of the texts of its items alone.
         seconds: Of the assembly.
         violations: Faults of the context, none in a sound one.
-        prefix_share: Of the tokens of the question before on the same corpus, the share that this
-            context repeats at its front, which is what a provider's prompt cache can reuse; None
-            for the first question.
     """
 
     corpus: str
@@ -62,7 +59,6 @@ class Outcome:
     used: int
     content: int
     seconds: float
-    prefix_share: float | None = None
     violations: tuple[str, ...] = ()
     dataset: str = ""
     stale: Staleness = Staleness()
@@ -91,7 +87,6 @@ class Figures:
     violations: int
     median_ms: float | None
     p95_ms: float | None
-    prefix_share: float | None
     may_be_stale: int
     stale: float | None
     stale_alone: float | None
@@ -215,7 +210,6 @@ def _figures(outcomes: list[Outcome], unscored: frozenset[str]) -> Figures:
         violations=sum(bool(outcome.violations) for outcome in outcomes),
         median_ms=median(times) if times else None,
         p95_ms=times[ceil(0.95 * len(times)) - 1] if times else None,
-        prefix_share=_mean(outcome.prefix_share for outcome in outcomes),
         may_be_stale=sum(each.shown is not None for each in stale),
         stale=_mean(each.shown for each in stale),
         stale_alone=_mean(each.alone for each in stale),

@@ -31,7 +31,6 @@ from kaosmem.evaluation.evidence import (
     Question,
     read_items,
     read_questions,
-    with_keys,
 )
 from kaosmem.evaluation.report import (
     Outcome,
@@ -238,7 +237,7 @@ def test_files_that_are_not_there_are_named(given, remedy, tmp_path):
 class Scripted:
     """An assembler that chooses what it is told to for each query."""
 
-    script: dict[str, tuple[tuple[str, ...], int, str]]
+    script: dict[str, tuple[tuple[str, ...], int]]
     name: str = "scripted"
 
     def load(self, items: Sequence[EvidenceItem]) -> Packer:
@@ -265,12 +264,12 @@ async def test_recall_is_the_share_of_the_evidence_and_nothing_for_what_breaks_a
         4, dict.fromkeys(("half", "all", "none", "over", "unknown", "twice"), (("i0", "i1"), "x"))
     )
     script = {
-        "half": (("i0", "i2"), 10, ""),
-        "all": (("i3", "i1", "i0"), 10, ""),
-        "none": ((), 0, ""),
-        "over": (("i0", "i1"), 11, ""),
-        "unknown": (("i0", "i1", "i9"), 10, ""),
-        "twice": (("i0", "i1", "i0"), 10, ""),
+        "half": (("i0", "i2"), 10),
+        "all": (("i3", "i1", "i0"), 10),
+        "none": ((), 0),
+        "over": (("i0", "i1"), 11),
+        "unknown": (("i0", "i1", "i9"), 10),
+        "twice": (("i0", "i1", "i0"), 10),
     }
     report = await evaluate([corpus], budgets=[10], assemblers=[Scripted(script)])
     assert {outcome.question_id: outcome.recall for outcome in report.outcomes} == {
@@ -290,7 +289,7 @@ async def test_recall_is_the_share_of_the_evidence_and_nothing_for_what_breaks_a
 async def test_a_category_can_be_reported_without_counting_in_the_mean():
     """Adversarial questions have a recall of their own, and the mean over all is that of the others."""
     asked = {"a": (("i0",), "plain"), "b": (("i1",), "plain"), "c": (("i2",), "adversarial")}
-    script = {"a": (("i0",), 1, ""), "b": ((), 0, ""), "c": (("i2",), 1, "")}
+    script = {"a": (("i0",), 1), "b": ((), 0), "c": (("i2",), 1)}
     for unscored, mean in (
         (("adversarial",), 1 / 2),
         ((), 2 / 3),
@@ -310,7 +309,7 @@ async def test_a_category_can_be_reported_without_counting_in_the_mean():
 async def test_the_mean_is_over_data_sets_and_within_one_over_questions():
     """A data set of many questions counts as one of few, and one whose questions do not count does not count."""
     hits = {"a": ("i0",), "b": ("i0",), "c": ("i1",), "d": ("i0",), "e": ("i0",)}
-    script = dict.fromkeys(hits, (("i0",), 1, ""))
+    script = dict.fromkeys(hits, (("i0",), 1))
 
     def corpus(name, queries, category="x"):
         asked = corpus_of(2, {query: (hits[query], category) for query in queries})
@@ -351,8 +350,8 @@ async def test_superseded_items_are_told_by_what_stands_beside_and_after_them():
     }
     corpus = corpus_of(4, dict.fromkeys(scripts, (("i2", "i3"), "")))
     asked = tuple(replace(question, stale_ids=("i0", "i1")) for question in corpus.questions)
-    script = {name: (chosen, 1, "") for name, (chosen, _) in scripts.items()}
-    assembler = Scripted(script | {"no superseded items": ((), 1, "")})
+    script = {name: (chosen, 1) for name, (chosen, _) in scripts.items()}
+    assembler = Scripted(script | {"no superseded items": ((), 1)})
     asked += (Question("no superseded items", "no superseded items", ()),)
     report = await evaluate([replace(corpus, questions=asked)], budgets=[4], assemblers=[assembler])
     found = {
@@ -367,34 +366,6 @@ async def test_superseded_items_are_told_by_what_stands_beside_and_after_them():
     assert (figures.questions, figures.scored, figures.may_be_stale) == (6, 5, 5)
 
 
-async def test_with_keys_no_superseded_item_is_shown():
-    """Each question has a corpus of its own, in which its superseded items and the newest evidence have one key."""
-    items = tuple(
-        EvidenceItem(f"i{n}", f"The fee is {n} euros.", timestamp=f"2024-05-0{n + 1}")
-        for n in range(4)
-    )
-    questions = (
-        Question("old", "What is the fee?", ("i1", "i2"), stale_ids=("i0", "i3")),
-        Question("none", "What is the fee?", ("i3",)),
-    )
-    (keyed,) = with_keys([Corpus("fees", items, questions, "set")])
-    assert (keyed.name, keyed.dataset, [each.id for each in keyed.questions]) == (
-        "fees: old",
-        "set",
-        ["old"],
-    )
-    assert [(each.id, each.key) for each in keyed.items] == [
-        ("i0", "old"),
-        ("i1", ""),
-        ("i3", "old"),
-        ("i2", "old"),
-    ]
-    assert keyed.items[-1].timestamp == "2024-05-04"
-    report = await evaluate([keyed], budgets=[200], assemblers=[SessionAssembler()])
-    assert report.outcomes[0].stale.shown is False
-    assert report.outcomes[0].recall == 1.0
-
-
 async def test_items_that_come_after_a_question_are_hidden_from_it():
     """An assembler loads the items that exist when a question is asked, and no later ones."""
     loaded: list[int] = []
@@ -406,7 +377,7 @@ async def test_items_that_come_after_a_question_are_hidden_from_it():
 
     corpus = corpus_of(4, {"now": (("i3",), ""), "then": (("i1",), "")})
     now, then = corpus.questions
-    script = {"now": (("i3",), 1, ""), "then": (("i3",), 1, "")}
+    script = {"now": (("i3",), 1), "then": (("i3",), 1)}
     corpora = [replace(corpus, questions=(now, replace(then, as_of="i1")))]
     report = await evaluate(corpora, budgets=[4, 8], assemblers=[Watched(script)])
     assert loaded == [4, 2]
@@ -416,44 +387,24 @@ async def test_items_that_come_after_a_question_are_hidden_from_it():
 async def test_framing_is_what_is_not_the_texts_of_items():
     """Of 20 tokens that hold an item of 3, 17 are framing; a context without a token has no share."""
     tokens = get_counter()("text 0")
-    script = {"a": (("i0",), 20, ""), "b": ((), 0, ""), "c": (("i0", "i1"), 2 * tokens, "")}
+    script = {"a": (("i0",), 20), "b": ((), 0), "c": (("i0", "i1"), 2 * tokens)}
     corpus = corpus_of(2, dict.fromkeys("abc", (("i0",), "")))
     report = await evaluate([corpus], budgets=[20], assemblers=[Scripted(script)])
     assert [outcome.content for outcome in report.outcomes] == [tokens, 0, 2 * tokens]
     assert report.figures("scripted", 20).framing == pytest.approx((1 - tokens / 20 + 0) / 2)
 
 
-async def test_the_prefix_is_what_a_context_repeats_of_the_one_before():
-    """Its share is in tokens of the context before, none for the first of a corpus and of a budget."""
-    count = get_counter()
-    one = "alpha beta gamma delta\n"
-    two = "alpha beta epsilon\n"
-    script = {"a": ((), 0, one), "b": ((), 0, two), "c": ((), 0, two), "d": ((), 0, "")}
-    corpus = corpus_of(1, dict.fromkeys("abcd", (("i0",), "")))
-    report = await evaluate(
-        [corpus, replace(corpus, name="d")], budgets=[1, 2], assemblers=[Scripted(script)]
-    )
-    shares = [outcome.prefix_share for outcome in report.outcomes]
-    assert shares == [None, count("alpha beta ") / count(one), 1.0, 0.0] * 4
-    assert report.figures("scripted", 1).prefix_share == pytest.approx(sum(shares[1:4]) / 3)
-
-
 def test_figures_are_medians_and_percentiles_of_the_times():
     """Of 1 to 100 ms the median is 50.5 and the 95th percentile 95; over nothing there is no figure."""
     outcomes = tuple(
-        Outcome("c", str(number), "", "a", 10, 1.0, 5, 5, number / 1_000, None)
+        Outcome("c", str(number), "", "a", 10, 1.0, 5, 5, number / 1_000)
         for number in range(100, 0, -1)
     )
     report = Report({"c": 1}, ("a",), (10,), outcomes, {"a": 0.0})
     figures = report.figures("a", 10)
     assert (figures.median_ms, figures.p95_ms) == (pytest.approx(50.5), pytest.approx(95))
     nothing = report.figures("b", 10)
-    assert (nothing.questions, nothing.recall, nothing.p95_ms, nothing.prefix_share) == (
-        0,
-        None,
-        None,
-        None,
-    )
+    assert (nothing.questions, nothing.recall, nothing.p95_ms) == (0, None, None)
 
 
 # What is compared
@@ -591,7 +542,6 @@ async def test_a_session_s_answer_is_that_of_a_session():
         chosen = await SessionAssembler(format=name).load(items)(query, 300)
         assert chosen.item_ids == tuple(item.id for item in context.items)
         assert chosen.used == context.used
-        assert chosen.text.count("Clause 7:") == (name == "text")
 
 
 async def test_a_wrong_sum_and_a_section_over_its_cap_are_faults():
@@ -616,7 +566,7 @@ async def test_a_wrong_sum_and_a_section_over_its_cap_are_faults():
 @pytest.fixture(scope="module")
 def report() -> Report:
     outcomes = [
-        Outcome("c", f"q{number}", "x", name, budget, recall, budget // 2, budget // 4, 0.002, None)
+        Outcome("c", f"q{number}", "x", name, budget, recall, budget // 2, budget // 4, 0.002)
         for name, recall in (("kaosmem", 1.0), ("mine", 0.5))
         for budget in (100, 1_000)
         for number in range(2)
