@@ -7,8 +7,6 @@ too. Nothing needs a network.
 Any process prints the same line, on any processor, with any locale, time zone, hash seed and number of threads.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import io
@@ -18,21 +16,17 @@ import re
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from typing import NoReturn
 
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
-from kaosmem import Context, SectionSpec, SessionMemory
+from kaosmem import SectionSpec, SessionMemory
 from kaosmem.retrieval import GraphRanker, RankBM25Ranker, StorableRanker
 from kaosmem.retrieval.embedders import WordVectorEmbedder
-from kaosmem.retrieval.ranker import Ranker
 from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, LinearRanker
 from kaosmem.stores import InMemoryVectorStore, VectorDocument
-from kaosmem.types.items import Item
 
-RANKERS: tuple[Ranker, ...] = (
+RANKERS = (
     LinearRanker(),
     BM25Ranker(),
     BM25Ranker(k1=0.9, b=0.4),
@@ -53,24 +47,24 @@ TOPICS = [
 ]
 
 
-def told(context: Context) -> str:
+def told(context):
     """Return what a context shows, its confidence and its decisions."""
     shown = context.text if context.format == "text" else json.dumps(context.messages)
     return f"{shown} {context.confidence} {[str(each) for each in context.decisions]}"
 
 
-def digest(text: str) -> str:
+def digest(text):
     """Return a short digest of a text."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def text_of(rng: random.Random) -> str:
+def text_of(rng):
     """Return words of a topic, and a few of another."""
     words = rng.choice(TOPICS).split() * 3 + rng.choice(TOPICS).split()
     return " ".join(rng.choices(words, k=rng.randint(4, 40)))
 
 
-async def told_session(seed: int) -> str:
+async def told_session(seed):
     """Return the contexts of a random session for two questions, with every decision, score and signal."""
     rng = random.Random(seed)
     ranker = RANKERS[seed % len(RANKERS)]
@@ -92,7 +86,7 @@ async def told_session(seed: int) -> str:
     return "\n".join(parts)
 
 
-def texts_said(size: int, roles: Sequence[str]) -> list[Item]:
+def texts_said(size, roles):
     """Return `size` items with texts, in turn by `roles`, which all rankers read."""
     items = []
     for number, text in enumerate(seeded_texts(size, words=40)):
@@ -102,7 +96,7 @@ def texts_said(size: int, roles: Sequence[str]) -> list[Item]:
     return items
 
 
-def told_rankings(ranker: Ranker, items: Sequence[Item]) -> str:
+def told_rankings(ranker, items):
     """Return the rankings of an index of items, with the bytes of its dump."""
     index = ranker.index()
     entries = list(enumerate(items))
@@ -112,12 +106,12 @@ def told_rankings(ranker: Ranker, items: Sequence[Item]) -> str:
     index.remove(0)
     parts = [str(index.rank(query, 50)) for query in seeded_queries(8)]
     if isinstance(ranker, StorableRanker):
-        dumped = ranker.load(b"".join(index.dump() or ())).dump()  # type: ignore[attr-defined]
+        dumped = ranker.load(b"".join(index.dump() or ())).dump()
         parts.append(digest(b"".join(dumped or ()).decode("latin-1")))
     return "\n".join(parts)
 
 
-async def told_vectors(seed: int) -> str:
+async def told_vectors(seed):
     """Return the nearest documents of a store to a random vector, with their cosines."""
     rng = random.Random(seed)
     store = InMemoryVectorStore()
@@ -126,7 +120,7 @@ async def told_vectors(seed: int) -> str:
     return str([(hit.id, hit.score) for hit in await store.search(vectors[0], limit=20)])
 
 
-def examples() -> Iterator[tuple[str, str]]:
+def examples():
     """Yield the name of each example of the docs, and its output if that differs from its page.
 
     The process of the tests runs the same examples in `tests/test_readme.py`. Examples that import
@@ -137,7 +131,7 @@ def examples() -> Iterator[tuple[str, str]]:
 
     from tests.test_readme import EXAMPLES, Client, is_output, run_example
 
-    openai.AsyncOpenAI = Client  # type: ignore[assignment, misc]
+    openai.AsyncOpenAI = Client
     sys.displayhook = lambda _: None
     for example in EXAMPLES:
         text, printed = map(str, example.values)
@@ -156,7 +150,7 @@ def examples() -> Iterator[tuple[str, str]]:
             yield str(example.id), output.getvalue()
 
 
-def results() -> Iterator[tuple[str, str]]:
+def results():
     """Yield the name of each result of `tests.seeded`, and the result."""
     from tests.seeded import RESULTS
 
@@ -165,12 +159,12 @@ def results() -> Iterator[tuple[str, str]]:
         yield make.__name__, found if isinstance(found, str) else asyncio.run(found)
 
 
-def refuse(*_: object, **__: object) -> NoReturn:
+def refuse(*_, **__):
     """Raise AssertionError in place of a connection."""
     raise AssertionError("no network")
 
 
-def digests_here(sessions: int, *, parts: int) -> dict[str, str]:
+def digests_here(sessions, *, parts):
     """Return the digests of everything by name."""
     found = {f"session {seed}": asyncio.run(told_session(seed)) for seed in range(sessions)}
     # More texts than the default ranker's candidates.
@@ -190,9 +184,9 @@ def digests_here(sessions: int, *, parts: int) -> dict[str, str]:
     return {name: digest(text) for name, text in found.items()}
 
 
-def main(sessions: int, *, parts: int) -> None:
+def main(sessions, *, parts):
     """Print the digests of a process without a network."""
-    socket.socket.connect = socket.getaddrinfo = refuse  # type: ignore[assignment, method-assign]
+    socket.socket.connect = socket.getaddrinfo = refuse
     print(json.dumps(digests_here(sessions, parts=parts)))
 
 

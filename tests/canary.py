@@ -1,13 +1,10 @@
 """A search of the process for a text: what can be reached from given objects, and from all modules of the package."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import io
 import sys
 from array import array
-from collections.abc import Iterable, Iterator
 from functools import cache
 from types import FrameType, ModuleType
 
@@ -28,12 +25,12 @@ _TEXT = (str, bytes, bytearray)
 _HIDING = (dict, io.BytesIO, io.StringIO, np.ndarray, array, memoryview)
 
 
-def modules_of(package: str = "kaosmem") -> list[ModuleType]:
+def modules_of(package="kaosmem"):
     """Return what is imported of a package."""
     return [module for name, module in sys.modules.items() if f"{name}.".startswith(f"{package}.")]
 
 
-def traces(needles: Iterable[str], roots: Iterable[object]) -> list[str]:
+def traces(needles, roots):
     """Return where any of these texts is found, each as the types on the way to it from a root.
 
     It looks into all that `gc` sees, text and bytes of any encoding that Python stores them in,
@@ -55,7 +52,7 @@ def traces(needles: Iterable[str], roots: Iterable[object]) -> list[str]:
         if id(module) not in own
         for each in _parts(module)
     }
-    parents: dict[int, object] = {id(root): None for root in roots}
+    parents = {id(root): None for root in roots}
     alive = list[object]()
     found = list[str]()
     left = list(roots)
@@ -76,12 +73,12 @@ def traces(needles: Iterable[str], roots: Iterable[object]) -> list[str]:
 class _Kinds:
     """What is known of the types of objects."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.is_text = cache(lambda kind: issubclass(kind, _TEXT))
         self.is_passed_over = cache(lambda kind: kind in _EMPTY or issubclass(kind, _NOT_SEARCHED))
         self._is_hiding = cache(lambda kind: issubclass(kind, _HIDING))
 
-    def parts_of(self, each: object) -> Iterable[object]:
+    def parts_of(self, each):
         """Return what an object holds."""
         kind = type(each)
         if kind is str or kind is bytes:
@@ -92,13 +89,13 @@ class _Kinds:
         return parts
 
 
-def _parts(module: object) -> Iterator[object]:
+def _parts(module):
     yield module
     if isinstance(module, ModuleType):
         yield vars(module)
 
 
-def _hidden(each: object) -> Iterator[object]:
+def _hidden(each):
     """Yield what an object holds that `gc` does not see."""
     if isinstance(each, dict):
         yield from dict.keys(each)  # those that are text
@@ -112,7 +109,7 @@ def _hidden(each: object) -> Iterator[object]:
         yield each.obj
 
 
-def _holds(each: object, sought: list[str], encoded: list[bytes]) -> bool:
+def _holds(each, sought, encoded):
     if isinstance(each, str):
         folded = each.casefold()
         for needle in sought:
@@ -124,7 +121,7 @@ def _holds(each: object, sought: list[str], encoded: list[bytes]) -> bool:
     return False
 
 
-def _way_to(each: object, parents: dict[int, object]) -> str:
+def _way_to(each, parents):
     way = [type(each).__name__]
     while (each := parents[id(each)]) is not None:
         way.append(each.__name__ if isinstance(each, ModuleType | type) else type(each).__name__)

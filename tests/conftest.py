@@ -5,17 +5,13 @@ time, and `soak` many, which takes minutes. `mutants` is the default with more t
 without the search for smaller examples. A test that needs more or fewer takes a share of the profile's.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib
 import os
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -30,7 +26,7 @@ CHROMIUM = os.environ.get("KAOSMEM_CHROMIUM") or shutil.which("chromium") or ""
 """The browser for the tests of the page, "" without one."""
 
 
-def pytest_report_header() -> str:
+def pytest_report_header():
     """Say whether the tests in a browser run."""
     if CHROMIUM:
         return f"page tests: in {CHROMIUM}"
@@ -59,18 +55,18 @@ settings.load_profile("default")
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+def pytest_xdist_auto_num_workers(config):
     """Return one process more than cores for `-n auto`: tests wait for servers, disks and other processes."""
     return (os.cpu_count() or 1) + 1
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     config.stash[TABLES] = []
     if sys.dont_write_bytecode and config.pluginmanager.has_plugin("cacheprovider"):
         _keep_bytecode(config.cache.mkdir("bytecode"))
 
 
-def _keep_bytecode(folder: Path) -> None:
+def _keep_bytecode(folder):
     """Keep bytecode in a folder, in this process, its workers and the processes that tests start.
 
     Where the environment forbids it beside the sources, each of some hundred processes would
@@ -82,7 +78,7 @@ def _keep_bytecode(folder: Path) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
-def _compile_another_part_first() -> None:
+def _compile_another_part_first():
     """Import the tests in an order of this worker's own, so that the first run compiles each file once.
 
     Workers start together. In one order, each would compile all files and their packages before
@@ -100,7 +96,7 @@ def _compile_another_part_first() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Iterator[None]:
+def pytest_collection(session):
     """Collect tests without the garbage collector, which is not to look at modules and tests later either."""
     gc.disable()
     try:
@@ -116,25 +112,23 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
         )  # by default, half a second in each ten goes to collections that find little
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
+def pytest_sessionfinish(session):
     if hasattr(session.config, "workeroutput"):  # one process of several
         session.config.workeroutput["tables"] = session.config.stash[TABLES]
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
+def pytest_testnodedown(node):
     node.config.stash[TABLES] += getattr(node, "workeroutput", {}).get("tables", ())
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
+def pytest_terminal_summary(terminalreporter, config):
     for table in config.stash[TABLES]:
         terminalreporter.write_line(f"\n{table}")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _nobody_waits_for_the_disk() -> Iterator[None]:
+def _nobody_waits_for_the_disk():
     """Let syncs return at once: nobody cuts the power of this machine, and a kill leaves its cache.
 
     The simulated disk of `tests/simulation` tells what a power loss would take.
@@ -146,7 +140,7 @@ def _nobody_waits_for_the_disk() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _no_module_keeps_the_sessions_of_another() -> Iterator[None]:
+def _no_module_keeps_the_sessions_of_another():
     """Let go of what tests opened read-only.
 
     A process keeps such sessions for the next who opens them. Large ones would take seconds of each
@@ -157,7 +151,7 @@ def _no_module_keeps_the_sessions_of_another() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def s3_of_all() -> Iterator[Any]:
+def s3_of_all():
     """An S3 server for all tests of a process: it takes seconds to start."""
     from tests.servers import s3_server
 
@@ -166,6 +160,6 @@ def s3_of_all() -> Iterator[Any]:
 
 
 @pytest.fixture(params=["local", "objects"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+def place(request, tmp_path):
     """Somewhere to keep sessions: a folder, or a filesystem of objects."""
     return tmp_path / "root" if request.param == "local" else IsolatedMemoryFileSystem()

@@ -1,14 +1,11 @@
 """Run examples as `python -m asyncio` does: statement by statement, with `await` at the top level."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import codeop
 import doctest
 import inspect
 import re
-from typing import Any
 
 
 class Console:
@@ -19,24 +16,24 @@ class Console:
     slept
     """
 
-    def __init__(self, names: dict[str, Any] | None = None) -> None:
-        self.names: dict[str, Any] = {} if names is None else names
+    def __init__(self, names=None):
+        self.names = {} if names is None else names
         self._runner = asyncio.Runner()
         self._complete = codeop.CommandCompiler()
         self._complete.compiler.flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
-    def __enter__(self) -> Console:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._runner.close()
 
-    def run(self, text: str) -> None:
+    def run(self, text):
         """Feed the lines of a text, as if they were pasted.
 
         Raises SyntaxError where a line completes no statement.
         """
-        waiting: list[str] = []
+        waiting = []
         for line in [*text.splitlines(), ""]:
             waiting.append(line)
             if code := self._complete("\n".join(waiting), "<example>", "single"):
@@ -44,11 +41,11 @@ class Console:
                 self._run(code)
         assert not "".join(waiting).strip(), f"unfinished: {waiting}"
 
-    def statement(self, source: str) -> None:
+    def statement(self, source):
         """Run one statement of a docstring, however many lines it has."""
         self._run(compile(source, "<example>", "single", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
 
-    def _run(self, code: Any) -> None:
+    def _run(self, code):
         running = eval(code, self.names)
         if inspect.iscoroutine(running):
             self._runner.run(running)
@@ -57,7 +54,7 @@ class Console:
 class Docstrings(doctest.DocTestParser):
     """Parse a docstring's examples, and hand those that await to a console."""
 
-    def parse(self, string: str, name: str = "<string>") -> list[Any]:
+    def parse(self, string, name="<string>"):
         """Return the parts of a docstring, with each example in a form that doctest can run."""
         parts = super().parse(string, name)
         for part in parts:
@@ -68,9 +65,9 @@ class Docstrings(doctest.DocTestParser):
         return parts
 
 
-def run_docstrings(module: Any) -> str:
+def run_docstrings(module):
     """Run the examples of a module's docstrings and return a report of those that fail, "" where none does."""
-    report: list[str] = []
+    report = []
     for test in doctest.DocTestFinder(parser=Docstrings(), exclude_empty=True).find(module):
         with Console(test.globs) as console:
             test.globs["_console"] = console

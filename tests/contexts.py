@@ -1,20 +1,15 @@
 """Contexts of random sessions: assembled, handed over, and counted again from scratch."""
 
-from __future__ import annotations
-
 import asyncio
 
 from kaosmem import (
-    Context,
     WindowTooSmallError,
 )
 from kaosmem.formats import count_messages
 from kaosmem.formats.delimiters import BLOCK_BEGIN
-from kaosmem.tokens.counters import TokenCounter
-from tests.worlds import World
 
 
-def words(text: str) -> int:
+def words(text):
     """Count as a user's own counter might: not additive, and nothing said about it."""
     return -(-len(text) // 4)
 
@@ -22,22 +17,20 @@ def words(text: str) -> int:
 COUNTERS = (None, None, "estimate", "cl100k_base", words)
 
 
-def assembled(
-    world: World, query: str | None, budget: int, format: str, **options: object
-) -> Context | WindowTooSmallError:
+def assembled(world, query, budget, format, **options):
     try:
         return asyncio.run(
-            world.memory.assemble_context(query, budget=budget, format=format, **options)  # type: ignore[arg-type]
+            world.memory.assemble_context(query, budget=budget, format=format, **options)
         )
     except WindowTooSmallError as error:
         return error
 
 
-def handed_over(context: Context) -> object:
+def handed_over(context):
     return context.text if context.format == "text" else (context.rendered.system, context.messages)
 
 
-def counted(context: Context, counter: TokenCounter | None = None) -> int:
+def counted(context, counter=None):
     """Return the tokens of what a user takes out of a context, from scratch."""
     handed_over = context.text if context.format == "text" else context.messages
     system = context.rendered.system or ""
@@ -48,8 +41,8 @@ MERGING = ("bedrock", "gemini")
 """Formats in which neighbours of one role are one message: its parts are what stays."""
 
 
-def _parts_before_block(context: Context) -> list[object]:
-    parts: list[object] = []
+def _parts_before_block(context):
+    parts = []
     for message in context.messages:
         content = message["parts" if context.format == "gemini" else "content"]
         shown = [part for part in content if not part.get("text", "").startswith(BLOCK_BEGIN)]
@@ -57,7 +50,7 @@ def _parts_before_block(context: Context) -> list[object]:
     return parts
 
 
-def before_block(context: Context) -> list[object]:
+def before_block(context):
     """Return what stands before the query's block, messages or lines, the newest message that holds it left whole."""
     if context.format == "text":
         return list(context.text.partition("## documents\n")[0])
@@ -75,7 +68,7 @@ def before_block(context: Context) -> list[object]:
     return messages
 
 
-def sums_of(report: str) -> list[tuple[str, int, int]]:
+def sums_of(report):
     """Return the rows of an explanation's sums: the name, the tokens, and the length of the bar."""
     lines = report[report.index("\nsection") :].splitlines()[2:]
     rows = []

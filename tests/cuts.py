@@ -1,13 +1,9 @@
 """The cut points of a history, as an independent look at its links finds them."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
-from kaosmem.units import Link, Units
+from kaosmem.units import Units
 
 
-def cut_points(links: Sequence[Link]) -> list[int]:
+def cut_points(links):
     """Return where a history may be cut: the positions, 0 to n, with no unit on both sides."""
     units = Units()
     for position, link in enumerate(links):

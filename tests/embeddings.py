@@ -1,8 +1,5 @@
 """An embedding client for tests: texts with the same words are near."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from zlib import crc32
 
 DIMENSIONS = 256
@@ -14,13 +11,13 @@ class Words:
     No text is without a direction.
     """
 
-    def __init__(self, dimensions: int = DIMENSIONS) -> None:
+    def __init__(self, dimensions=DIMENSIONS):
         self.dimensions = dimensions
 
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(self, texts):
         return [self._embedding(text) for text in texts]
 
-    def _embedding(self, text: str) -> list[float]:
+    def _embedding(self, text):
         words = text.lower().split()
         embedding = [0.0 if words else 1.0] + [0.0] * (self.dimensions - 1)
         for word in words:

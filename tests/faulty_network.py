@@ -1,12 +1,8 @@
 """A TCP proxy before a real server that can delay, hold back, lose and cut."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 _CHUNK = 64 * 1024
 
@@ -20,55 +16,54 @@ class Network:
         all arrive.
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target):
         self._target = target
         self.delay_s = 0.0
-        self.answers_until_cut: int | None = None
+        self.answers_until_cut = None
         self.port = 0
         self._is_closed = False
-        self._open: set[asyncio.StreamWriter] = set()
+        self._open = set()
         self._loop = asyncio.new_event_loop()
         self._flows = asyncio.Event()
         self._flows.set()
 
-    def hold(self) -> None:
+    def hold(self):
         """Let nothing through, in either direction. New connections are accepted."""
         self._call(self._flows.clear)
 
-    def release(self) -> None:
+    def release(self):
         """Let everything through again."""
         self._call(self._flows.set)
 
-    def cut(self) -> None:
+    def cut(self):
         """Reset all connections."""
         self._call(self._cut)
 
-    def close(self) -> None:
+    def close(self):
         """Reset all connections, and each new one."""
         self._is_closed = True
         self.cut()
 
-    def open(self) -> None:
+    def open(self):
         """Accept connections again."""
         self._is_closed = False
 
     @property
-    def connections(self) -> int:
+    def connections(self):
         """Return the number of open connections of clients."""
-        found: int = self._call(lambda: len(self._open))
-        return found
+        return self._call(lambda: len(self._open))
 
-    def _call(self, action: Callable[[], Any]) -> Any:
+    def _call(self, action):
         async def run():
             return action()
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
 
-    def _cut(self) -> None:
+    def _cut(self):
         for writer in self._open:
             writer.transport.abort()
 
-    async def _serve(self, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+    async def _serve(self, client, back):
         self._open.add(back)
         try:
             if self._is_closed:
@@ -90,9 +85,7 @@ class Network:
             self._open.discard(back)
             back.transport.abort()
 
-    async def _pass(
-        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, is_answer: bool
-    ) -> None:
+    async def _pass(self, source, sink, *, is_answer):
         while data := await source.read(_CHUNK):
             if is_answer:
                 await asyncio.sleep(self.delay_s)
@@ -108,7 +101,7 @@ class Network:
 
 
 @contextmanager
-def network(target: str) -> Iterator[Network]:
+def network(target):
     """Run a proxy of a server in a thread of its own until the block ends."""
     way = Network(target)
     stop = asyncio.Event()

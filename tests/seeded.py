@@ -1,9 +1,6 @@
 """Results of each kind, for processes to compare: terms, rankings, contexts and summaries."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Callable, Coroutine
 
 import kaosmem
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
@@ -21,11 +18,11 @@ from tests.sources.stores import Stores, attached
 WORDS = "fee term notice party clause law days liability convenience Straße 2024 TASK-17".split()
 
 
-def terms() -> str:
+def terms():
     return str(analyze("TASK-17 résumés of HTTPServer2, § 4.2(b), 東京タワー"))
 
 
-def rankings() -> str:
+def rankings():
     printed = []
     for ranker in BM25Ranker(), LinearRanker():
         index = ranker.index()
@@ -36,7 +33,7 @@ def rankings() -> str:
     return str(printed)
 
 
-def rankings_of_a_graph() -> str:
+def rankings_of_a_graph():
     rng = random.Random(3)
     memory = SessionMemory.test_mode(counter="estimate")
     memory.graph.add(
@@ -55,7 +52,7 @@ def rankings_of_a_graph() -> str:
     )
 
 
-async def contexts() -> str:
+async def contexts():
     rng = random.Random(7)
     memory = SessionMemory.test_mode()
     memory.add("role", "You are a careful analyst.")
@@ -73,7 +70,7 @@ async def contexts() -> str:
     )
 
 
-async def contexts_of_stores() -> str:
+async def contexts_of_stores():
     rng = random.Random(7)
     stores = Stores.new()
     memory = SessionMemory.test_mode()
@@ -95,7 +92,7 @@ async def contexts_of_stores() -> str:
     )
 
 
-async def contexts_by_meaning() -> str:
+async def contexts_by_meaning():
     spec = SectionSpec(
         "notes", eviction="none", retrieval_threshold=0, ranker=kaosmem.DenseRanker()
     )
@@ -106,14 +103,14 @@ async def contexts_by_meaning() -> str:
     return told(context) + context.explain()
 
 
-async def summaries() -> str:
+async def summaries():
     llm = ScriptedLLM(gist)
     said = [ChatMessage("user", " ".join(f"id-{n} /a/{n} {n * 37}" for n in range(99)), id="a")]
     made = await Summarizer(llm, max_request_tokens=1_500).summarize(said)
     return f"{made.id} {made.text} {llm.requests[-1][1].text}"
 
 
-RESULTS: tuple[Callable[[], str | Coroutine[object, object, str]], ...] = (
+RESULTS = (
     terms,
     rankings,
     rankings_of_a_graph,

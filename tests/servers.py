@@ -9,19 +9,16 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 
 from tests.local_servers import (
     PASSWORD,
-    LocalServer,
     NotInstalledError,
     PostgresServer,
     RedisServer,
@@ -32,7 +29,7 @@ _CLUSTER_BUS = 10_000
 """A cluster of Valkey takes a second port, this much above its port."""
 
 
-def example(server: str) -> tuple[str, str]:
+def example(server):
     """Return the example of docs/stores-that-last.md that needs a server, and the output below it."""
     page = (Path(__file__).parent.parent / "docs" / "stores-that-last.md").read_text()
     marked = rf"<!-- example with a server: {server} -->\n```python\n(.*?)```\n\n```\n(.*?)```"
@@ -52,14 +49,14 @@ class S3:
     secret: str
     opened: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
 
-    def filesystem(self, **options: Any) -> Any:
+    def filesystem(self, **options):
         import s3fs
 
         filesystem = s3fs.S3FileSystem(**(self.options() | options))
         self.opened.callback(_disconnect, filesystem)
         return filesystem
 
-    def options(self) -> dict[str, Any]:
+    def options(self):
         """Return the options that fsspec takes beside an `s3://` URL."""
         return {
             "key": self.key,
@@ -71,7 +68,7 @@ class S3:
 
 
 @contextmanager
-def s3_server() -> Iterator[S3]:
+def s3_server():
     """Run an S3 server with a folder of its own, or use the one that `KAOSMEM_TEST_S3_URL` names.
 
     Credentials of a named server are in `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`.
@@ -87,7 +84,7 @@ def s3_server() -> Iterator[S3]:
             yield s3
 
 
-def _disconnect(filesystem: Any) -> None:
+def _disconnect(filesystem):
     """Close the sockets of a filesystem on its own event loop.
 
     Left to itself s3fs closes them when the filesystem is collected: on the loop of the test that
@@ -100,7 +97,7 @@ def _disconnect(filesystem: Any) -> None:
 
 
 @contextmanager
-def postgres_server() -> Iterator[str]:
+def postgres_server():
     """Run PostgreSQL with the extensions `vector` and `age`, or use `KAOSMEM_TEST_POSTGRES_URL`; yield a URL.
 
     The URL is that of a role without special rights, which owns its database. A given URL should be like that.
@@ -113,7 +110,7 @@ def postgres_server() -> Iterator[str]:
 
 
 @contextmanager
-def own_postgres_server() -> Iterator[LocalServer]:
+def own_postgres_server():
     """Run PostgreSQL; yield a server that a test may stop and start again."""
     import psycopg
 
@@ -127,7 +124,7 @@ def own_postgres_server() -> Iterator[LocalServer]:
 
 
 @contextmanager
-def redis_server() -> Iterator[str]:
+def redis_server():
     """Run Valkey, or use the server that `KAOSMEM_TEST_REDIS_URL` names; yield its URL."""
     if url := os.environ.get("KAOSMEM_TEST_REDIS_URL"):
         yield url
@@ -137,7 +134,7 @@ def redis_server() -> Iterator[str]:
 
 
 @contextmanager
-def own_redis_server(*, cluster: bool = False, durable: bool = False) -> Iterator[LocalServer]:
+def own_redis_server(*, cluster=False, durable=False):
     """Run Valkey; yield a server that a test may stop and start again.
 
     cluster: as a cluster of one node. durable: whether acknowledged changes survive.
@@ -151,7 +148,7 @@ def own_redis_server(*, cluster: bool = False, durable: bool = False) -> Iterato
         yield local
 
 
-def _serve_all_slots(url: str) -> None:
+def _serve_all_slots(url):
     import redis
 
     with redis.Redis.from_url(url) as client:
@@ -163,7 +160,7 @@ def _serve_all_slots(url: str) -> None:
 
 
 @contextmanager
-def running(make: Callable[[Path], LocalServer]) -> Iterator[LocalServer]:
+def running(make):
     """Run a server in a temporary folder.
 
     Skip the test where there is no wheel of it.

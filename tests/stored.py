@@ -1,11 +1,6 @@
 """Small sessions, and their files to break."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 
 from kaosmem import SectionSpec, SessionMemory, SessionOptions
 from kaosmem.tokens.counters import EstimateCounter
@@ -20,12 +15,12 @@ COUNTER = EstimateCounter()
 LOG = f"log/{1:020d}.jsonl"
 
 
-def memory_at(place: Any, session_id: str = "s", **options: Any) -> Any:
+def memory_at(place, session_id="s", **options):
     """A session to be entered, with sections and a counter that cost nothing."""
     return SessionMemory.open(place, session_id, sections=SPECS, counter=COUNTER, **options)
 
 
-async def ids_at(place: Any, session_id: str = "s", **options: Any) -> list[str]:
+async def ids_at(place, session_id="s", **options):
     """The ids that a session holds now, section by section; none if it is not stored."""
     async with memory_at(
         place, session_id, read_only=True, options=SessionOptions(missing_ok=True), **options
@@ -33,7 +28,7 @@ async def ids_at(place: Any, session_id: str = "s", **options: Any) -> list[str]
         return [item.id for spec in SPECS for item in memory[spec.name]]
 
 
-async def session(place: Any, *item_ids: str, session_id: str = "s", text: str = "text") -> None:
+async def session(place, *item_ids, session_id="s", text="text"):
     """Store a session with messages of these ids, a commit each."""
     async with memory_at(place, session_id) as memory:
         for item_id in item_ids:
@@ -41,16 +36,16 @@ async def session(place: Any, *item_ids: str, session_id: str = "s", text: str =
             await memory.save()
 
 
-def folder_of(place: Path, session_id: str = "s") -> Path:
+def folder_of(place, session_id="s"):
     return place / "default" / session_id
 
 
-def segment_of(place: Path) -> Path:
+def segment_of(place):
     """The newest segment of the session's log on a disk."""
     return max((folder_of(place) / "log").glob("*.jsonl"))
 
 
-def everything_in(place: Path) -> dict[str, bytes]:
+def everything_in(place):
     """Every file below a place, with its bytes."""
     return {
         str(path.relative_to(place)): path.read_bytes()
@@ -59,19 +54,17 @@ def everything_in(place: Path) -> dict[str, bytes]:
     }
 
 
-def lines_of(files: Mapping[str, bytes]) -> dict[str, list[bytes]]:
+def lines_of(files):
     return {path: data.split(b"\n")[:-1] for path, data in files.items()}
 
 
-async def logged(place: Path, *item_ids: str) -> dict[str, bytes]:
+async def logged(place, *item_ids):
     """The files of a session of one segment, as it lies on a disk."""
     await session(place, *item_ids)
     return {LOG: segment_of(place).read_bytes()}
 
 
-def changed(
-    files: Mapping[str, bytes], line: int, change: Callable[[dict[str, Any]], object]
-) -> dict[str, bytes]:
+def changed(files, line, change):
     """A log with one record changed and its checksums repaired."""
     lines = lines_of(files)
     fields = json.loads(lines[LOG][line])
@@ -80,7 +73,7 @@ def changed(
     return seal(lines)
 
 
-def rewritten(files: Mapping[str, bytes], line: int, old: bytes, new: bytes) -> dict[str, bytes]:
+def rewritten(files, line, old, new):
     """A log with bytes of one record replaced and its checksums repaired."""
     lines = lines_of(files)
     assert old in lines[LOG][line]

@@ -1,17 +1,11 @@
 """Tables of counts that a test run prints at its end, whatever it captures and in however many processes it runs."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-
 import pytest
 
 TABLES = pytest.StashKey[list[str]]()
 
 
-def add_table(
-    config: pytest.Config, header: Sequence[str], rows: Mapping[str, Sequence[int]]
-) -> None:
+def add_table(config, header, rows):
     """Add rows of numbers under a header."""
     width = max(map(len, (header[0], *rows))) + 2
     lines = [f"{header[0]:{width}}" + "".join(f"{name:>{len(name) + 3}}" for name in header[1:])]

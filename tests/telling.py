@@ -1,11 +1,8 @@
 """Content and secrets to look for, and all the places where an error would show them."""
 
-from __future__ import annotations
-
 import pickle
 import traceback
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable
 
 # No line of a test shows one of them whole: tracebacks show lines.
 CONTENT, SECRET = "canary".upper() + "-5d41402a", "hunter".upper() + "-9bc4f2e1"
@@ -24,7 +21,7 @@ URLS = (
 )
 
 
-def told(error: BaseException) -> str:
+def told(error):
     """All that an error shows: to who prints it, logs it with what led to it, or hands it to another process."""
     shown = [
         "".join(traceback.format_exception(error)),
@@ -36,7 +33,7 @@ def told(error: BaseException) -> str:
     return "\n".join([*shown, repr(pickle.dumps(error))])
 
 
-async def refusal(act: Callable[[], Any]) -> Exception:
+async def refusal(act):
     """The error that an act ends in."""
     try:
         found = act()

@@ -1,7 +1,5 @@
 """Sessions, other results and the docs' examples give the same bytes on every processor, in every process."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -40,7 +38,7 @@ SETTINGS = [
 ]
 
 
-def environment_of(setting: dict[str, str]) -> dict[str, str]:
+def environment_of(setting):
     """Return the environment of a process with a setting."""
     names = {name for each in SETTINGS for name in each}
     environment = {name: value for name, value in os.environ.items() if name not in names}
@@ -48,9 +46,7 @@ def environment_of(setting: dict[str, str]) -> dict[str, str]:
     return environment
 
 
-def digests(
-    setting: dict[str, str], seed: int, sessions: int, *, parts: int
-) -> dict[str, str] | None:
+def digests(setting, seed, sessions, *, parts):
     """Return the digests of a process with a setting, None where this processor lacks its kernel."""
     environment = environment_of(setting)
     environment |= {
@@ -63,11 +59,10 @@ def digests(
     if run.returncode == -signal.SIGILL:  # of a kernel for a newer processor
         return None
     assert not run.returncode, run.stderr
-    found: dict[str, str] = json.loads(run.stdout)
-    return found
+    return json.loads(run.stdout)
 
 
-def all_differences(sessions: int, parts: list[int]) -> list[tuple[str, str]]:
+def all_differences(sessions, parts):
     """Return the names of settings and digests that differ from those of this process.
 
     The output of an example, which this process does not run here, is compared with its page.

@@ -1,11 +1,8 @@
 """What an operation on a text may cost: memory in proportion to the text, and time of n log n at most."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import tracemalloc
-from collections.abc import Callable, Iterator
 from functools import cache, partial
 from time import process_time
 
@@ -17,12 +14,12 @@ from kaosmem import SectionSpec, SessionMemory
 
 
 @cache
-def text() -> str:
+def text():
     return " ".join(seeded_texts(100)) + " "
 
 
 @pytest.fixture(autouse=True)
-def few_objects() -> Iterator[None]:
+def few_objects():
     """Keep the collector from the objects that this process has already: each measurement begins with a collection."""
     gc.collect()
     gc.freeze()
@@ -30,7 +27,7 @@ def few_objects() -> Iterator[None]:
     gc.unfreeze()
 
 
-def peak_of(act: Callable[[], object]) -> int:
+def peak_of(act):
     """Return the most bytes that an act needs at once."""
     tracemalloc.start()
     try:

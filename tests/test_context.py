@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -36,7 +35,7 @@ from kaosmem.compaction.outline import MessageSizes
 from kaosmem.context import AgentContext, ContextConfig, HistoryRetention
 from kaosmem.errors import InvalidNameError, SummaryError
 from kaosmem.sources import HistorySource
-from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
+from kaosmem.stores import InMemoryHistoryProvider
 from kaosmem.testing import ScriptedLLM, check_openai_messages
 from kaosmem.testing.contracts.compaction import (
     PROMISES,
@@ -49,27 +48,27 @@ from tests.tool_conversations import conversations as tool_conversations
 WORDS = "and so on and on " * 10
 
 
-def said(*texts: str, role: str = "user") -> list[ChatMessage]:
+def said(*texts, role="user"):
     return [ChatMessage(role, f"{text} {WORDS}") for text in texts]
 
 
-def numbered(count: int, first: int = 0) -> list[ChatMessage]:
+def numbered(count, first=0):
     return said(*(f"fact-{number}" for number in range(first, first + count)))
 
 
 NAMED = "They named fact-1, fact-2 and fact-3."
 
 
-def summing_up(llm: ScriptedLLM | None = None) -> SummarizationCompaction:
+def summing_up(llm=None):
     return SummarizationCompaction(llm or ScriptedLLM(gist), 200, 200, max_summary_tokens=400)
 
 
-def context_of(pipeline: Any = None, **options: Any) -> tuple[AgentContext, HistoryProvider]:
+def context_of(pipeline=None, **options):
     config = ContextConfig(InMemoryHistoryProvider(), pipeline, **options)
     return AgentContext(config, "agent", rng=random.Random(0)), config.history
 
 
-def texts(messages: Sequence[ChatMessage]) -> list[str]:
+def texts(messages):
     return [message.text for message in messages]
 
 
@@ -332,11 +331,11 @@ async def test_a_session_shows_what_was_said_and_not_what_it_was_summed_up_to():
 class Meddling:
     """A model while which something else happens."""
 
-    def __init__(self, happens: Any) -> None:
+    def __init__(self, happens):
         self._happens = happens
         self.asked = 0
 
-    async def chat(self, messages: Sequence[ChatMessage], *, tools: object = ()) -> ChatMessage:
+    async def chat(self, messages, *, tools=()):
         self.asked += 1
         await self._happens()
         return ChatMessage("assistant", NAMED)
@@ -397,7 +396,7 @@ def test_windows_of_growing_conversations_keep_what_strategies_promise(conversat
     async def grow():
         strategy = SummarizationCompaction(ScriptedLLM(gist), 80, 40, max_summary_tokens=60)
         context, _ = context_of(strategy)
-        said: list[ChatMessage] = []
+        said = []
         for begin in range(0, len(conversation), step):
             said += await context.append(conversation[begin : begin + step], "s")
             try:
@@ -415,7 +414,7 @@ def test_windows_of_growing_conversations_keep_what_strategies_promise(conversat
     asyncio.run(grow())
 
 
-def brief(_: Sequence[ChatMessage]) -> str:
+def brief(_):
     return "They talked."
 
 

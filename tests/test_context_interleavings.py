@@ -1,12 +1,9 @@
 """Appenders, compactors and those who clear, interleaved at every await: nothing is lost, nothing comes back."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 
 import pytest
@@ -22,25 +19,25 @@ RUNS = ("one", "two", "three")
 CANARY = re.compile(r"canary-\d+")
 
 
-def canaries(messages: Iterable[ChatMessage]) -> set[str]:
+def canaries(messages):
     return {canary for message in messages for canary in CANARY.findall(message.text)}
 
 
 class World:
     """What happened: which canaries are in the history, by run, and which were cleared from it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         self.rng = random.Random(seed)
-        self.kept: dict[str, str] = {}
-        self.cleared: set[str] = set()
-        self.seen: Counter[str] = Counter()
+        self.kept = {}
+        self.cleared = set()
+        self.seen = Counter()
         self.numbers = count()
 
-    async def pause(self) -> None:
+    async def pause(self):
         for _ in range(self.rng.choice([0, 0, 1, 2, 5])):
             await asyncio.sleep(0)
 
-    def clear(self, runs: Iterable[str]) -> None:
+    def clear(self, runs):
         gone = {canary for canary, run in self.kept.items() if run in runs}
         self.kept = {canary: run for canary, run in self.kept.items() if canary not in gone}
         self.cleared |= gone
@@ -50,13 +47,11 @@ class World:
 class SlowHistory(InMemoryHistoryProvider):
     """Takes its time before and after each thing that it does at once."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world):
         super().__init__()
         self.world = world
 
-    async def append_many(
-        self, agent_id: str, messages: Iterable[ChatMessage], *, session_id: str, run_id: str = ""
-    ) -> None:
+    async def append_many(self, agent_id, messages, *, session_id, run_id=""):
         messages = list(messages)
         await self.world.pause()
         await super().append_many(agent_id, messages, session_id=session_id, run_id=run_id)
@@ -68,9 +63,7 @@ class SlowHistory(InMemoryHistoryProvider):
             self.world.kept |= dict.fromkeys(canaries(messages), run_id)
         await self.world.pause()
 
-    async def get_messages(
-        self, agent_id: str, *, session_id: str, limit: int | None = None, offset: int = 0
-    ) -> list[ChatMessage]:
+    async def get_messages(self, agent_id, *, session_id, limit=None, offset=0):
         await self.world.pause()
         read = await super().get_messages(
             agent_id, session_id=session_id, limit=limit, offset=offset
@@ -78,13 +71,13 @@ class SlowHistory(InMemoryHistoryProvider):
         await self.world.pause()
         return read
 
-    async def clear(self, agent_id: str, *, session_id: str) -> None:
+    async def clear(self, agent_id, *, session_id):
         await self.world.pause()
         await super().clear(agent_id, session_id=session_id)
         self.world.clear(RUNS)
         await self.world.pause()
 
-    async def clear_run(self, agent_id: str, *, session_id: str, run_id: str) -> None:
+    async def clear_run(self, agent_id, *, session_id, run_id):
         await self.world.pause()
         await super().clear_run(agent_id, session_id=session_id, run_id=run_id)
         self.world.clear([run_id])
@@ -95,18 +88,16 @@ class SlowHistory(InMemoryHistoryProvider):
 class SlowModel:
     """Sums up in a few words, while others act."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world):
         self.world = world
 
-    async def chat(
-        self, messages: Sequence[ChatMessage], *, tools: Sequence[Mapping[str, object]] = ()
-    ) -> ChatMessage:
+    async def chat(self, messages, *, tools=()):
         for _ in range(3):
             await self.world.pause()
         return ChatMessage("assistant", self.world.rng.choice(["So: ", "Well: "]) + gist(messages))
 
 
-async def append(context: AgentContext, world: World, run: str) -> None:
+async def append(context, world, run):
     for _ in range(8):
         await world.pause()
         # Ids that come again, those of messages that were cleared among them.
@@ -116,7 +107,7 @@ async def append(context: AgentContext, world: World, run: str) -> None:
         await context.append(new, "s", run)
 
 
-async def look(context: AgentContext, world: World) -> None:
+async def look(context, world):
     for _ in range(5):
         await world.pause()
         gone = set(world.cleared)
@@ -130,7 +121,7 @@ async def look(context: AgentContext, world: World) -> None:
             )
 
 
-async def clear(context: AgentContext, world: World) -> None:
+async def clear(context, world):
     for _ in range(3):
         for _ in range(world.rng.randrange(20)):
             await world.pause()
@@ -140,7 +131,7 @@ async def clear(context: AgentContext, world: World) -> None:
             await context.end_run("s", world.rng.choice(RUNS))
 
 
-async def schedule(seed: int) -> Counter[str]:
+async def schedule(seed):
     """Run one schedule, check what is left of it and return what happened."""
     world = World(seed)
     history = SlowHistory(world)
@@ -166,8 +157,8 @@ async def schedule(seed: int) -> Counter[str]:
     return world.seen
 
 
-def run_schedules(seeds: Iterable[int]) -> Counter[str]:
-    seen: Counter[str] = Counter()
+def run_schedules(seeds):
+    seen = Counter()
     for seed in seeds:
         seen += asyncio.run(schedule(seed))
     return seen

@@ -1,10 +1,7 @@
 """What state looks like: reprs, tables in notebooks, and the explanation of a context."""
 
-from __future__ import annotations
-
 import asyncio
 import re
-from collections.abc import Sequence
 from html import unescape
 from html.parser import HTMLParser
 
@@ -12,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from kaosmem import Context, SectionSpec, SessionMemory
+from kaosmem import SectionSpec, SessionMemory
 from kaosmem.display import fitted, listed, preview, visible, width
 from tests.contexts import sums_of
 from tests.worlds import HOSTILE
@@ -46,7 +43,7 @@ section_names = st.text("abAB09._-@:+", min_size=1, max_size=128).map(
 
 
 @st.composite
-def memories(draw: st.DrawFn) -> SessionMemory:
+def memories(draw):
     """Draw a session whose names, ids, roles, metadata and texts are hostile."""
     names = draw(st.lists(section_names, min_size=1, max_size=3, unique=True))
     specs = [
@@ -77,36 +74,36 @@ def memories(draw: st.DrawFn) -> SessionMemory:
     return memory
 
 
-def assembled(memory: SessionMemory, query: str = "clause", budget: int = 300) -> Context:
+def assembled(memory, query="clause", budget=300):
     return asyncio.run(memory.assemble_context(query, budget=budget))
 
 
 class Page(HTMLParser):
     """The tags, styles and text of a piece of HTML; whatever is not closed in order is an error."""
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, html):
         super().__init__(convert_charrefs=True)
-        self.tags: set[str] = set()
-        self.styles: list[str] = []
+        self.tags = set()
+        self.styles = []
         self.text = ""
-        self._open: list[str] = []
+        self._open = []
         self.feed(html)
         self.close()
         assert self._open == []
 
-    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         assert {name for name, _ in attrs} <= {"style"}
         self.tags.add(tag)
         self.styles += [value or "" for _, value in attrs]
         self._open.append(tag)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self._open.pop() == tag
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.text += data
 
-    def handle_comment(self, data: str) -> None:
+    def handle_comment(self, data):
         raise AssertionError(data)
 
     handle_decl = handle_pi = unknown_decl = handle_comment
@@ -164,7 +161,7 @@ def test_a_repr_is_one_short_line(memory):
         assert shown == visible(shown)
 
 
-def corpus(count: int = 40) -> SessionMemory:
+def corpus(count=40):
     memory = SessionMemory.test_mode()
     memory.add("role", "You are careful.")
     for number in range(count):

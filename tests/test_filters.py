@@ -1,10 +1,7 @@
 """Filters on metadata: what each condition means, and that a section is narrowed as item by item."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -52,7 +49,7 @@ def test_what_means_nothing_is_refused(given_filter, message):
 
 def test_a_filter_nested_beyond_reason_is_refused():
     """Depth is bounded."""
-    nested: dict[str, Any] = {"a": 1}
+    nested = {"a": 1}
     for _ in range(100):
         nested = {"$not": nested}
     with pytest.raises(InvalidArgumentError, match="nested"):

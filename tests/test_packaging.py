@@ -1,7 +1,5 @@
 """The package that is published: its files, its description, and the types that users' programs see."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -21,7 +19,7 @@ CITATION = (ROOT / "CITATION.cff").read_text()
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory):
     """A folder with the wheel and the source archive of this tree."""
     folder = tmp_path_factory.mktemp("dist")
     with pytest.MonkeyPatch.context() as patch:

@@ -1,9 +1,5 @@
 """Eight parallel results that exceed a budget together are cut to one length, in each host of a conversation."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
 import pytest
 
 from kaosmem import (
@@ -36,7 +32,7 @@ strategies = pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
 formats = pytest.mark.parametrize("format", ["openai", "anthropic"])
 
 
-def read_files(*, is_one: bool, short: str = "") -> list[ChatMessage]:
+def read_files(*, is_one, short=""):
     """Return a question, one answer with eight calls, and their results of about 400 words each."""
     calls = tuple(ToolUseBlock(f"c{each}", "read", f'{{"path": "f{each}"}}') for each in range(8))
     results = [
@@ -53,7 +49,7 @@ def read_files(*, is_one: bool, short: str = "") -> list[ChatMessage]:
     return [*answered, *messages]
 
 
-def results_in(messages: Sequence[ChatMessage]) -> list[str]:
+def results_in(messages):
     return [
         str(block.content)
         for message in messages
@@ -62,7 +58,7 @@ def results_in(messages: Sequence[ChatMessage]) -> list[str]:
     ]
 
 
-def is_even(texts: Sequence[str]) -> bool:
+def is_even(texts):
     """Say whether all eight results have a beginning and an end, and about one length."""
     assert all(text.startswith(f"begin {n}") for n, text in enumerate(texts))
     assert all(text.endswith(f"end {n}") for n, text in enumerate(texts))

@@ -1,7 +1,5 @@
 """The examples of README and docs run as they stand, their links lead somewhere, and the glossary is complete."""
 
-from __future__ import annotations
-
 import asyncio
 import doctest
 import re
@@ -10,7 +8,6 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from opentelemetry.util._once import Once
@@ -46,12 +43,10 @@ RANDOM_ID = re.compile(r"\b[0-9a-f]{16}\b")
 class Client:
     """Answers as an `openai.AsyncOpenAI` does, without a network."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.chat = SimpleNamespace(completions=self)
 
-    async def create(
-        self, *, model: str, messages: list[dict[str, Any]], **options: Any
-    ) -> SimpleNamespace:
+    async def create(self, *, model, messages, **options):
         assert model
         assert messages
         from openai.types.chat import ChatCompletionMessage
@@ -62,12 +57,12 @@ class Client:
         return SimpleNamespace(choices=[SimpleNamespace(message=message)])
 
 
-def is_program(text: str) -> bool:
+def is_program(text):
     """Return whether an example is a whole program. In others, `await` stands outside of functions."""
     return any(mark in text for mark in ("asyncio.run(", "asyncio.Runner(", "SyncSessionMemory"))
 
 
-def run_example(text: str) -> None:
+def run_example(text):
     """Run a program as `python` does, any other example as `python -m asyncio` does."""
     if is_program(text):
         exec(compile(text, "example.py", "exec"), {"__name__": "__main__"})
@@ -76,7 +71,7 @@ def run_example(text: str) -> None:
         console.run(text)
 
 
-def is_output(printed: str, output: str) -> bool:
+def is_output(printed, output):
     """Return whether an example's output is the text below it, "" where there is none."""
     expected = RANDOM_ID.sub("-" * 16, printed)
     output = RANDOM_ID.sub("-" * 16, output)
@@ -231,7 +226,7 @@ async def test_the_glossary_names_every_signal():
     assert sorted(glossary("Signals")) == sorted(signals)
 
 
-def glossary(heading: str) -> list[str]:
+def glossary(heading):
     """Return the terms of one table of the glossary, in order."""
     page = PAGES[Path("docs/glossary.md")]
     (part,) = re.findall(rf"(?ms)^## {heading}\n(.*?)(?=^## |\Z)", page)

@@ -1,9 +1,6 @@
 """Agents that think and call tools for long: each host keeps a window, and each request obeys the providers."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -43,11 +40,11 @@ ROUNDS = (50, 400)
 RESULT = "The clause on the fee is in section 4 of the agreement. " * 4
 
 
-def thought(number: int) -> ThinkingBlock:
+def thought(number):
     return ThinkingBlock(f"I look at page {number}.", f"seal {number}")
 
 
-def loop(rounds: int, *, tool: str = "read") -> list[ChatMessage]:
+def loop(rounds, *, tool="read"):
     """Return a user's message and so many rounds of a signed answer with a call and its result."""
     messages = [ChatMessage("user", "Find the fee.")]
     for number in range(rounds):
@@ -60,12 +57,12 @@ def loop(rounds: int, *, tool: str = "read") -> list[ChatMessage]:
     return messages
 
 
-def reply(message: ChatMessage) -> list[dict[str, object]]:
+def reply(message):
     """Return an answer as Anthropic's API gave it."""
     return render_messages([message], "anthropic").messages[1]["content"]
 
 
-def check_taken(messages: Sequence[ChatMessage], said: Sequence[ChatMessage]) -> None:
+def check_taken(messages, said):
     """Check that both providers take messages, with the thinking of the latest answer as it was said."""
     check_openai_messages(render_messages(messages, "openai").messages)
     rendered = render_messages(messages, "anthropic")
@@ -142,9 +139,7 @@ async def test_a_default_session_takes_in_a_loop_of_any_length(rounds):
     assert memory["messages"].used <= 32_000
 
 
-def log_of(
-    rounds: int, *, tool: str = "read", first: str = "", lost: int | None = None
-) -> EventLog:
+def log_of(rounds, *, tool="read", first="", lost=None):
     """Return a log of signed rounds.
 
     first: the tool of the first round; lost: a round whose second result is lost.
@@ -157,7 +152,7 @@ def log_of(
     return log
 
 
-def append_round(log: EventLog, number: int, tool: str, *, batch: int = 1) -> None:
+def append_round(log, number, tool, *, batch=1):
     """Append a signed answer and its results; of a batch of calls all but the first result are lost."""
     for each in range(batch):
         content = (thought(number),) if not each else ()

@@ -1,20 +1,17 @@
 """The site has every page and every public name."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import tomllib
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 
 
-def files_of(entries: list[Any]) -> list[str]:
+def files_of(entries):
     """Return the files that a navigation names, in order."""
-    found: list[str] = []
+    found = []
     for entry in entries:
         found += [entry] if isinstance(entry, str) else files_of(next(iter(entry.values())))
     return found
@@ -41,7 +38,7 @@ def test_the_reference_has_the_integrations():
     """Each class of an adapter that users import, and no name that is gone."""
     page = (DOCS / "reference" / "integrations.md").read_text()
     folder = ROOT / "kaosmem" / "integrations"
-    texts: dict[str, str] = {}
+    texts = {}
     for source in folder.rglob("*.py"):
         module = source.relative_to(folder).parts[0].removesuffix(".py")
         texts[module] = texts.get(module, "") + source.read_text()

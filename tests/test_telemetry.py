@@ -1,10 +1,6 @@
 """Spans, metrics and log lines on a session's work: complete, and without content."""
 
-from __future__ import annotations
-
 import logging
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from opentelemetry import metrics, trace
@@ -24,14 +20,14 @@ SECRET = "zanzibar"
 class Watched:
     """What a program exports."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.exporter = InMemorySpanExporter()
         self.tracing = TracerProvider()
         self.tracing.add_span_processor(SimpleSpanProcessor(self.exporter))
         self.reader = InMemoryMetricReader()
         self.metering = MeterProvider([self.reader])
 
-    def spans(self, operation: str) -> list[dict[str, Any]]:
+    def spans(self, operation):
         """Return the attributes of the spans of an operation."""
         return [
             dict(span.attributes or {})
@@ -39,7 +35,7 @@ class Watched:
             if span.name == f"{operation} kaosmem"
         ]
 
-    def points(self, name: str) -> list[Any]:
+    def points(self, name):
         """Return the points of a metric."""
         data = self.reader.get_metrics_data()
         assert data is not None
@@ -52,7 +48,7 @@ class Watched:
             if metric.name == name
         ]
 
-    def everything(self) -> str:
+    def everything(self):
         data = self.reader.get_metrics_data()
         assert data is not None
         spans = [span.to_json() for span in self.exporter.get_finished_spans()]
@@ -60,7 +56,7 @@ class Watched:
 
 
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+def watched(monkeypatch):
     """OpenTelemetry as a program sets it up. The API takes a provider once in a process."""
     watched = Watched()
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: watched.tracing)

@@ -1,7 +1,5 @@
 """The steps of the tutorial, put together as a reader would, are a program that survives `kill -9`."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -18,18 +16,18 @@ STEPS = re.findall(
 )
 
 
-def program(steps: list[str]) -> str:
+def program(steps):
     """Return the blocks of some steps, below each other."""
     return "\n\n".join(re.findall(r"(?s)```py\n(.*?)```", "".join(steps)))
 
 
-def terminals() -> list[tuple[str, list[str]]]:
+def terminals():
     """Return each command of the last step, and the lines below it."""
     blocks = re.findall(r"(?s)```\n\$ (.*?)\n(.*?)\n```", STEPS[-1])
     return [(command, lines.split("\n")) for command, lines in blocks]
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
+def start(folder):
     return subprocess.Popen(
         [sys.executable, "agent.py"],
         cwd=folder,
@@ -39,7 +37,7 @@ def start(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def talk(agent: subprocess.Popen[str], lines: list[str]) -> None:
+def talk(agent, lines):
     """Type every other line of a terminal, and read the ones between them."""
     assert agent.stdin is not None
     assert agent.stdout is not None

@@ -1,11 +1,7 @@
 """Mistakes that a newcomer makes, and the error that tells the way out of each."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -14,7 +10,6 @@ from kaosmem import (
     ChatMessage,
     DenseRanker,
     InvalidArgumentError,
-    KaosmemError,
     NotFoundError,
     SectionSpec,
     SessionMemory,
@@ -40,7 +35,7 @@ HI = ChatMessage("user", "hi")
 AS_DICT = {"role": "user", "content": "hi"}
 
 
-def opened(*args: Any, **kwargs: Any) -> Any:
+def opened(*args, **kwargs):
     """Return what opens a session with these arguments and closes it again."""
 
     async def run():
@@ -50,25 +45,25 @@ def opened(*args: Any, **kwargs: Any) -> Any:
     return run()
 
 
-def agent() -> AgentContext:
+def agent():
     return AgentContext(ContextConfig(InMemoryHistoryProvider()), "reader")
 
 
-def memory() -> SessionMemory:
+def memory():
     made = SessionMemory.test_mode()
     made.add("messages", "hi", id="hi")
     return made
 
 
-def shown(**kwargs: Any) -> Any:
+def shown(**kwargs):
     return memory().assemble_context(budget=100, **kwargs)
 
 
-async def why(words: str) -> Any:
+async def why(words):
     return (await shown()).why(words)
 
 
-MISTAKES: list[tuple[Callable[[], Any], type[KaosmemError], str]] = [
+MISTAKES = [
     # one where several are asked for
     (
         lambda: agent().append(HI, "s"),

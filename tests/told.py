@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from hypothesis import strategies as st
 
@@ -26,7 +25,7 @@ NAMES = [spec.name for spec in (*WHOLE, COMPACTED)]
 TIMES = 40
 
 
-def hour(number: int) -> datetime:
+def hour(number):
     return START + timedelta(hours=number)
 
 
@@ -47,21 +46,21 @@ class Told:
     ends: list[tuple[int, int]] = field(default_factory=list)
 
     @property
-    def told_at(self) -> int:
+    def told_at(self):
         return self.contents[0][0]
 
     @property
-    def began(self) -> int:
+    def began(self):
         return self.told_at if self.stated is None else self.stated
 
 
 class Model:
     """All that was told, in order: a list that is looked through from the beginning for each question."""
 
-    def __init__(self) -> None:
-        self.told: list[Told] = []
+    def __init__(self):
+        self.told = []
 
-    def shown(self, as_of: int | None, known_at: int | None) -> list[tuple[str, str, str]]:
+    def shown(self, as_of, known_at):
         """Return section, id and text of each item that held at one time, as it was known at another."""
         now = TIMES * 10
         known = [
@@ -86,14 +85,14 @@ class Model:
                 found.append((each.section, each.id, text))
         return sorted(found)
 
-    def interval(self, item: Told, known: list[Told]) -> tuple[int, list[int]]:
+    def interval(self, item, known):
         """Return when an item began to hold, and when its successors did."""
         fact = [
             each
             for each in known
             if each.key is not None and (each.section, each.key) == (item.section, item.key)
         ]
-        begins: list[int] = []
+        begins = []
         for each in fact:
             begins.append(max([each.told_at, *begins]) if each.stated is None else each.stated)
         if item not in fact:
@@ -120,12 +119,12 @@ moments = st.none() | st.integers(-1, TIMES + 1)
 class World:
     """A session with a clock that moves an hour at each step, and the model of it."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.place = IsolatedMemoryFileSystem()
         self.model = Model()
         self.now = 0
 
-    def open(self) -> Any:
+    def open(self):
         return SessionMemory.open(
             self.place,
             "s",
@@ -133,7 +132,7 @@ class World:
             options=SessionOptions(clock=lambda: hour(self.now)),
         )
 
-    async def run(self, steps: list[Any]) -> SessionMemory:
+    async def run(self, steps):
         """Make the steps, each in the session and in the model; return the session, still open."""
         opened = self.open()
         memory = await opened.__aenter__()
@@ -158,7 +157,7 @@ class World:
                 await self.change(memory, op, target)
         return memory
 
-    def add(self, memory: SessionMemory, section: str, key: str | None, stated: int | None) -> None:
+    def add(self, memory, section, key, stated):
         metadata = None if stated is None else {"timestamp": hour(stated).isoformat()}
         live = None if key is None else memory[section].keyed(key)
         text = f"note {self.now} of {self.now * 7 % 11} words"
@@ -178,7 +177,7 @@ class World:
             )
             first.ends.append((max(first.began, second.began), second.told_at))
 
-    async def change(self, memory: SessionMemory, op: str, target: int) -> None:
+    async def change(self, memory, op, target):
         """Update or remove a live item, or forget any item."""
         if op == "forget":
             if self.model.told and target < 30:

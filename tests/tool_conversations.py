@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from kaosmem.types import ContentBlock
 from kaosmem.types.content import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
 
@@ -61,7 +59,7 @@ _steps = st.builds(
 
 
 @st.composite
-def conversations(draw: st.DrawFn, *, most: int = 30) -> list[ChatMessage]:
+def conversations(draw, *, most=30):
     """Draw at most `most` messages, with ids, without any, or some with; ids of calls may come again."""
     size = draw(st.sampled_from([0, 2, most // 4, most // 2, most]))
     steps = draw(st.lists(_steps, min_size=size, max_size=size))
@@ -79,15 +77,15 @@ def conversations(draw: st.DrawFn, *, most: int = 30) -> list[ChatMessage]:
 class _Speakers:
     """Turns steps into messages; `reuse` is after how many calls their ids come again."""
 
-    def __init__(self, reuse: int) -> None:
+    def __init__(self, reuse):
         self._reuse = reuse
         self._calls = 0
-        self._waiting: list[str] = []
-        self._answered: list[str] = []
+        self._waiting = []
+        self._answered = []
 
-    def say(self, steps: list[_Step]) -> Iterator[ChatMessage]:
+    def say(self, steps):
         for place, step in enumerate(steps):
-            content: str | tuple[ContentBlock, ...] = step.text
+            content = step.text
             role = step.kind
             match step.kind:
                 case "text":
@@ -104,7 +102,7 @@ class _Speakers:
                     content = (_thinking(step, place), TextBlock(step.text))
             yield ChatMessage(role, content, pinned=step.pinned)
 
-    def _call(self, step: _Step, place: int) -> tuple[ContentBlock, ...]:
+    def _call(self, step, place):
         ids = [f"c{(self._calls + number) % self._reuse}" for number in range(max(1, step.number))]
         self._calls += len(ids)
         self._waiting += ids
@@ -112,7 +110,7 @@ class _Speakers:
         text = (TextBlock(step.text),) if step.is_error else ()
         return (*thinking, *text, *(ToolUseBlock(each, "search", '{"q": "fee"}') for each in ids))
 
-    def _results(self, step: _Step) -> tuple[ContentBlock, ...]:
+    def _results(self, step):
         """Answer the newest call, an older one, all that wait, or one that was answered or never made."""
         if step.kind == "repeat":
             ids = self._answered[-1:] or ["never called"]
@@ -130,5 +128,5 @@ class _Speakers:
         )
 
 
-def _thinking(step: _Step, place: int) -> ThinkingBlock:
+def _thinking(step, place):
     return ThinkingBlock("hm", f"seal {place}" if step.thinking == "signed" else "")

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from kaosmem import (
-    Item,
     KaosmemError,
     SectionSpec,
     SessionMemory,
@@ -20,7 +19,6 @@ from kaosmem import (
 )
 from kaosmem.compaction import (
     CompactionPipeline,
-    CompactionStrategy,
     SelectiveToolCallCompaction,
     SlidingWindowCompaction,
     SummarizationCompaction,
@@ -87,7 +85,7 @@ metadatas = st.none() | st.fixed_dictionaries(
 )
 
 
-def label_group(item: Item, dates: str = "timestamp") -> tuple[object, ...] | None:
+def label_group(item, dates="timestamp"):
     """Return what items have in common whose label is shown once: source, day and, of a speaker's, lines."""
     source, stated, lines = (item.metadata.get(name) for name in ("source", "timestamp", "lines"))
     day = stated[:10] if isinstance(stated, str) and re.match(r"\d{4}-\d\d-\d\d", stated) else None
@@ -101,7 +99,7 @@ def label_group(item: Item, dates: str = "timestamp") -> tuple[object, ...] | No
     return source or None, day, bool(item.shown_role), known if item.shown_role else None
 
 
-def compactions() -> list[CompactionStrategy]:
+def compactions():
     """Return pipelines of all kinds, one with a model."""
     summary = SummarizationCompaction(ScriptedLLM(gist), 40, 20, max_summary_tokens=30)
     return [
@@ -118,13 +116,13 @@ _EVICTIONS = sorted(POLICIES)
 
 
 @st.composite
-def specs(draw: st.DrawFn) -> tuple[SectionSpec, ...]:
+def specs(draw):
     """Draw up to six sections of all placements, each made from a seed."""
     count = draw(_COUNTS)
     return tuple(_spec(random.Random(draw(_SEEDS)), index, count) for index in range(count))
 
 
-def _spec(rng: random.Random, index: int, count: int) -> SectionSpec:
+def _spec(rng, index, count):
     placement = rng.choice(["static", "history", "history", "query", "query"])
     eviction = rng.choice(_EVICTIONS)
     budget = rng.choice([None, None, 40, 90, 200, 400])
@@ -156,18 +154,18 @@ class World:
     accepted: list[str] = field(default_factory=list)
     refused: int = 0
 
-    def add(self, section: str, content: object, **given: object) -> None:
+    def add(self, section, content, **given):
         try:
-            self.accepted.append(self.memory.add(section, content, **given).id)  # type: ignore[arg-type]
+            self.accepted.append(self.memory.add(section, content, **given).id)
         except KaosmemError:
             self.refused += 1
 
 
 @st.composite
-def worlds(draw: st.DrawFn, *, counters: tuple[object, ...] = (None,), max_adds: int = 40) -> World:
+def worlds(draw, *, counters=(None,), max_adds=40):
     """Draw a session with its sections filled, tool calls answered late, twice or never."""
     sections = draw(specs())
-    memory = SessionMemory.test_mode(sections=sections, counter=draw(st.sampled_from(counters)))  # type: ignore[arg-type]
+    memory = SessionMemory.test_mode(sections=sections, counter=draw(st.sampled_from(counters)))
     world = World(memory)
     fill(draw, world, max_adds=max_adds)
     return world
@@ -179,7 +177,7 @@ _TRUSTS = (None, None, Trust.USER)
 _OWN_TEXTS = st.lists(texts, max_size=4)
 
 
-def fill(draw: st.DrawFn, world: World, *, max_adds: int) -> None:
+def fill(draw, world, *, max_adds):
     """Fill a session with as many additions as drawn, each made from a seed: drawing is dearer than the rest of a test.
 
     A failure still shrinks by additions. The texts that Hypothesis draws itself are shared by the additions.
@@ -229,7 +227,7 @@ def fill(draw: st.DrawFn, world: World, *, max_adds: int) -> None:
             world.memory.remove(item_id)
 
 
-def text_of(rng: random.Random, own: list[str]) -> str:
+def text_of(rng, own):
     """Return words, a hostile text or, if there are any, one of a world's own texts."""
     kind = rng.randrange(4)
     if kind == 0 and own:
@@ -237,11 +235,11 @@ def text_of(rng: random.Random, own: list[str]) -> str:
     return rng.choice(HOSTILE) if kind == 1 else " ".join(rng.choices(WORDS, k=rng.randint(1, 39)))
 
 
-def _metadata(rng: random.Random) -> dict[str, object] | None:
+def _metadata(rng):
     """Return metadata as `metadatas` draws them."""
     if rng.random() < 0.5:
         return None
-    metadata: dict[str, object] = {"source": rng.choice(_SOURCES)}
+    metadata = {"source": rng.choice(_SOURCES)}
     if rng.random() < 0.5:
         metadata["lines"] = rng.choice(_LINES)
     if rng.random() < 0.5:

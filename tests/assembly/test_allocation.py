@@ -1,7 +1,5 @@
 """Grants: what each section gets of a window."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +10,7 @@ from kaosmem.assembly.allocation import TokenNeed, allocate, scaled_floors
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> tuple[list[SectionSpec], dict[str, TokenNeed], int]:
+def requests(draw):
     count = draw(st.integers(1, 5))
     specs = []
     needs = {}
@@ -31,7 +29,7 @@ def requests(draw: st.DrawFn) -> tuple[list[SectionSpec], dict[str, TokenNeed], 
     return specs, needs, draw(st.integers(0, 800))
 
 
-def most(spec: SectionSpec, need: TokenNeed) -> int:
+def most(spec, need):
     return need.want if spec.budget is None else min(need.want, max(spec.budget, need.must))
 
 
@@ -131,7 +129,7 @@ async def test_tokens_that_add_up_are_packed_once(format_, monkeypatch):
     memory.add("messages", "How long is the notice?", role="user")
     memory.add("documents", "Notice is thirty days.")
     memory.add("findings", "Rent is due.")
-    made: list[int] = []
+    made = []
     packer = offers.WindowPacker
     monkeypatch.setattr(
         offers, "WindowPacker", lambda *given, **named: made.append(1) or packer(*given, **named)

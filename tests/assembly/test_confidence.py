@@ -1,10 +1,7 @@
 """The confidence of a context, and `min_confidence`, which leaves out what was retrieved for nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import pytest
@@ -15,9 +12,7 @@ from benchmarks import calibrate_confidence
 from benchmarks.corpus import text_item
 from kaosmem import (
     BM25Ranker,
-    Context,
     InvalidArgumentError,
-    Item,
     LinearRanker,
     Reason,
     SectionSpec,
@@ -36,9 +31,9 @@ CLAUSES = [
 ]
 
 
-def lease(**sections: object) -> SessionMemory:
+def lease(**sections):
     """Return a session with a hundred clauses, a finding and a short history."""
-    memory = SessionMemory.test_mode(**sections)  # type: ignore[arg-type]
+    memory = SessionMemory.test_mode(**sections)
     memory.add("role", "You are a careful clerk.")
     memory.add_many("documents", CLAUSES)
     memory.add("findings", "Ann manages the house.")
@@ -46,13 +41,11 @@ def lease(**sections: object) -> SessionMemory:
     return memory
 
 
-def assembled(
-    memory: SessionMemory, query: str | None, *, budget: int = 300, least: float = 0.0
-) -> Context:
+def assembled(memory, query, *, budget=300, least=0.0):
     return asyncio.run(memory.assemble_context(query, budget=budget, min_confidence=least))
 
 
-def items_of(said: Iterable[str]) -> list[Item]:
+def items_of(said):
     return [replace(text_item(text), id=f"i{place}", tokens=9) for place, text in enumerate(said)]
 
 
@@ -129,17 +122,17 @@ def test_earlier_messages_are_not_recalled_without_confidence():
 class Listing:
     """A source that shows clauses, with scores or whatever the query."""
 
-    def __init__(self, name: str, scores: Iterable[float | None]) -> None:
+    def __init__(self, name, scores):
         self.spec = SectionSpec(name)
         self._ranked = [
             (replace(text_item(text), id=f"{name}-{place}", section=name, tokens=20), score)
             for place, (text, score) in enumerate(zip(CLAUSES, scores, strict=False))
         ]
 
-    async def propose(self, query: object, *, cap: int, wanted: object = None) -> Proposal:
+    async def propose(self, query, *, cap, wanted=None):
         return Proposal.of(self._ranked)
 
-    async def get(self, item_id: str) -> Item | None:
+    async def get(self, item_id):
         return None
 
 
@@ -195,12 +188,12 @@ def test_little_confidence_takes_out_what_was_retrieved_and_nothing_else(
             )
 
 
-def recent(held: list[Item], count: int) -> Collection[str]:
+def recent(held, count):
     """Return the ids of items that may belong to the newest units; a unit here has three items at the most."""
     return {item.id for item in held[len(held) - 3 * count :]} if count else ()
 
 
-def confidence_in(items: Iterable[Item], query: str, frequencies: list[int]) -> float:
+def confidence_in(items, query, frequencies):
     stock = Stock(1_000, 10_000, dict(zip(terms_of(query), frequencies, strict=False)))
     found = confidence_of(query, items, [Proposal((), stock=stock)])
     assert found is not None

@@ -1,7 +1,5 @@
 """A context explained: sums that add up, cutoffs, a legend, colours, and the notebook's difference."""
 
-from __future__ import annotations
-
 import re
 
 from hypothesis import given
@@ -13,7 +11,7 @@ from kaosmem.assembly.difference import difference
 _COLOR = re.compile(r"\x1b\[\d+m")
 
 
-async def _memory() -> SessionMemory:
+async def _memory():
     memory = SessionMemory.test_mode()
     memory.add("role", "You are a careful clerk.")
     memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(100)])

@@ -1,7 +1,5 @@
 """What a packing shows of each section: within its cap and floor, each message once, and no half of a unit."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest
@@ -28,12 +26,12 @@ QUESTION = "When does licence QX-7741 expire?"
 FACT = "Licence QX-7741 expires in March."
 
 
-def unit(position: int, *, source: str = "") -> Candidate:
+def unit(position, *, source=""):
     item = Item(str(position), "notes", "note", source, 7, datetime(2024, 1, 1, tzinfo=UTC))
     return Candidate((item,), position, True, False, False, position + 1, None, 7)
 
 
-def line_of(item: Item, note: str | None) -> Line:
+def line_of(item, note):
     """Return a line whose label depends on its item: of the first of a group it counts."""
     return (
         Line((item.content,), 7, 5 + int(item.id)) if item.content else Line((), 12 + int(item.id))
@@ -47,7 +45,7 @@ HEADER = 4
 def test_a_run_counts_what_it_shows(order, sources):
     """Its tokens are those of its items in their final order, in whichever order they were taken."""
     run = Run(HEADER)
-    shown: dict[int, str] = {}
+    shown = {}
     for number, position in enumerate(order, 1):
         taken = unit(position, source=sources[position])
         run.take(*run.added([(taken, [line_of(taken.items[0], None)])]))

@@ -1,7 +1,5 @@
 """The promises of assembly, each as a property over random sessions."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 from kaosmem import (
     ChatMessage,
     Context,
-    Item,
     KaosmemError,
     Reason,
     SectionSpec,
@@ -25,8 +22,6 @@ from kaosmem.formats import BlockPlace, get_format
 from kaosmem.formats.delimiters import BLOCK_BEGIN, OPENING
 from kaosmem.formats.text import header_piece, item_piece, recalled_header
 from kaosmem.language.query import Query
-from kaosmem.sections import Candidate
-from kaosmem.tokens.counters import TokenCounter
 from tests.contexts import COUNTERS, MERGING, assembled, before_block, counted, handed_over
 from tests.formats.checked import check_context
 from tests.worlds import budgets, formats, label_group, queries, questions, texts, worlds
@@ -73,7 +68,7 @@ def test_assembling_loses_and_changes_nothing(world, query, budget, format):
         assert asyncio.run(_fetched(world.memory, item_id)) == item_id
 
 
-async def _fetched(memory: SessionMemory, item_id: str) -> str:
+async def _fetched(memory, item_id):
     return (await memory.fetch(item_id)).id
 
 
@@ -182,7 +177,7 @@ def test_no_unit_left_out_for_want_of_room_would_fit(world, query, budget, forma
                 assert has_no_share or more > cap or others + more > context.budget
 
 
-def tokens_of_section(spec: SectionSpec, units: list[Candidate], count: TokenCounter) -> int:
+def tokens_of_section(spec, units, count):
     """Return what units take under one header: items of one label stand together, but in a static section."""
     if not units:
         return 0
@@ -191,7 +186,7 @@ def tokens_of_section(spec: SectionSpec, units: list[Candidate], count: TokenCou
         return sum(count(item_piece(item, spec.labels)) for item in items)
     is_history = spec.placement == "history"
     pieces = [recalled_header(spec.title) if is_history else header_piece(spec.title)]
-    groups: dict[object, list[Item]] = {}
+    groups = {}
     for unit in sorted(units, key=lambda unit: unit.position):
         for item in unit.items:
             group = None if spec.placement == "static" else label_group(item, spec.dates)
@@ -203,7 +198,7 @@ def tokens_of_section(spec: SectionSpec, units: list[Candidate], count: TokenCou
     return sum(map(count, pieces))
 
 
-def first_of_history(context: Context) -> ChatMessage:
+def first_of_history(context):
     """Return a message by whoever spoke first in the histories that a context shows."""
     opened = False
     if context.rendered.system is not None:
@@ -214,7 +209,7 @@ def first_of_history(context: Context) -> ChatMessage:
     return ChatMessage("assistant" if opened else "user", "")
 
 
-def ends_in_a_user_message(context: Context) -> bool:
+def ends_in_a_user_message(context):
     """Say whether a block would stand, or stands, in the newest user message."""
     if context.format in MERGING:
         return True  # the block costs the same in a message of its own
@@ -291,7 +286,7 @@ def test_appending_leaves_the_prefix_as_it_was(turns, document, format, query):
     """While the history is not cut, all before the query's block stays byte for byte when a message is appended."""
     memory = SessionMemory.test_mode(sections=UNCUT)
     memory.add("role", "Answer with care.")
-    previous: list[object] | None = None
+    previous = None
     for number, (role, text) in enumerate(turns):
         if role == "tools":
             memory.add("messages", [ToolUseBlock(f"c{number}", "f", "{}")], role="assistant")
@@ -338,7 +333,7 @@ def test_before_its_block_the_query_decides_only_where_a_history_begins(
         assert before_block(contexts[0]) == before_block(contexts[1])
 
 
-def before_block_of(section: str, context: Context) -> list[str]:
+def before_block_of(section, context):
     """Return the ids of a section's items that are shown before the block, in order."""
     found = []
     for item in context.items:

@@ -1,7 +1,5 @@
 """A history that is cut keeps a share for recall, and fills its room: old facts are found before and after a cut."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -9,15 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
-from kaosmem import BM25Ranker, Ranker, Reason, SectionSpec, SessionMemory
+from kaosmem import BM25Ranker, Reason, SectionSpec, SessionMemory
 
 FACT = "The zebrafish licence QX-7741 expires in March."
 QUESTION = "When does licence QX-7741 expire?"
 
 
-def session(
-    *, ranker: Ranker | None = None, priority: int = 0, **fields: float | str | None
-) -> SessionMemory:
+def session(*, ranker=None, priority=0, **fields):
     """Return a session with a history, a role and, with a priority, notes that would fill any window."""
     history = SectionSpec(
         "messages", placement="history", ranker=ranker, **{"recall": 0.25} | fields
@@ -34,9 +30,7 @@ def session(
     return memory
 
 
-async def cut_and_found(
-    memory: SessionMemory, fact: str, *, budget: int, format: str
-) -> tuple[bool, bool]:
+async def cut_and_found(memory, fact, *, budget, format):
     """Return whether the history is cut, and whether the fact is shown."""
     context = await memory.assemble_context(QUESTION, budget=budget, format=format)
     assert context.used <= budget

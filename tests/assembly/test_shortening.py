@@ -1,7 +1,5 @@
 """overflow="cut": what must be shown and does not fit is shortened, as little as it takes, and nothing is lost."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
@@ -9,7 +7,6 @@ from hypothesis import given
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import (
-    Context,
     Reason,
     SectionFullError,
     SectionSpec,
@@ -25,11 +22,11 @@ from tests.contexts import COUNTERS, counted, handed_over
 from tests.worlds import budgets, formats, queries, worlds
 
 
-def assembled(memory: SessionMemory, **given: object) -> Context:
-    return asyncio.run(memory.assemble_context(overflow="cut", **given))  # type: ignore[arg-type]
+def assembled(memory, **given):
+    return asyncio.run(memory.assemble_context(overflow="cut", **given))
 
 
-def long_text(words: int, seed: int = 0) -> str:
+def long_text(words, seed=0):
     return seeded_texts(1, seed=seed, words=words)[0]
 
 

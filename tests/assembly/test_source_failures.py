@@ -1,10 +1,7 @@
 """Sources that fail or are late: named, left out, and raised where a context is worth nothing without them."""
 
-from __future__ import annotations
-
 import asyncio
 import pickle
-from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime
 
 import pytest
@@ -12,8 +9,6 @@ import pytest
 from kaosmem import InvalidArgumentError, Item, NotFoundError, Proposal, SectionSpec, SessionMemory
 from kaosmem.assembly.context import SourceStatus
 from kaosmem.errors import SourceError
-from kaosmem.filters import MetadataFilter
-from kaosmem.language.query import Query
 
 SECRET = "postgres://user:hunter2@db"
 NOTE = Item("n1", "notes", "", "the notice period is 30 days", 7, datetime(2024, 1, 1, tzinfo=UTC))
@@ -22,41 +17,37 @@ NOTE = Item("n1", "notes", "", "the notice period is 30 days", 7, datetime(2024,
 class Notes:
     """A source of one note, whose answers wait for, or fail by, what `before` does."""
 
-    def __init__(
-        self, name: str, before: Callable[[], Awaitable[object]] = lambda: asyncio.sleep(0)
-    ) -> None:
+    def __init__(self, name, before=lambda: asyncio.sleep(0)):
         self.spec = SectionSpec(name, None, 50)
         self.before = before
-        self.forgotten: list[str] = []
+        self.forgotten = []
 
-    async def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
-    ) -> Proposal:
+    async def propose(self, query, *, cap, wanted=None):
         await self.before()
         return Proposal.of([(NOTE, 1.0)])
 
-    async def get(self, item_id: str) -> Item | None:
+    async def get(self, item_id):
         await self.before()
         return NOTE if item_id == NOTE.id and not self.forgotten else None
 
-    async def forget(self, item_ids: Collection[str]) -> None:
+    async def forget(self, item_ids):
         await self.before()
         self.forgotten += item_ids
 
 
-async def unreachable() -> None:
+async def unreachable():
     raise ConnectionError(SECRET)
 
 
-async def hanging() -> None:
+async def hanging():
     await asyncio.Event().wait()
 
 
-async def timed_out_itself() -> None:
+async def timed_out_itself():
     raise TimeoutError(SECRET)
 
 
-async def cancelled_inside() -> None:
+async def cancelled_inside():
     task = asyncio.ensure_future(hanging())
     await asyncio.sleep(0)
     task.cancel()

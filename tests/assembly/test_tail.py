@@ -1,7 +1,5 @@
 """The tail of a history: unbroken, as long as fits, and never shorter in a larger window."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 
 from kaosmem import (
     DEFAULT_SECTIONS,
-    Context,
     Item,
     Reason,
     SectionSpec,
@@ -36,18 +33,18 @@ TALK = SectionSpec("history", 2_000, 50, 0.1, placement="history")
 class Sizes:
     """Costs that can be counted by hand."""
 
-    def entries(self, unit: Candidate) -> int:
+    def entries(self, unit):
         return unit.tokens
 
-    def history_header(self, spec: SectionSpec) -> int:
+    def history_header(self, spec):
         return HEADER
 
-    def mark(self, left_out: int) -> int:
+    def mark(self, left_out):
         return len(str(left_out)) + 3 if left_out else 0
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[Candidate]:
+def histories(draw):
     """Draw single-item units of which some may not begin a tail; the newest and the newest user message are musts."""
     kinds = draw(
         st.lists(st.tuples(st.integers(1, 60), st.sampled_from("uaac")), min_size=1, max_size=40)
@@ -67,7 +64,7 @@ def histories(draw: st.DrawFn) -> list[Candidate]:
     return units
 
 
-def cutter(units: list[Candidate], *, is_whole: bool, evicted: int) -> TailCutter:
+def cutter(units, *, is_whole, evicted):
     taken = units[-1].position + 1
     proposal = Proposal(tuple(units), taken=taken, evicted=evicted, is_all=is_whole)
     return TailCutter(TALK, proposal, Sizes())
@@ -108,14 +105,14 @@ def test_a_larger_cap_never_gives_a_shorter_tail(units, is_whole, evicted):
     assert lengths == sorted(lengths)
 
 
-def assembled(memory: SessionMemory, query: str | None, budget: int, format: str) -> Context | None:
+def assembled(memory, query, budget, format):
     try:
         return asyncio.run(memory.assemble_context(query, budget=budget, format=format))
     except WindowTooSmallError:
         return None
 
 
-def tails(context: Context) -> set[str]:
+def tails(context):
     """Return the ids of the messages in the tails of the histories."""
     return {
         each.item_id
@@ -163,7 +160,7 @@ def test_beside_a_source_and_documents(words, documents, budget, more):
         memory.add_many(
             "documents", [f"{number} " * count for number, count in enumerate(documents)]
         )
-        last: set[str] = set()
+        last = set()
         total = budget
         for step in (0, *more):
             total += step

@@ -1,8 +1,5 @@
 """What nothing in a question speaks for is left out, and the context says so."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -16,9 +13,9 @@ TICKETS = [
 ]
 
 
-def session(texts: Sequence[str] = TICKETS, **fields: object) -> SessionMemory:
+def session(texts=TICKETS, **fields):
     """Return a session with findings, a graph and a short history."""
-    spec = SectionSpec("findings", eviction="none", **fields)  # type: ignore[arg-type]
+    spec = SectionSpec("findings", eviction="none", **fields)
     memory = SessionMemory.test_mode(sections=(SectionSpec("messages", placement="history"), spec))
     for number, text in enumerate(texts):
         memory.add("findings", text, id=f"t{number}", role="assistant")

@@ -1,23 +1,21 @@
 """`context.why`: a sentence with numbers for each item, found by id or by its words."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
 
 from kaosmem import SectionSpec, SessionMemory, Window
-from kaosmem.assembly.context import Context, Reason
+from kaosmem.assembly.context import Reason
 from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 
 ROOMS = [f"Room {number} costs {number} euros." for number in range(200)]
 
 
-async def _rooms(budget: int = 60, **given: object) -> tuple[SessionMemory, Context]:
+async def _rooms(budget=60, **given):
     memory = SessionMemory.test_mode()
     memory.add_many("documents", ROOMS)
     given = {"query": "What does room 17 cost?", **given}
-    return memory, await memory.assemble_context(budget=budget, **given)  # type: ignore[arg-type]
+    return memory, await memory.assemble_context(budget=budget, **given)
 
 
 async def test_every_item_has_a_sentence_with_its_reason():
@@ -66,7 +64,7 @@ async def test_the_missing_tokens_of_a_window_s_block_let_the_item_in(block):
         told.append(str(context.why(missed.item_id)))
         return missed
 
-    told: list[str] = []
+    told = []
     missed = await decided(block)
     lacking = int(told[0].split("About ")[1].split(" more tokens")[0])
     assert not (await decided(block + lacking - 1, missed.item_id)).included

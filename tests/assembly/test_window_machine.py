@@ -1,7 +1,5 @@
 """Random sessions with windows, against a provider that binds thinking."""
 
-from __future__ import annotations
-
 import asyncio
 
 from hypothesis import settings
@@ -24,7 +22,7 @@ class WindowMachine(RuleBasedStateMachine):
     @initialize(
         format_=st.sampled_from(["anthropic", "anthropic", "openai"]), documents=st.integers(0, 12)
     )
-    def begin(self, format_: str, documents: int) -> None:
+    def begin(self, format_, documents):
         self.runner = asyncio.Runner()
         self.world = World(self.runner, format_)
         for _ in range(documents):
@@ -35,7 +33,7 @@ class WindowMachine(RuleBasedStateMachine):
         key=_keys,
         text=_texts,
     )
-    def add(self, section: str, key: str | None, text: str) -> None:
+    def add(self, section, key, text):
         if section == "role" and self.world.memory["role"].used > 100:
             return
         self.world.add(
@@ -45,12 +43,12 @@ class WindowMachine(RuleBasedStateMachine):
         )
 
     @rule(text=_texts, window=_windows, budget=_budgets, reply=_replies)
-    def ask(self, text: str, window: str, budget: int, reply: str) -> None:
+    def ask(self, text, window, budget, reply):
         self.world.say(text)
         self.world.call(window, budget=budget, reply=reply)
 
     @rule(text=_texts, turns=st.integers(1, 5), reply=_replies)
-    def ask_on(self, text: str, turns: int, reply: str) -> None:
+    def ask_on(self, text, turns, reply):
         for _ in range(turns):
             self.world.say(text)
             self.world.call(reply=reply)
@@ -63,19 +61,19 @@ class WindowMachine(RuleBasedStateMachine):
         block=st.sampled_from([None, 0, 60, 2_000]),
         reserve=st.sampled_from([0, 0, 100, 300]),
     )
-    def call(self, window: str, budget: int, reply: str, block: int | None, reserve: int) -> None:
+    def call(self, window, budget, reply, block, reserve):
         self.world.call(window, budget=budget, reply=reply, block=block, reserve=reserve)
 
     @rule(reply=_replies)
-    def rebase(self, reply: str) -> None:
+    def rebase(self, reply):
         self.world.call(rebase=True, reply=reply)
 
     @rule(text=_texts)
-    def answer(self, text: str) -> None:
+    def answer(self, text):
         self.world.answer(text)
 
     @rule(data=st.data(), change=st.sampled_from(["update", "remove", "forget"]))
-    def change(self, data: st.DataObject, change: str) -> None:
+    def change(self, data, change):
         memory = self.world.memory
         if live := [item_id for item_id in self.world.texts if item_id in memory]:
             getattr(self.world, change)(data.draw(st.sampled_from(live)))
@@ -85,7 +83,7 @@ class WindowMachine(RuleBasedStateMachine):
         before=st.sampled_from(["", "update"]),
         after=st.sampled_from(["", "remove", "forget", "expire"]),
     )
-    def replace(self, data: st.DataObject, before: str, after: str) -> None:
+    def replace(self, data, before, after):
         """A fact that was asked for gets a new version, which may leave before the next question."""
         if not self.world.facts:
             self.world.add("findings", key="findings fee")
@@ -97,15 +95,15 @@ class WindowMachine(RuleBasedStateMachine):
         self.world.call(budget=2_500)
 
     @rule(window=_windows)
-    def remove_window(self, window: str) -> None:
+    def remove_window(self, window):
         self.world.remove_window(window)
 
     @rule()
-    def reopen(self) -> None:
+    def reopen(self):
         self.world.reopen()
 
     @rule(window=_windows, text=_texts, continues=st.booleans(), reply=_replies)
-    def another_writer(self, window: str, text: str, continues: bool, reply: str) -> None:
+    def another_writer(self, window, text, continues, reply):
         """Another handle continues a window from what was saved, and so may this one."""
         self.world.save()
         if continues:
@@ -115,7 +113,7 @@ class WindowMachine(RuleBasedStateMachine):
             self.world.say(text)
             self.world.call(window)
 
-    def teardown(self) -> None:
+    def teardown(self):
         if hasattr(self, "runner"):
             self.world.close()
             self.runner.close()

@@ -1,16 +1,13 @@
 """Windows in the situations in which they have failed: every request is checked as a provider checks it."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
 from tests.assembly.windows import World
 
 
-def long_conversation(world: World) -> None:
+def long_conversation(world):
     """Many turns, until the window is full twice."""
     world.add("role", "Be brief.")
     for _ in range(10):
@@ -22,7 +19,7 @@ def long_conversation(world: World) -> None:
     assert world.bound > 10
 
 
-def changing_facts(world: World) -> None:
+def changing_facts(world):
     """Visible items are updated, removed, forgotten and superseded."""
     for change in ("update", "remove", "forget"):
         item_id = world.add("documents")
@@ -38,7 +35,7 @@ def changing_facts(world: World) -> None:
         world.call(block=0)
 
 
-def facts_that_are_replaced_before_a_call(world: World) -> None:
+def facts_that_are_replaced_before_a_call(world):
     """A visible fact is updated and replaced, or its successor leaves before anybody has asked."""
     for before in ("", "update"):
         for after in ("", "remove", "forget", "expire"):
@@ -53,7 +50,7 @@ def facts_that_are_replaced_before_a_call(world: World) -> None:
             assert world.rebased[-2:] == last, (before, after)
 
 
-def loops_of_tools(world: World) -> None:
+def loops_of_tools(world):
     """Ids of calls come again, a result comes late, and nothing visible is repeated."""
     world.add("documents")
     world.say()
@@ -73,7 +70,7 @@ def loops_of_tools(world: World) -> None:
     assert "late" in str(context.messages)
 
 
-def several_windows(world: World) -> None:
+def several_windows(world):
     """Two windows, of which one changes its budget, and two writers."""
     for window in ("main", "side", "main", "side", "main"):
         world.say()
@@ -96,7 +93,7 @@ def several_windows(world: World) -> None:
     assert world.rebased.count("budget") == 2
 
 
-def marked_by_the_caller(world: World) -> None:
+def marked_by_the_caller(world):
     """A caller puts cache markers into its copy of the messages."""
     for _ in range(4):
         world.say()
@@ -107,7 +104,7 @@ def marked_by_the_caller(world: World) -> None:
             context.messages[place]["cache_control"] = {"type": "ephemeral"}
 
 
-def notes_of_one_process(world: World) -> None:
+def notes_of_one_process(world):
     """Visible items are of a section that is not kept on disk, and another process goes on."""
     world.add("working")
     for _ in range(2):
@@ -130,7 +127,7 @@ SCENARIOS = [
 ]
 
 
-def played(scenario: Callable[[World], None]) -> None:
+def played(scenario):
     with asyncio.Runner() as runner:
         world = World(runner)
         try:

@@ -1,10 +1,7 @@
 """Windows that only grow: every request of an epoch is the one before, and what one turn appends."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -41,17 +38,17 @@ from tests.assembly.windows import SECTIONS, World
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def world():
     with asyncio.Runner() as runner:
         world = World(runner)
         yield world
         world.close()
 
 
-def turns(world: World, number: int, **options: object) -> None:
+def turns(world, number, **options):
     for _ in range(number):
         world.say()
-        world.call(**options)  # type: ignore[arg-type]
+        world.call(**options)
 
 
 def test_a_window_goes_on_in_another_process(world):
@@ -404,7 +401,7 @@ async def test_a_record_costs_what_the_turn_appended():
     memory.add_many(
         "documents", [f"Room {number} costs {number} euros. " * 20 for number in range(100)]
     )
-    written: list[int] = []
+    written = []
     for number in range(12):
         memory.add("messages", f"What does room {number} cost?")
         await memory.assemble_context(
@@ -470,7 +467,7 @@ async def test_a_window_explains_itself():
 class Talk:
     """A conversation that is kept outside the session, in a log or a thread, and attached as a history."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind):
         self.log = EventLog()
         self.thread = InMemoryHistoryProvider()
         is_log = kind == "log"
@@ -479,7 +476,7 @@ class Talk:
         )
         self._is_log = is_log
 
-    async def say(self, message: ChatMessage) -> None:
+    async def say(self, message):
         if not self._is_log:
             await self.thread.append("analyst", message, session_id="s")
         elif message.role == "assistant":
@@ -497,8 +494,8 @@ async def test_a_window_over_an_attached_conversation(kind, budget):
     memory = SessionMemory.test_mode()
     await memory.attach(talk.source)
     memory.add_many("documents", [f"Room {number} costs {number} euros." for number in range(50)])
-    before: list[dict[str, object]] = []
-    rebased: list[str | None] = []
+    before = []
+    rebased = []
     bound = 0  # replies of this epoch
     for number in range(20):
         question = f"What does room {number} cost?"
@@ -669,7 +666,7 @@ async def test_a_window_over_an_agent_with_tools_is_not_packed_anew_for_a_conden
     source = ConversationSource(log, summarizing if kind == "summaries" else cutting)
     memory = SessionMemory.test_mode()
     await memory.attach(source)
-    rebased: Counter[str | None] = Counter()
+    rebased = Counter()
     for number in range(60):
         log.append(
             ActionEvent(

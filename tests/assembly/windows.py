@@ -10,8 +10,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 
 from kaosmem import (
-    Context,
-    Item,
     Reason,
     SectionSpec,
     SessionMemory,
@@ -34,7 +32,7 @@ SECTIONS = (
 )
 
 
-def _clock() -> Iterator[datetime]:
+def _clock():
     start = datetime(2026, 1, 1, tzinfo=UTC)
     return (start + timedelta(seconds=second) for second in count())
 
@@ -48,7 +46,7 @@ class Sent:
     system: object
     messages: list[dict[str, object]]
 
-    def begins(self, context: Context, system: object) -> bool:
+    def begins(self, context, system):
         """Return whether a later request begins with this one, and counts it so."""
         said = self.epoch, self.used, self.system, self.messages
         return said == (
@@ -87,11 +85,11 @@ class World:
     waiting: list[str] = field(default_factory=list)
     open: list[object] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.fs = IsolatedMemoryFileSystem()
         self.memory = self.opened()
 
-    def opened(self) -> SessionMemory:
+    def opened(self):
         """Return another handle of the session."""
         manager = SessionMemory.open(
             self.fs, "s", sections=SECTIONS, options=SessionOptions(clock=lambda: next(self.tick))
@@ -99,20 +97,20 @@ class World:
         self.open.append(manager)  # which would close the session if it were let go of
         return self.runner.run(manager.__aenter__())
 
-    def close(self) -> None:
+    def close(self):
         self.runner.run(self.memory.admin.close())
 
     # changes
 
     def add(
         self,
-        section: str,
-        text: str = "",
+        section,
+        text="",
         *,
-        key: str | None = None,
-        role: str | None = None,
-        ttl_s: float | None = None,
-    ) -> str:
+        key=None,
+        role=None,
+        ttl_s=None,
+    ):
         """Add an item with a number of its own, and return its id."""
         item_id = f"i{next(self.number)}"
         said = f"fact-{item_id}: the fee of house {len(self.texts) % 7} is {len(self.texts)} euros. {text}"
@@ -122,38 +120,38 @@ class World:
             self.versions.setdefault(key, []).append(item_id)
         return item_id
 
-    def say(self, text: str = "") -> str:
+    def say(self, text=""):
         """Let the user speak."""
         self.waiting = []
         self.has_spoken = True
         return self.add("messages", text or "What is the fee?", role="user")
 
-    def update(self, item_id: str) -> None:
+    def update(self, item_id):
         """Put another text in an item's place."""
         self.gone.add(self.texts[item_id])
         self.texts[item_id] = f"fact-{item_id}-{next(self.number)}:"
         self.memory.update(item_id, f"{self.texts[item_id]} it was wrong.")
 
-    def remove(self, item_id: str) -> None:
+    def remove(self, item_id):
         self.memory.remove(item_id)
         self.lose(item_id)
 
-    def forget(self, item_id: str) -> None:
+    def forget(self, item_id):
         self.runner.run(self.memory.forget(item_id))
         self.lose(item_id)
 
-    def lose(self, item_id: str) -> None:
+    def lose(self, item_id):
         """Note that a live item has left. No version that it replaced comes back."""
         lost = next((each for each in self.versions.values() if item_id in each), [item_id])
         self.gone.update(self.texts.pop(each) for each in lost if each in self.texts)
 
     @property
-    def facts(self) -> list[Item]:
+    def facts(self):
         """The live items that have a key."""
         live = [*self.memory["findings"], *self.memory["role"]]
         return [item for item in live if item.key is not None]
 
-    def replace(self, item: Item, *, before: str, after: str) -> None:
+    def replace(self, item, *, before, after):
         """Give a fact a new version.
 
         Args:
@@ -169,16 +167,16 @@ class World:
         elif after:
             getattr(self, after)(new_id)
 
-    def remove_window(self, name: str) -> None:
+    def remove_window(self, name):
         """Remove a window if there is one of this name."""
         if name in self.memory.windows:
             self.memory.windows.remove(name)
             self.sent.pop(name, None)
 
-    def save(self) -> None:
+    def save(self):
         self.runner.run(self.memory.save())
 
-    def reopen(self) -> None:
+    def reopen(self):
         """Save the session, and go on in another handle.
 
         No file has the texts of a section that is not kept.
@@ -193,7 +191,7 @@ class World:
         self.memory = self.opened()
 
     @contextmanager
-    def forked(self) -> Iterator[None]:
+    def forked(self):
         """Let another handle do something, which is then saved, from what this one saved last; then save this one."""
         mine = self.memory
         waiting = self.waiting
@@ -211,14 +209,14 @@ class World:
 
     def call(
         self,
-        window: str = "main",
+        window="main",
         *,
-        budget: int = 900,
-        reply: str = "",
-        reserve: int = 0,
-        block: int | None = None,
-        rebase: bool = False,
-    ) -> Context | None:
+        budget=900,
+        reply="",
+        reserve=0,
+        block=None,
+        rebase=False,
+    ):
         """Continue a window, check the request, and add the provider's reply.
 
         reply: "" for a text, "tool" for a call of a tool, "none" for a reply that is lost.
@@ -238,7 +236,7 @@ class World:
         if self.format == "anthropic":
             self.bound += self.provider.check(context.messages, context.system)
         number = next(self.number)
-        content: list[dict[str, object]] = [{"type": "text", "text": f"reply {number}"}]
+        content = [{"type": "text", "text": f"reply {number}"}]
         if reply == "tool":
             content = [
                 {
@@ -259,19 +257,19 @@ class World:
             self.waiting = [str(content[0]["id"])] if reply == "tool" else []
         return context
 
-    def second_reply(self, window: str = "main") -> list[dict[str, object]]:
+    def second_reply(self, window="main"):
         """Return another reply to the last request of a window."""
         sent = self.sent[window][-1]
-        return self.provider.reply(sent.messages, sent.system)  # type: ignore[arg-type]
+        return self.provider.reply(sent.messages, sent.system)
 
-    def answer(self, text: str = "found") -> None:
+    def answer(self, text="found"):
         """Give the results of the calls that wait."""
         for call in self.waiting:
             result = {"type": "tool_result", "tool_use_id": call, "content": text}
             self.memory.add_message({"role": "user", "content": [result]}, format="anthropic")
         self.waiting = []
 
-    def check(self, window: str, context: Context, budget: int) -> None:
+    def check(self, window, context, budget):
         """Check one request against the last one of its window, the providers' rules and the true state."""
         system = context.system if self.format == "anthropic" else ""
         assert context.used == count_messages(context.messages, self.format, system=system)
@@ -313,6 +311,6 @@ class World:
         before.append(Sent(context.epoch, context.used, system, context.messages))
 
     @property
-    def _is_asked(self) -> bool:
+    def _is_asked(self):
         newest = next(reversed(self.memory["messages"]), None)
         return newest is not None and newest.role == "user" and isinstance(newest.content, str)

@@ -1,10 +1,6 @@
 """Values that some query language would obey are data: as ids, names, texts and queries, in every kind of store."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest_asyncio
 
@@ -44,11 +40,11 @@ PAYLOADS = (
     "日本 🙂",
 )
 SECRET = "The victim's secret is 4711."
-NOTHING: list[Any] = [[], {}, [], [], [], [], [], [], None]
+NOTHING = [[], {}, [], [], [], [], [], [], None]
 """What `read` returns where nothing was written."""
 
 
-async def write(stores: Any, name: str, text: str) -> None:
+async def write(stores, name, text):
     """Store a text of somebody in each kind of store, under names made of theirs."""
     await stores.history.append(name, ChatMessage(name, text), session_id=name, run_id=name)
     await stores.state.set_state(name, {name: text})
@@ -61,7 +57,7 @@ async def write(stores: Any, name: str, text: str) -> None:
     await stores.files.upload(name, text.encode(), content_type="text/plain")
 
 
-async def read(stores: Any, name: str, query: str) -> list[Any]:
+async def read(stores, name, query):
     """Return all texts that somebody finds in each kind of store."""
     board = await stores.tasks.get_task_list(name, name)
     return [
@@ -90,7 +86,7 @@ async def read(stores: Any, name: str, query: str) -> list[Any]:
     ]
 
 
-def everything(name: str, text: str) -> list[Any]:
+def everything(name, text):
     return [[text], {name: text}, [text], [text], [name], [text], [name], [text], [text]]
 
 
@@ -100,12 +96,12 @@ class HostileValues:
     A subclass gives the stores of a backend; the others are in memory.
     """
 
-    def given(self) -> Any:
+    def given(self):
         """Return an asynchronous context manager of new stores by kind."""
         raise NotImplementedError
 
     @pytest_asyncio.fixture
-    async def stores(self) -> AsyncIterator[Any]:
+    async def stores(self):
         """Provide stores that hold a victim's secret in each kind."""
         in_memory = {
             "history": InMemoryHistoryProvider(),

@@ -45,21 +45,21 @@ class OnSqlite:
     folder: Path
 
     @pytest.fixture(autouse=True)
-    def _folder(self, tmp_path: Path) -> None:
+    def _folder(self, tmp_path):
         self.folder = tmp_path
         self.numbers = count()
 
-    async def make(self) -> Any:
+    async def make(self):
         return self.over(self.folder / f"{next(self.numbers)}.sqlite")
 
-    async def reopen(self, store: Any) -> Any:
+    async def reopen(self, store):
         await self.close(store)
         return self.over(store._database.path)
 
-    async def close(self, store: Any) -> None:
+    async def close(self, store):
         await store._database.close()
 
-    def over(self, path: Path) -> Any:
+    def over(self, path):
         return type(self).kind(SqliteDatabase(path, durable=False))
 
 
@@ -72,12 +72,12 @@ class TestSqliteShortTerm(OnSqlite, ComparedShortTerm):
 
 
 class TestSqliteLongTerm(OnSqlite, ComparedLongTerm):
-    def over(self, path: Path) -> SqliteLongTermMemory:
+    def over(self, path):
         return SqliteLongTermMemory(SqliteDatabase(path, durable=False), clock=self.clock)
 
 
 class TestSqliteVectorMemory(OnSqlite, ComparedLongTerm):
-    def over(self, path: Path) -> SqliteVectorMemory:
+    def over(self, path):
         return SqliteVectorMemory(SqliteDatabase(path, durable=False), Words(), clock=self.clock)
 
 
@@ -88,12 +88,12 @@ class TestSqliteVectors(OnSqlite, ComparedVector):
 class Alternating(SqliteVectorStore):
     """Asks two instances in turn, as two processes would."""
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database):
         super().__init__(database)
         self._other = SqliteVectorStore(database)
         self._turns = count()
 
-    def __getattribute__(self, name: str) -> Any:
+    def __getattribute__(self, name):
         own = object.__getattribute__(self, name)
         is_others = not name.startswith("_") and next(object.__getattribute__(self, "_turns")) % 2
         return getattr(object.__getattribute__(self, "_other"), name) if is_others else own
@@ -115,19 +115,19 @@ class TestFilesInAFolder(ComparedBlob):
     examples = 6
 
     @pytest.fixture(autouse=True)
-    def _folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _folder(self, tmp_path, monkeypatch):
         self.folder = tmp_path
         self.numbers = count()
         for name in ("sync", "sync_folder"):  # the machine does not crash here
             monkeypatch.setattr(Disk, name, lambda disk, place: None)
 
-    async def make(self) -> FolderFileStore:
+    async def make(self):
         return FolderFileStore(self.folder / str(next(self.numbers)), clock=self.clock)
 
-    async def reopen(self, store: FolderFileStore) -> FolderFileStore:
+    async def reopen(self, store):
         return FolderFileStore(store._location, clock=self.clock)
 
 
 class TestFilesOnAnotherFilesystem(TestFilesInAFolder):
-    async def make(self) -> FolderFileStore:
+    async def make(self):
         return FolderFileStore(IsolatedMemoryFileSystem(), clock=self.clock)

@@ -1,7 +1,5 @@
 """Facts in SQLite are ranked as those in memory, whatever happened before."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import sqlite3
@@ -32,7 +30,7 @@ def test_facts_are_ranked_as_in_memory(saved, query, superseded):
     """The same facts come in the same order, with nearly the same scores, after saves, new versions and deletions."""
 
     async def ranked(store):
-        ids: dict[str, str] = {}
+        ids = {}
         for number, (content, key, fate) in enumerate(saved):
             memory_id = await store.save("agent", content, key=key, metadata={"number": number})
             ids[memory_id] = content

@@ -1,8 +1,5 @@
 """Blobs in a folder: what a killed upload leaves, URLs, media types, expired bytes."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
@@ -14,7 +11,7 @@ from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing.contracts.store import Clock
 
 
-def files_in(folder: Path) -> list[Path]:
+def files_in(folder):
     """The files with bytes, and foreign ones; those that hold the keys stand beside them, one for each key."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     keys = {path.parent.parent for path in files if path.parent.name == "key"}

@@ -1,11 +1,6 @@
 """Hostile values in the stores of one folder. Those of servers meet them in their own modules."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,11 +10,11 @@ from tests.backends.hostile_values import HostileValues
 
 class TestHostileValuesInAFolder(HostileValues):
     @pytest.fixture(autouse=True)
-    def _folder(self, tmp_path: Path) -> None:
+    def _folder(self, tmp_path):
         self.folder = tmp_path
 
     @asynccontextmanager
-    async def given(self) -> AsyncIterator[dict[str, Any]]:
+    async def given(self):
         async with open_stores(self.folder) as opened:
             kinds = ("history", "state", "facts", "vectors", "graph", "tasks", "files")
             yield {kind: getattr(opened, kind) for kind in kinds}

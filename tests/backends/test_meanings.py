@@ -1,9 +1,5 @@
 """Facts that are found by meaning, in SQLite. The contracts run on PostgreSQL, too."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
 import pytest
 
 from kaosmem import CorruptionError, InvalidArgumentError
@@ -16,12 +12,12 @@ from tests.embeddings import Words
 class Colours:
     """Knows that crimson is red."""
 
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(self, texts):
         return [[float("red" in text or "crimson" in text), 0.1] for text in texts]
 
 
 class Failing:
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(self, texts):
         raise ConnectionError("no answer")
 
 

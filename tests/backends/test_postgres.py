@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from itertools import count
 from types import SimpleNamespace
@@ -60,7 +60,7 @@ _schemas = count(1)
 
 
 @pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
+def postgres():
     """The URL of a server."""
     with postgres_server() as url:
         yield url
@@ -73,26 +73,26 @@ class OnPostgres:
     kind: Callable[[PostgresDatabase], Any]
 
     @pytest.fixture(autouse=True)
-    def _server(self, postgres: str) -> None:
+    def _server(self, postgres):
         self.url = postgres
 
-    async def make(self) -> Any:
+    async def make(self):
         return self.of_tenant(f"t{next(_schemas)}")
 
-    async def reopen(self, store: Any) -> Any:
+    async def reopen(self, store):
         await self.close(store)
         return self.of_tenant(store._database.tenant)
 
-    def of_tenant(self, tenant: str) -> Any:
+    def of_tenant(self, tenant):
         self.database = PostgresDatabase(
             self.url, schema="contracts", tenant=tenant, max_connections=4
         )
         return self.over(self.database)
 
-    async def close(self, store: Any) -> None:
+    async def close(self, store):
         await self.database.close()
 
-    def over(self, database: PostgresDatabase) -> Any:
+    def over(self, database):
         return type(self).kind(database)
 
 
@@ -109,12 +109,12 @@ class TestPostgresTasks(OnPostgres, ComparedTask):
 
 
 class TestPostgresLongTerm(OnPostgres, ComparedLongTerm):
-    def over(self, database: PostgresDatabase) -> PostgresLongTermMemory:
+    def over(self, database):
         return PostgresLongTermMemory(database, clock=self.clock)
 
 
 class TestPgVectorMemory(OnPostgres, ComparedLongTerm):
-    def over(self, database: PostgresDatabase) -> PgVectorMemory:
+    def over(self, database):
         return PgVectorMemory(database, Words(), clock=self.clock)
 
 
@@ -127,26 +127,26 @@ class TestPgVectors(OnPostgres, ComparedVector):
 
 
 class TestPgVectorsByNeighbours(OnPostgres, ComparedVector):
-    def over(self, database: PostgresDatabase) -> PgVectorStore:
+    def over(self, database):
         return PgVectorStore(database, index="hnsw")
 
 
 class TestHostileValuesInPostgres(HostileValues):
     @pytest.fixture(autouse=True)
-    def _server(self, postgres: str) -> None:
+    def _server(self, postgres):
         self.url = postgres
 
     @asynccontextmanager
-    async def given(self) -> AsyncIterator[dict[str, Any]]:
+    async def given(self):
         async with database(self.url) as opened:
             yield stores_of(opened)
 
 
-def database(url: str, schema: str = "", **options: Any) -> PostgresDatabase:
+def database(url, schema="", **options):
     return PostgresDatabase(url, schema=schema or f"t{next(_schemas)}", **options)
 
 
-def stores_of(opened: PostgresDatabase) -> dict[str, Any]:
+def stores_of(opened):
     """Return a store of each kind that PostgreSQL has."""
     return {
         "history": PostgresHistoryProvider(opened),
@@ -355,7 +355,7 @@ async def test_a_graph_refuses_values_that_it_cannot_hold(postgres):
 
     The type of a relationship is a value, not a label.
     """
-    nested: object = 1
+    nested = 1
     for _ in range(20_000):
         nested = [nested]
     async with database(postgres) as opened:

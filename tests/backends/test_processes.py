@@ -1,7 +1,5 @@
 """Several processes on the stores of one folder: nothing is lost, nothing is done twice, and kills lose nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -12,7 +10,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -47,16 +44,16 @@ async def test_several_processes_share_a_folder(tmp_path):
 class Account:
     """What processes acknowledged."""
 
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.states: dict[str, int] = {}
-        self.tasks: set[str] = set()
-        self.documents: set[str] = set()
-        self.file: str | None = None
-        self.facts: list[str] = []
-        self.targets: set[str] = set()
+    def __init__(self):
+        self.texts = []
+        self.states = {}
+        self.tasks = set()
+        self.documents = set()
+        self.file = None
+        self.facts = []
+        self.targets = set()
 
-    def take(self, kind: str, *rest: Any) -> None:
+    def take(self, kind, *rest):
         match kind, rest:
             case "append", (texts,):
                 self.texts += texts
@@ -74,7 +71,7 @@ class Account:
                 self.targets |= {*targets}
 
 
-def run_and_kill(folder: Path, account: Account, seed: int) -> None:
+def run_and_kill(folder, account, seed):
     """Let a process work, and be killed at some moment, or as soon as it has acknowledged something."""
     rng = random.Random(seed)
     last_line = rng.randint(1, 60)
@@ -96,7 +93,7 @@ def run_and_kill(folder: Path, account: Account, seed: int) -> None:
         assert process.wait() == -signal.SIGKILL, process.stderr and process.stderr.read()
 
 
-async def check(folder: Path, account: Account) -> None:
+async def check(folder, account):
     """Check that everything acknowledged is there, and of each call the whole or nothing."""
     async with open_stores(folder) as stores:
         texts = [
@@ -131,7 +128,7 @@ async def check(folder: Path, account: Account) -> None:
     connection.close()
 
 
-async def kill_often(folder: Path, seeds: range) -> None:
+async def kill_often(folder, seeds):
     account = Account()
     for seed in seeds:
         await asyncio.to_thread(run_and_kill, folder, account, seed)

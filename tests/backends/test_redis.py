@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
@@ -30,7 +30,7 @@ _tenants = count(1)
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
+def url():
     """The URL of a server."""
     with redis_server() as url:
         yield url
@@ -43,19 +43,19 @@ class OnRedis:
     kind: Callable[[RedisDatabase], Any]
 
     @pytest.fixture(autouse=True)
-    def _server(self, url: str) -> None:
+    def _server(self, url):
         self.url = url
 
-    async def make(self) -> Any:
+    async def make(self):
         return type(self).kind(
             RedisDatabase(self.url, tenant=f"t{next(_tenants)}", max_connections=4)
         )
 
-    async def reopen(self, store: Any) -> Any:
+    async def reopen(self, store):
         await self.close(store)
         return type(self).kind(RedisDatabase(self.url, tenant=store._database._tenant))
 
-    async def close(self, store: Any) -> None:
+    async def close(self, store):
         await store._database.close()
 
 
@@ -68,24 +68,24 @@ class TestRedisShortTerm(OnRedis, ComparedShortTerm):
 
 
 class TestRedisLongTerm(OnRedis, ComparedLongTerm):
-    async def make(self) -> RedisLongTermMemory:
+    async def make(self):
         return self.over(RedisDatabase(self.url, tenant=f"t{next(_tenants)}", max_connections=4))
 
-    async def reopen(self, store: RedisLongTermMemory) -> RedisLongTermMemory:
+    async def reopen(self, store):
         await self.close(store)
         return self.over(RedisDatabase(self.url, tenant=store._database._tenant))
 
-    def over(self, database: RedisDatabase) -> RedisLongTermMemory:
+    def over(self, database):
         return RedisLongTermMemory(database, clock=self.clock)
 
 
 class TestHostileValuesInRedis(HostileValues):
     @pytest.fixture(autouse=True)
-    def _server(self, url: str) -> None:
+    def _server(self, url):
         self.url = url
 
     @asynccontextmanager
-    async def given(self) -> AsyncIterator[dict[str, Any]]:
+    async def given(self):
         async with RedisDatabase(self.url, tenant=f"t{next(_tenants)}") as opened:
             yield {
                 "history": RedisHistoryProvider(opened),
@@ -94,7 +94,7 @@ class TestHostileValuesInRedis(HostileValues):
             }
 
 
-def said(*texts: str) -> list[ChatMessage]:
+def said(*texts):
     return [ChatMessage("user", text) for text in texts]
 
 

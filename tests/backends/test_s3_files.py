@@ -1,9 +1,6 @@
 """Blobs in a bucket of a real S3 server."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 from urllib.error import HTTPError
@@ -18,7 +15,7 @@ from kaosmem.errors import InvalidArgumentError, InvalidNameError, MissingFileEr
 from kaosmem.testing.contracts.store import Clock
 from tests.backends.hostile_values import HostileValues
 from tests.console import Console
-from tests.servers import S3, example
+from tests.servers import example
 from tests.stores.compared import ComparedBlob
 
 _TEXT = "text/plain"
@@ -26,12 +23,12 @@ _tenants = count(1)
 
 
 @pytest.fixture(scope="module")
-def s3(s3_of_all: S3) -> S3:
+def s3(s3_of_all):
     s3_of_all.filesystem().mkdir("blobs")
     return s3_of_all
 
 
-def files(s3: S3, clock: Clock, tenant: str = "", **options: object) -> S3FileStore:
+def files(s3, clock, tenant="", **options):
     """Return the store of a tenant, by default of a new one."""
     settings = {
         "endpoint": s3.url,
@@ -46,24 +43,24 @@ class TestFilesOnS3(ComparedBlob):
     examples, steps = 5, 15
 
     @pytest.fixture(autouse=True)
-    def _server(self, s3: S3) -> None:
+    def _server(self, s3):
         self.s3 = s3
 
-    async def make(self) -> S3FileStore:
+    async def make(self):
         self.tenant = str(next(_tenants))
         return files(self.s3, self.clock, self.tenant)
 
-    async def reopen(self, store: S3FileStore) -> S3FileStore:
+    async def reopen(self, store):
         return files(self.s3, self.clock, self.tenant)
 
 
 class TestHostileValuesOnS3(HostileValues):
     @pytest.fixture(autouse=True)
-    def _server(self, s3: S3) -> None:
+    def _server(self, s3):
         self.s3 = s3
 
     @asynccontextmanager
-    async def given(self) -> AsyncIterator[dict[str, S3FileStore]]:
+    async def given(self):
         yield {"files": files(self.s3, Clock())}
 
 
@@ -170,7 +167,7 @@ async def test_bytes_that_have_changed_fail_their_checksum(s3):
         await store.download("whole")
 
 
-def change_bytes(s3: S3, path: str) -> None:
+def change_bytes(s3, path):
     """Change the last byte of an object, and leave its metadata."""
     options = {
         "endpoint": s3.url,

@@ -7,7 +7,7 @@ import gc
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -22,10 +22,8 @@ from kaosmem.backends import S3FileStore
 from kaosmem.backends.postgres import PostgresDatabase, PostgresHistoryProvider
 from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider
 from kaosmem.errors import MissingFileError
-from kaosmem.stores import HistoryProvider
 from tests.faulty_network import Network, network
-from tests.local_servers import LocalServer
-from tests.servers import S3, own_postgres_server, own_redis_server
+from tests.servers import own_postgres_server, own_redis_server
 
 CONNECTIONS, TIMEOUT_S = 4, 3.0  # a busy machine answers within it
 _numbers = count(1)
@@ -41,7 +39,7 @@ class Store:
     add: Callable[[str], Awaitable[object]]
     read: Callable[[str], Awaitable[list[str]]]
 
-    async def adds(self, names: list[str]) -> list[str]:
+    async def adds(self, names):
         """Add names at once, and return those that were acknowledged.
 
         The others raise a typed error with a remedy.
@@ -57,7 +55,7 @@ class Store:
             if not isinstance(answer, BaseException)
         ]
 
-    async def check(self, names: list[str], acknowledged: list[str]) -> None:
+    async def check(self, names, acknowledged):
         """Check that acknowledged names are stored once, that others are stored once or not, each under itself."""
         known = {*acknowledged}
         for name, stored in zip(names, await asyncio.gather(*map(self.read, names)), strict=True):
@@ -77,7 +75,7 @@ class Service:
     restart: Callable[[], None] | None = None
     left_open: Callable[[], int] = lambda: 0
 
-    def start_again(self, way: Network) -> None:
+    def start_again(self, way):
         if self.restart:
             return self.restart()
         way.close()
@@ -85,16 +83,14 @@ class Service:
         return way.open()
 
     @asynccontextmanager
-    async def opened(
-        self, timeout_s: float = TIMEOUT_S, *, loops: int = 1
-    ) -> AsyncIterator[tuple[Store, Network]]:
+    async def opened(self, timeout_s=TIMEOUT_S, *, loops=1):
         with network(self.target) as way:
             async with self.store(way, timeout_s) as store:
                 yield store, way
                 await _soon(lambda: way.connections <= CONNECTIONS * loops)
 
 
-async def _soon(condition: Callable[[], bool]) -> None:
+async def _soon(condition):
     """Check that a condition comes true."""
     until = time.monotonic() + 60
     while not condition():
@@ -103,14 +99,14 @@ async def _soon(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-def of_history(history: HistoryProvider) -> Store:
+def of_history(history):
     async def read(name):
         return [each.text for each in await history.get_messages("a", session_id=name)]
 
     return Store(lambda name: history.append("a", ChatMessage("user", name), session_id=name), read)
 
 
-def of_files(files: S3FileStore) -> Store:
+def of_files(files):
     async def read(name):
         try:
             return [(await files.download(name)).decode()]
@@ -123,7 +119,7 @@ def of_files(files: S3FileStore) -> Store:
     return Store(create, read)
 
 
-def postgres_service(running: ExitStack) -> Service:
+def postgres_service(running):
     local = running.enter_context(own_postgres_server())
     url = local.url
     target = f"127.0.0.1:{local.port}"
@@ -146,12 +142,12 @@ def postgres_service(running: ExitStack) -> Service:
     return Service(target, store, lambda: restart(local), left_open)
 
 
-def restart(local: LocalServer) -> None:
+def restart(local):
     local.stop()  # by a kill, since its data are temporary
     local.start()
 
 
-def redis_service(running: ExitStack) -> Service:
+def redis_service(running):
     local = running.enter_context(own_redis_server(durable=True))
     target = f"127.0.0.1:{local.port}"
 
@@ -167,7 +163,7 @@ def redis_service(running: ExitStack) -> Service:
     return Service(target, store, lambda: restart(local))
 
 
-def s3_service(s3: S3) -> Service:
+def s3_service(s3):
     """Return the server of all tests: it keeps nothing for a connection."""
     s3.filesystem().mkdir("faults")
     s3.filesystem().pipe_file(
@@ -176,7 +172,7 @@ def s3_service(s3: S3) -> Service:
 
     @asynccontextmanager
     async def store(way, timeout_s):
-        settings: Any = {
+        settings = {
             "endpoint": f"http://127.0.0.1:{way.port}",
             "access_key_id": s3.key,
             "secret_access_key": s3.secret,
@@ -191,7 +187,7 @@ def s3_service(s3: S3) -> Service:
 
 
 @pytest.fixture(scope="module", params=[postgres_service, redis_service, s3_service])
-def service(request: pytest.FixtureRequest) -> Iterator[Service]:
+def service(request):
     if request.param is s3_service:
         yield s3_service(request.getfixturevalue("s3_of_all"))
         return
@@ -200,12 +196,12 @@ def service(request: pytest.FixtureRequest) -> Iterator[Service]:
 
 
 @pytest.fixture(autouse=True)
-def no_records_of_failed_attempts(caplog: pytest.LogCaptureFixture) -> None:
+def no_records_of_failed_attempts(caplog):
     """A record of the log keeps the error of psycopg's attempt to connect, and so the socket of that attempt."""
     caplog.set_level(logging.CRITICAL, logger="psycopg.pool")
 
 
-def named(first: str, number: int) -> list[str]:
+def named(first, number):
     return [f"{first}{n}" for n in range(number)]
 
 
@@ -296,7 +292,7 @@ async def test_a_cancelled_call_takes_no_answer_of_another(service):
         await _soon(lambda: service.left_open() == 0)
 
 
-async def _added(store: Store, name: str) -> None:
+async def _added(store, name):
     await store.add(name)
 
 

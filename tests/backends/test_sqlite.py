@@ -1,7 +1,5 @@
 """The SQLite file itself: errors that name a remedy, calls that are cancelled, loops, forks, several versions."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os
@@ -11,7 +9,6 @@ import subprocess
 import sys
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,22 +22,22 @@ from kaosmem.sources import StateSource
 from kaosmem.stores import VectorDocument
 
 
-def said(*texts: str) -> list[ChatMessage]:
+def said(*texts):
     return [ChatMessage("user", text) for text in texts]
 
 
-def raw(path: Path) -> Any:
+def raw(path):
     return closing(sqlite3.connect(path, isolation_level=None))
 
 
-async def filled(path: Path, count: int = 3) -> None:
+async def filled(path, count=3):
     async with SqliteDatabase(path) as database:
         await SqliteHistoryProvider(database).append_many(
             "a", said(*map(str, range(count))), session_id="s"
         )
 
 
-async def count_in(path: Path) -> int:
+async def count_in(path):
     async with SqliteDatabase(path) as database:
         return await SqliteHistoryProvider(database).count_messages("a", session_id="s")
 

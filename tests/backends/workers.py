@@ -3,21 +3,17 @@
 python -m tests.backends.workers FOLDER NAME [LAST_LINE]
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from kaosmem import ChatMessage, InvalidArgumentError, NotFoundError
-from kaosmem.backends import Stores, open_stores
+from kaosmem.backends import open_stores
 from kaosmem.errors import DuplicateError
 from kaosmem.stores import Relationship, Task, VectorDocument
 
@@ -26,12 +22,12 @@ _LAST_LINE = int(sys.argv[3]) if len(sys.argv) == 4 and sys.argv[3].isdigit() el
 _lines = count()
 
 
-def work(tell: Callable[[Any], None], folder: str, name: str, turns: int) -> None:
+def work(tell, folder, name, turns):
     """Open the stores, change each kind in every turn, and tell which tasks this process was given."""
     tell(asyncio.run(_work(folder, name, turns)))
 
 
-async def _work(folder: str, name: str, turns: int) -> list[str]:
+async def _work(folder, name, turns):
     async with open_stores(folder) as stores:
         for turn in range(turns):
             batch = [ChatMessage("user", f"{name}.{turn}.{part}") for part in range(BATCH)]
@@ -47,7 +43,7 @@ async def _work(folder: str, name: str, turns: int) -> list[str]:
         return await _take_tasks(stores)
 
 
-async def _take_tasks(stores: Stores) -> list[str]:
+async def _take_tasks(stores):
     """Make the board if no other process has, and start as many planned tasks as this process can get."""
     taken = []
     with suppress(DuplicateError):
@@ -66,14 +62,14 @@ async def _take_tasks(stores: Stores) -> list[str]:
     return taken
 
 
-def say(*said: object) -> None:
+def say(*said):
     """Say something, and be killed at once if it was the last line."""
     os.write(1, json.dumps(said).encode() + b"\n")
     if next(_lines) == _LAST_LINE:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def work_for_ever(folder: str, name: str) -> None:
+async def work_for_ever(folder, name):
     """Change every kind of store, side by side, and say each change once it is acknowledged."""
     async with open_stores(folder) as stores:
         say("opened", name)
@@ -81,7 +77,7 @@ async def work_for_ever(folder: str, name: str) -> None:
         await asyncio.gather(*(change(stores, name) for change in kinds))
 
 
-async def _append(stores: Stores, name: str) -> None:
+async def _append(stores, name):
     for turn in count():
         texts = [f"{name}.{turn}.{part}" for part in range(BATCH)]
         await stores.history.append_many(
@@ -90,13 +86,13 @@ async def _append(stores: Stores, name: str) -> None:
         say("append", texts)
 
 
-async def _update(stores: Stores, name: str) -> None:
+async def _update(stores, name):
     for turn in count():
         await stores.state.update_state("shared", {name: turn, f"{name} again": turn})
         say("state", name, turn)
 
 
-async def _move(stores: Stores, name: str) -> None:
+async def _move(stores, name):
     for turn in count():
         try:
             await stores.tasks.add_tasks("c", "shared", [Task(f"{name}.{turn}", "title")])
@@ -106,7 +102,7 @@ async def _move(stores: Stores, name: str) -> None:
         say("task", f"{name}.{turn}")
 
 
-async def _index(stores: Stores, name: str) -> None:
+async def _index(stores, name):
     for turn in count():
         ids = [f"{name}.{turn}.{part}" for part in range(BATCH)]
         await stores.vectors.add([VectorDocument(each, each, (1, turn)) for each in ids])
@@ -114,20 +110,20 @@ async def _index(stores: Stores, name: str) -> None:
         say("vectors", ids[:-1])
 
 
-async def _upload(stores: Stores, name: str) -> None:
+async def _upload(stores, name):
     for turn in count():
         data = f"{name}.{turn} " * 1_000
         await stores.files.upload("shared", data.encode(), content_type="text/plain")
         say("files", data)
 
 
-async def _learn(stores: Stores, name: str) -> None:
+async def _learn(stores, name):
     for turn in count():
         await stores.facts.save("agent", f"fact {name} {turn}", key="key")
         say("fact", f"fact {name} {turn}")
 
 
-async def _link(stores: Stores, name: str) -> None:
+async def _link(stores, name):
     for turn in count():
         links = [Relationship("hub", f"{name}.{turn}.{part}", "leads to") for part in range(BATCH)]
         await stores.graph.add_relationships(links)

@@ -1,8 +1,5 @@
 """The command in the process of the tests."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -10,7 +7,7 @@ import typer.main
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _commands_are_built_once() -> Iterator[None]:
+def _commands_are_built_once():
     """Build the commands once: Typer does it in each call, which takes longer than most of them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", cache(typer.main.get_command))

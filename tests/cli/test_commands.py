@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,6 @@ import pytest
 from kaosmem import (
     CorruptionError,
     InvalidArgumentError,
-    KaosmemError,
     NotFoundError,
     SectionSpec,
     SessionMemory,
@@ -45,9 +44,7 @@ Command = Callable[..., Outcome]
 
 
 @pytest.fixture
-def command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Command]:
+def command(monkeypatch, capsys):
     """Run the command as its script does, in this process."""
     handler = signal.getsignal(signal.SIGINT)
 
@@ -63,7 +60,7 @@ def command(
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path, monkeypatch):
     """A working folder with documents in `docs`, which are more than a question needs, and one foreign file."""
     docs = tmp_path / "docs"
     (docs / "contracts").mkdir(parents=True)
@@ -79,13 +76,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def files(folder: Path) -> dict[str, bytes]:
+def files(folder):
     return {
         path.as_posix(): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")
     }
 
 
-def rows(table: str) -> list[list[str]]:
+def rows(table):
     """Return the cells of a plain table, its header first."""
     return [re.split(r" {2,}", line.strip()) for line in table.strip().splitlines()]
 
@@ -108,7 +105,7 @@ def test_a_pipe_gets_the_exact_context(place, command):
 
 
 @pytest.fixture
-def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
+def on_terminal(monkeypatch):
     """Run the command on a terminal, in this process; return its output without colours."""
     pty = pytest.importorskip("pty")
     handler = signal.getsignal(signal.SIGINT)
@@ -276,7 +273,7 @@ def test_a_context_reaches_a_pipe_unchanged_and_no_terminal_raw(place, on_termin
     assert max(map(len, table.splitlines())) <= 100
 
 
-def read_all(descriptor: int) -> bytes:
+def read_all(descriptor):
     data = b""
     while True:
         try:
@@ -316,7 +313,7 @@ FOREIGN = {
 }
 BENCH = ["bench", "items.jsonl", "questions.jsonl"]
 ASSEMBLE = ["assemble", "docs", "-q", QUESTION, "--session", "kept/deal"]
-BAD_INPUT: dict[str, tuple[list[str], type[KaosmemError], str]] = {
+BAD_INPUT = {
     "a negative budget": ([*ASSEMBLE, "-b", "-5"], InvalidArgumentError, "from 0 up"),
     "a fraction of a token": (
         [*ASSEMBLE, "--budget", "1.5"],
@@ -521,7 +518,7 @@ def test_ctrl_c_keeps_what_was_saved(place, command, monkeypatch):
 
 
 @pytest.fixture
-def session(place: Path) -> str:
+def session(place):
     """A session with a prompt, messages of which some were evicted, and hostile text."""
 
     async def fill():
@@ -634,10 +631,10 @@ def test_show_prints_one_item_in_full(session, place, command):
     assert files(place) == before
 
 
-def archived_id(place: Path) -> str:
+def archived_id(place):
     """Return the id of the one item that was removed."""
     log = "".join(path.read_text() for path in (place / "kept").rglob("*.jsonl"))
-    return re.search(r'"op":"remove","d":\{"id":"(\w+)"', log)[1]  # type: ignore[index]
+    return re.search(r'"op":"remove","d":\{"id":"(\w+)"', log)[1]
 
 
 def test_figures_add_up(session, place, command):
@@ -680,7 +677,7 @@ def test_forget_erases_items_and_verify_says_so(session, place, command):
 
 
 @pytest.fixture
-def evidence(place: Path) -> Path:
+def evidence(place):
     """A folder of two corpora: lockers and their codes, asked for by number, and one question that is a trap."""
     folder = place / "evidence"
     folder.mkdir()

@@ -1,7 +1,5 @@
 """`kaosmem why`, `diff`, `budget` and `view` over a stored session."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -10,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from kaosmem import SessionMemory
-from tests.cli.test_commands import Outcome, command
+from tests.cli.test_commands import command
 from tests.places import files_in
 
 __all__ = ["command"]
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+def url(tmp_path_factory):
     """A session of three turns, in which a fact is replaced."""
     place = tmp_path_factory.mktemp("turns")
 
@@ -33,7 +31,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"{place}/s"
 
 
-def _ok(outcome: Outcome) -> str:
+def _ok(outcome):
     assert outcome.code == 0, outcome.err
     return outcome.out
 

@@ -1,13 +1,10 @@
 """Strategies of compaction, in pipelines of any shape."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from kaosmem import WindowTooSmallError
 from kaosmem.compaction import (
     CompactionPipeline,
-    CompactionStrategy,
     SelectiveToolCallCompaction,
     SlidingWindowCompaction,
     TokenBudgetCompaction,
@@ -32,7 +29,7 @@ strategies = st.recursive(
 )
 
 
-def _has_window(strategy: CompactionStrategy) -> bool:
+def _has_window(strategy):
     """Return whether a strategy, or one in it, is a window of messages."""
     inner = getattr(strategy, "strategies", ())
     return isinstance(strategy, SlidingWindowCompaction) or any(map(_has_window, inner))
@@ -41,10 +38,10 @@ def _has_window(strategy: CompactionStrategy) -> bool:
 class AnyStrategy(CompactionContract):
     refusals = (WindowTooSmallError,)
 
-    def __init__(self, strategy: CompactionStrategy) -> None:
+    def __init__(self, strategy):
         self._strategy = strategy
         # In a full window, some protected messages give way.
         self.gives_way = _has_window(strategy)
 
-    def make(self) -> CompactionStrategy:
+    def make(self):
         return self._strategy

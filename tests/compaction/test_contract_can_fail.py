@@ -1,8 +1,5 @@
 """The contract catches strategies that are wrong in a way that strategies are."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 
@@ -15,19 +12,19 @@ from kaosmem.testing.contracts.compaction import PROMISES
 from kaosmem.testing.contracts.conversations import conversations
 
 
-def calls(message: ChatMessage) -> set[str]:
+def calls(message):
     return {block.id for block in message.blocks if isinstance(block, ToolUseBlock)}
 
 
-def results(message: ChatMessage) -> set[str]:
+def results(message):
     return {block.tool_use_id for block in message.blocks if isinstance(block, ToolResultBlock)}
 
 
-def answered(history: list[ChatMessage]) -> set[str]:
+def answered(history):
     return set().union(*map(results, history))
 
 
-def is_free(message: ChatMessage) -> bool:
+def is_free(message):
     """Return whether a strategy may change or leave out the message of a critic."""
     return message.role == "critic" and not message.pinned
 
@@ -144,7 +141,7 @@ class Faulty:
         return left if isinstance(left, list) else list(left)
 
 
-def failures(strategy) -> Iterator[str]:
+def failures(strategy):
     class Tested(CompactionContract):
         def make(self):
             return strategy

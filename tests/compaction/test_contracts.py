@@ -1,7 +1,5 @@
 """Every strategy passes the contract that comes with the package."""
 
-from __future__ import annotations
-
 from kaosmem import WindowTooSmallError
 from kaosmem.compaction import (
     SelectiveToolCallCompaction,
@@ -16,22 +14,22 @@ class TestSlidingWindow(AnyConversation):
     refusals = (WindowTooSmallError,)
     gives_way = True
 
-    def make(self) -> SlidingWindowCompaction:
+    def make(self):
         return SlidingWindowCompaction(6)
 
 
 class TestToolResults(AnyConversation):
-    def make(self) -> ToolResultCompaction:
+    def make(self):
         return ToolResultCompaction(60)
 
 
 class TestToolCalls(AnyConversation):
-    def make(self) -> SelectiveToolCallCompaction:
+    def make(self):
         return SelectiveToolCallCompaction(1)
 
 
 class TestTokenBudget(AnyConversation):
     refusals = (WindowTooSmallError,)
 
-    def make(self) -> TokenBudgetCompaction:
+    def make(self):
         return TokenBudgetCompaction([ToolResultCompaction(60)], 400)

@@ -1,7 +1,5 @@
 """The lists of facts that a summary keeps to the letter."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +21,7 @@ texts = st.builds(
 )
 
 
-def _message(role: str, text: str) -> ChatMessage:
+def _message(role, text):
     if role == "summary":
         return ChatMessage(
             role,

@@ -1,9 +1,6 @@
 """What each strategy leaves, to the message."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +19,6 @@ from kaosmem import (
     context_length,
 )
 from kaosmem.compaction import (
-    CompactionStrategy,
     SelectiveToolCallCompaction,
     SlidingWindowCompaction,
     TokenBudgetCompaction,
@@ -35,7 +31,7 @@ from kaosmem.testing.contracts.compaction import tokens_of
 from tests.tool_conversations import conversations
 
 
-def talk(turns: int) -> list[ChatMessage]:
+def talk(turns):
     return [
         ChatMessage(role, f"{role} {turn}")
         for turn in range(turns)
@@ -43,9 +39,7 @@ def talk(turns: int) -> list[ChatMessage]:
     ]
 
 
-def group(
-    name: str, *, text: str = "", thinking: str = "", result: str = "found"
-) -> list[ChatMessage]:
+def group(name, *, text="", thinking="", result="found"):
     blocks = [
         *([ThinkingBlock(thinking, "seal")] if thinking else []),
         *([TextBlock(text)] if text else []),
@@ -56,18 +50,18 @@ def group(
     ]
 
 
-def compacted(strategy: CompactionStrategy, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+def compacted(strategy, history):
     return asyncio.run(strategy.compact(history))
 
 
-def kept_in(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> dict[int, str]:
+def kept_in(history, left):
     """Return the protected positions whose messages are left."""
     there = {id(message) for message in left}
     protected = Outline(history).protected
     return {place: why for place, why in protected.items() if id(history[place]) in there}
 
 
-def is_tail(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool:
+def is_tail(history, left):
     """Whether what is left is protected messages and a tail that begins where it may."""
     outline = Outline(history)
     if len(left) == len(history):
@@ -77,9 +71,7 @@ def is_tail(history: Sequence[ChatMessage], left: Sequence[ChatMessage]) -> bool
     return any(outline.at(outline.shown_from(cut, kept)) == list(left) for cut in cuts)
 
 
-def longer_tails(
-    history: Sequence[ChatMessage], left: Sequence[ChatMessage]
-) -> list[list[ChatMessage]]:
+def longer_tails(history, left):
     """Return the longer tails with the protected messages that are left."""
     outline = Outline(history)
     kept = kept_in(history, left)
@@ -136,7 +128,7 @@ def test_a_window_is_no_longer_than_it_may_be_and_has_the_newest(most):
         ]
 
 
-def within(history: Sequence[ChatMessage], most: int, *, by_chars: bool) -> list[ChatMessage]:
+def within(history, most, *, by_chars):
     """Return the tail of a history with so many characters, or so many messages."""
 
     def total(messages):
@@ -377,10 +369,10 @@ def test_what_a_user_says_beside_a_result_is_trusted_no_more_without_it():
 class Spy:
     """A strategy that notes what it was given, and drops the oldest message."""
 
-    def __init__(self) -> None:
-        self.given: list[int] = []
+    def __init__(self):
+        self.given = []
 
-    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+    async def compact(self, history):
         self.given.append(len(history))
         return list(history)[1:]
 
@@ -441,7 +433,7 @@ def test_a_budget_holds_in_each_format(name):
     check()
 
 
-def requested(history: Sequence[ChatMessage], name: str) -> int:
+def requested(history, name):
     """Return the tokens of a request with this history."""
     rendered = render_messages(history, name)
     handed_over = rendered.messages if rendered.text is None else rendered.text

@@ -1,7 +1,5 @@
 """Summarisation passes the contract of strategies, keeps the newest and leaves one summary for the rest."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +32,7 @@ class TestSummarization(AnyConversation):
     refusals = (SummaryError,)
     examples = 30
 
-    def make(self) -> SummarizationCompaction:
+    def make(self):
         return SummarizationCompaction(ScriptedLLM(gist), 60, 30, max_summary_tokens=80)
 
 
@@ -49,13 +47,13 @@ def test_it_keeps_its_promises_among_other_strategies(before, after, history):
     AnyPipeline(CompactionPipeline([*before, summarization, *after])).check(history)
 
 
-def said(name: str, role: str = "user") -> ChatMessage:
+def said(name, role="user"):
     return ChatMessage(role, f"{name} {WORDS}", id=name)
 
 
-def summing_up(llm: ScriptedLLM | None = None, **options: object) -> SummarizationCompaction:
+def summing_up(llm=None, **options):
     options = {"max_summary_tokens": 40, **options}
-    return SummarizationCompaction(llm or ScriptedLLM(gist), 150, 100, **options)  # type: ignore[arg-type]
+    return SummarizationCompaction(llm or ScriptedLLM(gist), 150, 100, **options)
 
 
 TALK = [said(f"m{number}", "user" if number % 2 else "assistant") for number in range(1, 21)]

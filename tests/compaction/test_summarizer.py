@@ -1,10 +1,7 @@
 """A summary is made of everything, checked, bounded, and says to the letter what the model dropped."""
 
-from __future__ import annotations
-
 import asyncio
 import math
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -34,14 +31,12 @@ NOISE = "Then nothing much happened for a while. " * 60
 OLD_CREW = "The old crew moved twelve boxes from harbour wall to market square at dawn, singing loud songs."
 
 
-def said(text: str, role: str = "user", name: str = "") -> ChatMessage:
+def said(text, role="user", name=""):
     return ChatMessage(role, text, id=name)
 
 
-async def summary_of(
-    *messages: ChatMessage, answer: str = "Nothing much happened.", **options: object
-) -> ChatMessage:
-    return await Summarizer(ScriptedLLM(lambda _: answer)).summarize(messages, **options)  # type: ignore[arg-type]
+async def summary_of(*messages, answer="Nothing much happened.", **options):
+    return await Summarizer(ScriptedLLM(lambda _: answer)).summarize(messages, **options)
 
 
 async def test_the_model_reads_everything():
@@ -139,10 +134,10 @@ async def test_what_is_too_large_for_a_list_does_not_keep_others_out():
     assert address in (await summary_of(*messages, most=400)).text
 
 
-async def kept_in_rounds(rounds: int, tools: int, last: int = 20) -> list[set[str]]:
+async def kept_in_rounds(rounds, tools, last=20):
     """Return the facts in a full list after each round, of which each has so many of tools, and the last of users."""
     summarizer = Summarizer(ScriptedLLM(lambda _: OLD_CREW), max_kept_tokens=600)
-    earlier: list[ChatMessage] = []
+    earlier = []
     kept = []
     for number in range(rounds):
         names = (f"user{number}-{n}" for n in range(last if number == rounds - 1 else 20))
@@ -174,7 +169,7 @@ async def test_the_oldest_goes_first_where_a_list_is_full():
     assert "user29-0" in flooded
 
 
-FAULTS: list[tuple[str | Exception, str]] = [
+FAULTS = [
     ("", "it was empty"),
     ("  \n", "it was empty"),
     ("I'm sorry, but I can't help with that.", "it says too little"),
@@ -247,7 +242,7 @@ class Slow:
 
     requests = 0
 
-    async def chat(self, messages: object, *, tools: object = ()) -> ChatMessage:
+    async def chat(self, messages, *, tools=()):
         self.requests += 1
         await asyncio.Event().wait()
         raise AssertionError
@@ -315,10 +310,10 @@ async def test_an_answer_that_stays_too_long_is_cut_in_the_end():
 class Choosy:
     """A client that takes nothing but answers of a form."""
 
-    def __init__(self, llm: ScriptedLLM) -> None:
+    def __init__(self, llm):
         self._llm = llm
 
-    async def chat(self, messages: Sequence[ChatMessage], *, tools: object = ()) -> ChatMessage:
+    async def chat(self, messages, *, tools=()):
         answer = await self._llm.chat(messages)
         if not answer.text.startswith("GOAL:"):
             raise InvalidArgumentError("it has no goal" + "!" * 1_000)
@@ -361,7 +356,7 @@ async def test_a_request_that_is_too_large_is_split(most):
     made = await Summarizer(llm, max_request_tokens=most, max_kept_tokens=0).summarize(messages)
     assert made.text.startswith(f"Summary after part {len(llm.requests)}: ")
     assert 12_000 / most < len(llm.requests) < 50_000 / most
-    read: list[str] = []
+    read = []
     for number, request in enumerate(llm.requests):
         assert SIZE.total(request) <= most
         text = request[1].text
@@ -412,7 +407,7 @@ roles = st.sampled_from(["user", "assistant", "tool", "summary", "critic"])
 histories = st.lists(st.builds(ChatMessage, roles, texts), min_size=1, max_size=8)
 
 
-def squared(text: str) -> int:
+def squared(text):
     """Count what is longer as more than its parts."""
     return len(text) ** 2 // 100
 

@@ -1,8 +1,5 @@
 """The view of a stored conversation: computed from it alone, nothing lost, nothing of what was cleared."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,13 +10,11 @@ from kaosmem import ChatMessage, NotFoundError, TextBlock, ToolResultBlock, Tool
 from kaosmem.compaction.transcript import Transcript, is_record
 
 
-def said(name: str, text: str = "", role: str = "user") -> ChatMessage:
+def said(name, text="", role="user"):
     return ChatMessage(role, text or f"text of {name}", id=name)
 
 
-def stored_with(
-    stored: Sequence[ChatMessage], sources: Sequence[str], text: str = "summed up"
-) -> list[ChatMessage]:
+def stored_with(stored, sources, text="summed up"):
     """Return what is stored and a record of some of its messages after it."""
     transcript = Transcript(stored)
     summary = ChatMessage("summary", text, id="new", sources=tuple(sources))
@@ -29,7 +24,7 @@ def stored_with(
     return [*stored, record]
 
 
-def texts(messages: Sequence[ChatMessage]) -> list[str]:
+def texts(messages):
     return [message.text for message in messages]
 
 
@@ -129,9 +124,9 @@ def test_what_a_record_stands_for_is_found_again():
 
 
 @st.composite
-def threads(draw: st.DrawFn) -> list[ChatMessage]:
+def threads(draw):
     """Draw messages with records of any of those in view among them, of which some messages were then cleared."""
-    stored: list[ChatMessage] = []
+    stored = []
     for number in range(draw(st.integers(1, 12))):
         stored.append(said(f"m{number}", draw(st.sampled_from(["", "x " * 40]))))
         view = Transcript(stored).view
@@ -155,7 +150,7 @@ def test_nothing_is_lost_and_nothing_comes_back(stored):
     records = [message for message in stored if is_record(message)]
     assert not {*texts(transcript.void)} & {*texts(transcript.view)}
     # A record counts if and only if all that it stands for does; said again, slowly.
-    there: list[str] = [message.id for message in originals]
+    there = [message.id for message in originals]
     for record in records:
         counts = {*record.sources} <= {*there}
         assert (record in transcript.void) != counts

@@ -1,12 +1,7 @@
 """Condensers of every kind, with models that follow a script."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-
 from hypothesis import strategies as st
 
-from kaosmem import ChatMessage
 from kaosmem.compaction import (
     SelectiveToolCallCompaction,
     SlidingWindowCompaction,
@@ -15,7 +10,6 @@ from kaosmem.compaction import (
     ToolResultCompaction,
 )
 from kaosmem.conversation import (
-    ConversationEvent,
     LLMSummarizingCondenser,
     RollingCondenser,
     StrategyCondenser,
@@ -25,20 +19,20 @@ from tests.conversation.logs import EVENTS, TEXTS, agent, call, result, user
 from tests.gist import gist
 
 
-def brief(messages: Sequence[ChatMessage]) -> str:
+def brief(messages):
     """Say as a model that summarises in a few words."""
     return gist(messages, most=3)
 
 
-def down(messages: Sequence[ChatMessage]) -> Exception:
+def down(messages):
     """Fail as a provider that is down."""
     return ConnectionError("down")
 
 
 @st.composite
-def worked(draw: st.DrawFn) -> list[ConversationEvent]:
+def worked(draw):
     """Draw what an agent did for a while: calls with results, alone and two at once, words, and anything else."""
-    events: list[ConversationEvent] = []
+    events = []
     kinds = ["pair", "pair", "pair", "two", "agent", "agent", "user", "anything"]
     for number, kind in enumerate(draw(st.lists(st.sampled_from(kinds), min_size=8, max_size=24))):
         match kind:
@@ -61,7 +55,7 @@ def worked(draw: st.DrawFn) -> list[ConversationEvent]:
 
 
 @st.composite
-def rolling(draw: st.DrawFn, *, fails: bool = True) -> RollingCondenser:
+def rolling(draw, *, fails=True):
     """Draw a condenser that appends records; with `fails` its model may be down."""
     given = {"max_size": draw(st.integers(6, 12))}
     given["max_tokens"] = draw(st.one_of(st.none(), st.integers(150, 500)))

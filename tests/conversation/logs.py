@@ -1,8 +1,5 @@
 """Logs of conversations, by hand and drawn."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
@@ -12,7 +9,6 @@ from kaosmem import ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
-    ConversationEvent,
     ConversationView,
     EventLog,
     ObservationEvent,
@@ -23,30 +19,30 @@ REASONING = ThinkingBlock("hm", "seal")
 PICTURE = "data:image/png;base64,iVBORw0KGgo="
 
 
-def system(text: str = "You write code.") -> ActionEvent:
+def system(text="You write code."):
     return ActionEvent("system_message", text, source="environment")
 
 
-def user(text: str = "please") -> ActionEvent:
+def user(text="please"):
     return ActionEvent("message", text, source="user")
 
 
-def agent(text: str = "done") -> ActionEvent:
+def agent(text="done"):
     return ActionEvent("message", text)
 
 
-def call(name: str, response: str = "", *, says: str = "", reasons: bool = False) -> ActionEvent:
+def call(name, response="", *, says="", reasons=False):
     said = (*((REASONING,) if reasons else ()), *((TextBlock(says),) if says else ()))
     return ActionEvent(
         "tool_call", said or "", ToolUseBlock(name, "find", '{"in":"src"}'), response or f"r{name}"
     )
 
 
-def result(name: str, text: str = "found", *, kind: str = "result") -> ObservationEvent:
+def result(name, text="found", *, kind="result"):
     return ObservationEvent(kind, text, name)
 
 
-def loop(pairs: int, *, first: int = 1, reasons: str = "first") -> list[ConversationEvent]:
+def loop(pairs, *, first=1, reasons="first"):
     """Return a loop of signed reasoning: its "first" answer reasons, or "all" do."""
     return [
         event
@@ -58,7 +54,7 @@ def loop(pairs: int, *, first: int = 1, reasons: str = "first") -> list[Conversa
     ]
 
 
-def logged(*events: ConversationEvent) -> EventLog:
+def logged(*events):
     """Return a log that took these events, one a second."""
     seconds = count()
     log = EventLog(
@@ -69,15 +65,15 @@ def logged(*events: ConversationEvent) -> EventLog:
     return log
 
 
-def view_of(*events: ConversationEvent) -> ConversationView:
+def view_of(*events):
     return ConversationView(logged(*events))
 
 
-def ids(events: Iterable[ConversationEvent]) -> list[int]:
+def ids(events):
     return [event.id for event in events]
 
 
-def shown(events: Iterable[ConversationEvent]) -> list[str]:
+def shown(events):
     """Return the events as a case writes them: a letter and the number of a call, or the text of what has none."""
     letters = []
     for event in events:

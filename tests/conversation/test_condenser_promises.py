@@ -1,9 +1,6 @@
 """What every condenser promises, at every step of random logs."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Iterable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +12,6 @@ from kaosmem.conversation import (
     ActionEvent,
     Condensation,
     Condenser,
-    ConversationEvent,
     ConversationView,
     EventLog,
     LLMSummarizingCondenser,
@@ -41,7 +37,7 @@ from tests.conversation.logs import (
 )
 
 
-async def shown_of(condenser: Condenser, log: EventLog) -> ConversationView:
+async def shown_of(condenser, log):
     """Return the view of a log, condensed if it can be."""
     try:
         return await condenser.condensed_view(log)
@@ -49,7 +45,7 @@ async def shown_of(condenser: Condenser, log: EventLog) -> ConversationView:
         return log.view
 
 
-def protected(view: ConversationView) -> set[int]:
+def protected(view):
     """Return the ids of the entries that stay whatever the limits of a condenser are."""
     outline = ViewOutline(view)
     gives_way = {place for _, unit in outline.giving_way() for place in unit}
@@ -85,9 +81,9 @@ PAIRS = st.tuples(st.sampled_from(["", "look"]), st.sampled_from([FOUND, "x" * 9
 ROUNDS = st.lists(st.one_of(PAIRS, PAIRS, st.just(("done",)), st.just(("and",))), max_size=40)
 
 
-def rounds_of(drawn: Iterable[Sequence[str]]) -> list[ConversationEvent]:
+def rounds_of(drawn):
     """Return an agent's calls with their results, what it says, and now and then a user."""
-    events: list[ConversationEvent] = [system(), user("fix TASK-17")]
+    events = [system(), user("fix TASK-17")]
     for number, texts in enumerate(drawn):
         match texts:
             case (says, found):
@@ -127,12 +123,10 @@ def test_a_view_stays_within_its_size_and_records_are_read_back(condenser, drawn
 class Stubborn(Condenser):
     """Wants to forget one entry more each time, or nothing."""
 
-    def __init__(self, *, forgets: int) -> None:
+    def __init__(self, *, forgets):
         self.forgets = forgets
 
-    async def condense(
-        self, view: ConversationView, *, limit: int | None = None
-    ) -> ConversationView | Condensation:
+    async def condense(self, view, *, limit=None):
         return Condensation(tuple(ids(view[: self.forgets])))
 
 
@@ -166,7 +160,7 @@ async def test_users_words_go_last_and_with_their_answers():
     assert all(event.trust < Trust.USER for event in log.view if isinstance(event, SummaryEvent))
 
 
-def delete_branches(number: int) -> EventLog:
+def delete_branches(number):
     """Return the log of an agent that has deleted one branch after another."""
     pairs = [(user(f"Delete branch {each}"), agent(f"Done {each}")) for each in range(number)]
     return logged(*(event for pair in pairs for event in pair))
@@ -245,7 +239,7 @@ async def test_nothing_is_forgotten_where_what_is_kept_is_too_much_alone():
 
 def test_an_event_is_counted_once_for_a_counter():
     """A copy that says something else is counted anew, and so is another format."""
-    counted: list[str] = []
+    counted = []
     openai, anthropic = map(get_format, ("openai", "anthropic"))
     counter = get_counter(lambda text: counted.append(text) or len(text))
     event = call("1", says="look")

@@ -1,20 +1,13 @@
 """Condensers, case by case: when a view is condensed, what goes, and what never does."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
-
 import pytest
 
-from kaosmem import ChatMessage, InvalidArgumentError
+from kaosmem import InvalidArgumentError
 from kaosmem.compaction import Summarizer, ToolResultCompaction
 from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.conversation import (
     Condensation,
-    Condenser,
-    ConversationEvent,
     ConversationView,
-    EventLog,
     LLMSummarizingCondenser,
     ObservationEvent,
     RollingCondenser,
@@ -23,7 +16,6 @@ from kaosmem.conversation import (
 )
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.testing import ScriptedLLM
-from kaosmem.testing.scripted_llm import Answer
 from tests.conversation.logs import (
     agent,
     call,
@@ -38,14 +30,14 @@ from tests.conversation.logs import (
 from tests.gist import gist
 
 
-def said(count: int, *, first: int = 0) -> list[ConversationEvent]:
+def said(count, *, first=0):
     """What an agent said, all of one size."""
     return [agent(f"the agent says {number + 10}") for number in range(first, first + count)]
 
 
 def summarizing(
-    answers: Callable[[Sequence[ChatMessage]], Answer] | Iterator[Answer] | None = None,
-    **config: object,
+    answers=None,
+    **config,
 ):
     """Return a summarising condenser and its model, which repeats some words unless told otherwise."""
     model = ScriptedLLM(answers or gist)
@@ -53,7 +45,7 @@ def summarizing(
     return LLMSummarizingCondenser(Summarizer(model, **limits), **config), model
 
 
-async def condensed(condenser: Condenser, log: EventLog) -> Condensation:
+async def condensed(condenser, log):
     record = await condenser.condense(log.view)
     assert isinstance(record, Condensation)
     return log.append(record)

@@ -1,7 +1,5 @@
 """The messages of a conversation, case by case."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -10,7 +8,6 @@ from kaosmem import ChatMessage, InvalidArgumentError, ToolResultBlock
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
-    ConversationEvent,
     ConversationMemory,
     ConversationView,
     ObservationEvent,
@@ -31,11 +28,11 @@ from tests.conversation.logs import (
 FIRST = user("first")
 
 
-def told(*events: ConversationEvent) -> list[ChatMessage]:
+def told(*events):
     return ConversationMemory().process_events(view_of(*events))
 
 
-def lines(messages: list[ChatMessage]) -> list[str]:
+def lines(messages):
     """Return messages as `role: text`, the parts of one with ` | ` between them."""
     return [
         f"{message.role}: {' | '.join(ChatMessage('', (b,)).text for b in message.blocks)}"

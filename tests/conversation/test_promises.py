@@ -1,18 +1,14 @@
 """What holds of every log: nothing is parted, nothing is lost, and every provider takes the messages."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kaosmem import ChatMessage, render_messages
+from kaosmem import render_messages
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
-    ConversationEvent,
     ConversationMemory,
     ConversationView,
     EventLog,
@@ -26,7 +22,7 @@ from kaosmem.units import NO_RESULT, repair
 from tests.conversation.logs import LOGS, agent, call, logged, result, user
 
 
-def checked(messages: list[ChatMessage]) -> None:
+def checked(messages):
     check_openai_messages(render_messages(messages, "openai").messages)
     rendered = render_messages(messages, "anthropic")
     check_anthropic_messages(rendered.messages, rendered.system)
@@ -57,7 +53,7 @@ def test_a_cut_at_a_legal_position_leaves_nothing_to_repair(log):
         assert parted == stated_as_missing(view)
 
 
-def stated_as_missing(events: list[ConversationEvent] | ConversationView) -> int:
+def stated_as_missing(events):
     return sum(NO_RESULT in message.text for message in ConversationMemory().process_events(events))
 
 
@@ -96,8 +92,8 @@ def test_each_result_stands_under_the_call_that_was_waiting_for_it(log):
     expected = dict(pairs(list(ConversationView(events))))
     told = ConversationMemory().process_events(ConversationView(events))
     given_results = [m.text for m in told if m.role == "tool" and NO_RESULT not in m.text]
-    found: dict[str, str] = {}
-    due: list[str] = []
+    found = {}
+    due = []
     for message in told:
         if message.role == "tool":
             found[due.pop(0)] = message.text
@@ -107,7 +103,7 @@ def test_each_result_stands_under_the_call_that_was_waiting_for_it(log):
     assert len(given_results) == len(expected)
 
 
-def numbered(event: ConversationEvent, place: int) -> ConversationEvent:
+def numbered(event, place):
     if isinstance(event, ActionEvent) and event.call is not None:
         return event.changed(
             call=event.call.__class__(event.call.id, event.call.name, f'{{"at":{place}}}')
@@ -119,8 +115,8 @@ def numbered(event: ConversationEvent, place: int) -> ConversationEvent:
     )
 
 
-def pairs(events: list[ConversationEvent]) -> Iterator[tuple[str, str]]:
-    waiting: list[ActionEvent] = []
+def pairs(events):
+    waiting = []
     for event in events:
         if isinstance(event, ActionEvent) and event.call is not None:
             waiting.append(event)
@@ -156,7 +152,7 @@ def test_a_result_that_never_came_costs_no_other_event(log, data):
     assert len({event.response or event.id for event in callers}) <= 1
 
 
-def is_called(event: ConversationEvent, call_id: str) -> bool:
+def is_called(event, call_id):
     """Say whether an event is another result for this call id."""
     return isinstance(event, ObservationEvent) and event.call_id == call_id
 

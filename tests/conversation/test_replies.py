@@ -1,36 +1,33 @@
 """Providers' replies as events: what is appended, and that a reply goes back as it came."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import ChatMessage, InvalidArgumentError, TextBlock, ToolUseBlock, render_messages
-from kaosmem.conversation import ActionEvent, ConversationMemory, EventLog, ObservationEvent
+from kaosmem.conversation import ConversationMemory, EventLog, ObservationEvent
 from kaosmem.testing import check_anthropic_messages
 from tests.conversation.logs import logged, user
 
 if TYPE_CHECKING:
-    from anthropic.types import Message
-    from openai.types.chat import ChatCompletion
+    pass
 
 
-def said(text: str) -> dict[str, Any]:
+def said(text):
     return {"type": "text", "text": text}
 
 
-def called(name: str, **arguments: object) -> dict[str, Any]:
+def called(name, **arguments):
     return {"type": "tool_use", "id": name, "name": "find", "input": arguments}
 
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "seal"}
 
 
-def anthropic_reply(*content: dict[str, Any]) -> Message:
+def anthropic_reply(*content):
     from anthropic.types import Message  # takes seconds, which each process of a run would wait
 
     usage = {"input_tokens": 1, "output_tokens": 1}
@@ -45,13 +42,13 @@ def anthropic_reply(*content: dict[str, Any]) -> Message:
     return Message.model_validate({**given, "stop_reason": "tool_use", "stop_sequence": None})
 
 
-def openai_message(content: str | None, *names: str) -> dict[str, Any]:
+def openai_message(content, *names):
     function = {"name": "find", "arguments": '{"path": "src"}'}
     calls = [{"id": name, "type": "function", "function": function} for name in names]
     return {"role": "assistant", "content": content, **({"tool_calls": calls} if calls else {})}
 
 
-def openai_reply(*messages: dict[str, Any]) -> ChatCompletion:
+def openai_reply(*messages):
     from openai.types.chat import ChatCompletion
 
     choices = [
@@ -68,7 +65,7 @@ def openai_reply(*messages: dict[str, Any]) -> ChatCompletion:
     return ChatCompletion.model_validate(given)
 
 
-def answered(log: EventLog, actions: list[ActionEvent]) -> None:
+def answered(log, actions):
     for action in actions:
         if action.call is not None:
             log.append(ObservationEvent("result", "found", action.call.id))

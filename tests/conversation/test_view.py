@@ -1,7 +1,5 @@
 """The view of a log, case by case: what records take out of it, and what belongs together."""
 
-from __future__ import annotations
-
 import pytest
 
 from kaosmem import InvalidArgumentError, Trust
@@ -21,11 +19,11 @@ from tests.conversation.logs import (
 )
 
 
-def messages(*numbers: int) -> list[ActionEvent]:
+def messages(*numbers):
     return [user(f"e{number}") for number in numbers]
 
 
-def forget(*event_ids: int, summary: str | None = None) -> Condensation:
+def forget(*event_ids, summary=None):
     return Condensation(event_ids, summary=summary)
 
 

@@ -1,8 +1,5 @@
 """A view that grows, beside one that is made anew and a plain account of the rules that looks at everything."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from dataclasses import replace
 
 from hypothesis import settings
@@ -12,7 +9,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
-    ConversationEvent,
     ConversationView,
     ObservationEvent,
     SummaryEvent,
@@ -29,16 +25,16 @@ LISTS = "task_list", "task_tracker", "todo_write", "workspace"
 class PlainView:
     """The rules of View, decided by looking at everything each time."""
 
-    def __init__(self) -> None:
-        self.entries: list[ConversationEvent] = []
+    def __init__(self):
+        self.entries = []
 
-    def groups(self) -> PlainUnits:
+    def groups(self):
         plain = PlainUnits()
         for ordinal, event in enumerate(self.entries):
             plain.add(ordinal, event.link)
         return plain
 
-    def append(self, event: ConversationEvent) -> None:
+    def append(self, event):
         if isinstance(event, Condensation):
             self.condense(event)
         elif (isinstance(event, ObservationEvent) and event.call_id) or event.kind not in HIDDEN:
@@ -51,10 +47,10 @@ class PlainView:
             ):
                 self.entries.pop()
 
-    def shown(self) -> list[ConversationEvent]:
+    def shown(self):
         return self.entries
 
-    def waiting(self) -> list[int]:
+    def waiting(self):
         """Return the positions of the newest answer, if it is the newest of what was said and lacks a result."""
         groups = self.groups()
         said = [
@@ -67,10 +63,10 @@ class PlainView:
             return []
         return sorted(answer)
 
-    def condense(self, record: Condensation) -> None:
+    def condense(self, record):
         forgotten = {*record.forgotten_ids}
         answers = self.groups()
-        lost: set[int] = set()
+        lost = set()
         pinned = {
             other for o, e in enumerate(self.entries) if e.pinned for other in answers.group_of(o)
         }
@@ -94,7 +90,7 @@ class PlainView:
             self.entries.insert(place, replace(summary, **given))
 
 
-def kept_of(plain: PlainView) -> set[int]:
+def kept_of(plain):
     """Return the positions of what no condenser forgets, by a look at all events."""
     events = plain.shown()
     waiting = plain.waiting()
@@ -118,15 +114,15 @@ def kept_of(plain: PlainView) -> set[int]:
     return {place for each in kept for place in groups.group_of(each)}
 
 
-def is_system(event: ConversationEvent) -> bool:
+def is_system(event):
     return event.message.role == "system"
 
 
-def is_asked(event: ConversationEvent) -> bool:
+def is_asked(event):
     return isinstance(event, ActionEvent) and event.message.role == "user"
 
 
-def is_spoken(event: ConversationEvent) -> bool:
+def is_spoken(event):
     return (
         isinstance(event, ActionEvent)
         and event.call is None
@@ -135,7 +131,7 @@ def is_spoken(event: ConversationEvent) -> bool:
     )
 
 
-def names_of(event: ConversationEvent) -> Iterator[str]:
+def names_of(event):
     yield getattr(event, "kind", "")
     if isinstance(event, ActionEvent) and event.call is not None:
         yield event.call.name
@@ -145,26 +141,26 @@ class ViewMachine(RuleBasedStateMachine):
     """However a log grows, and whenever its view is read, the view is the one made anew, and as the rules say."""
 
     @initialize()
-    def begin(self) -> None:
+    def begin(self):
         self.log = logged()
         self.view = ConversationView()
         self.plain = PlainView()
 
     @rule(run=ANY_RUNS)
-    def append(self, run: list[ConversationEvent]) -> None:
+    def append(self, run):
         for event in run:
             taken = self.log.append(event)
             self.view.append(taken)
             self.plain.append(taken)
 
     @rule(runs=st.lists(ANY_RUNS, min_size=2, max_size=4))
-    def append_unread(self, runs: list[list[ConversationEvent]]) -> None:
+    def append_unread(self, runs):
         for run in runs:
             self.append(run)
 
     @precondition(lambda self: len(self.view))
     @rule(data=st.data(), again=st.booleans())
-    def condense(self, data: st.DataObject, again: bool) -> None:
+    def condense(self, data, again):
         """Append a condensation of some that are shown, and again of those that the newest one forgot."""
         ids = data.draw(
             st.lists(st.sampled_from([event.id for event in self.view]), min_size=1, max_size=3)
@@ -178,7 +174,7 @@ class ViewMachine(RuleBasedStateMachine):
         self.append([Condensation((*before, *ids), summary="again")])
 
     @invariant()
-    def agrees(self) -> None:
+    def agrees(self):
         again = ConversationView(self.log)
         assert list(self.view) == list(again) == self.plain.shown()
         assert self.view.cuts_from(0) == cut_points([event.link for event in self.plain.shown()])
@@ -186,7 +182,7 @@ class ViewMachine(RuleBasedStateMachine):
         assert {*ViewOutline(self.view).protected} == kept_of(self.plain)
 
     @invariant()
-    def parts_are_whole(self) -> None:
+    def parts_are_whole(self):
         """What is made of a part of it is what is made of all of it, and the newest begin where it may be cut."""
         cuts = {*self.view.cuts_from(0)}
         units = ViewOutline(self.view).units

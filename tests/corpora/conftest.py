@@ -1,16 +1,12 @@
 """The server that tests of corpora share."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 import pytest
 
 from tests.servers import postgres_server
 
 
 @pytest.fixture(scope="package")
-def postgres() -> Iterator[str]:
+def postgres():
     """Run PostgreSQL with pg_textsearch."""
     with postgres_server() as url:
         yield url

@@ -1,28 +1,25 @@
 """Folders and buckets for corpora."""
 
-from __future__ import annotations
-
 from itertools import count
 
 from kaosmem.corpora import LanceCorpus
-from tests.servers import S3
 
 _numbers = count(1)
 
 
-def pg_schema() -> str:
+def pg_schema():
     """Return the name of a schema that no other test has."""
     return f"corpora{next(_numbers)}"
 
 
-def s3_url(s3: S3) -> str:
+def s3_url(s3):
     """Return an empty prefix of a bucket."""
     filesystem = s3.filesystem()
     filesystem.makedirs("corpora", exist_ok=True)
     return f"s3://corpora/{next(_numbers)}"
 
 
-def s3_corpus(s3: S3, url: str, *, port: int | None = None, timeout_s: float = 60.0) -> LanceCorpus:
+def s3_corpus(s3, url, *, port=None, timeout_s=60.0):
     """Return a corpus on an S3 server.
 
     Args:

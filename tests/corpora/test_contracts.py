@@ -1,18 +1,14 @@
 """Every corpus passes the contract."""
 
-from __future__ import annotations
-
 import asyncio
 import random
-from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 
 from kaosmem import SessionMemory
-from kaosmem.corpora import Corpus, CorpusSource, InMemoryCorpus, LanceCorpus, PgCorpus
+from kaosmem.corpora import CorpusSource, InMemoryCorpus, LanceCorpus, PgCorpus
 from kaosmem.errors import NotFoundError
 from kaosmem.testing import CorpusContract
 from kaosmem.testing.contracts.corpus import check_filter, filled, passage
@@ -37,7 +33,7 @@ class InSessions(CorpusContract):
             database=None,
         )
         @given(filters)
-        def check(wanted: dict[str, Any]) -> None:
+        def check(wanted):
             checking = check_filter(corpus, held, wanted)
             asyncio.run_coroutine_threadsafe(checking, loop).result()
 
@@ -79,19 +75,19 @@ class InSessions(CorpusContract):
 
 
 class TestInMemoryCorpus(InSessions):
-    async def make(self) -> Corpus:
+    async def make(self):
         return InMemoryCorpus()
 
 
 class TestLanceCorpusInAFolder(InSessions):
     @pytest.fixture(autouse=True)
-    def _folder(self, tmp_path_factory: pytest.TempPathFactory) -> None:
+    def _folder(self, tmp_path_factory):
         self.folder = tmp_path_factory.mktemp("lance")
 
-    async def make(self) -> Corpus:
+    async def make(self):
         return LanceCorpus(self.folder, timeout_s=60)
 
-    async def reopen(self, corpus: Corpus) -> Corpus:
+    async def reopen(self, corpus):
         return LanceCorpus(self.folder, timeout_s=60)
 
 
@@ -102,24 +98,24 @@ class TestPgCorpus(InSessions):
     is_exact = False
 
     @pytest.fixture(autouse=True)
-    def _schema(self, postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _schema(self, postgres, monkeypatch):
         monkeypatch.setattr("kaosmem.corpora.postgres._EXTENSION", self.extension)
         self.url = postgres
         self.schema = pg_schema()
 
     @pytest_asyncio.fixture(autouse=True)
-    async def _closed(self) -> AsyncIterator[None]:
-        self.opened: list[Corpus] = []
+    async def _closed(self):
+        self.opened = []
         yield
         for each in self.opened:
             await each.close()
 
-    async def make(self) -> Corpus:
+    async def make(self):
         corpus = PgCorpus(self.url, schema=self.schema)
         self.opened.append(corpus)
         return corpus
 
-    async def reopen(self, corpus: Corpus) -> Corpus:
+    async def reopen(self, corpus):
         return await self.make()
 
 

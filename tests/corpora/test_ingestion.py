@@ -1,14 +1,11 @@
 """Files into a corpus: idempotent, resumable after a kill, by processes and by Ray."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +17,7 @@ from kaosmem.language.analysis import analyze
 from tests.corpora.places import pg_schema
 
 
-def folder_of(path: Path, files: int) -> Path:
+def folder_of(path, files):
     """Make a folder of small texts, one binary file, and one in a folder below."""
     (path / "below").mkdir(parents=True)
     for number in range(files):
@@ -30,7 +27,7 @@ def folder_of(path: Path, files: int) -> Path:
     return path
 
 
-async def texts_of(corpus: Any, words: str) -> set[str]:
+async def texts_of(corpus, words):
     found = (await corpus.candidates(analyze(words), limit=10_000)).found
     return {each.text for each in found}
 
@@ -39,7 +36,7 @@ async def test_a_second_run_changes_nothing(tmp_path):
     """Unchanged files are not read; changed, new and vanished ones are brought up to date; refused ones are told."""
     folder = folder_of(tmp_path / "files", 5)
     corpus = InMemoryCorpus()
-    seen: list[tuple[int, int]] = []
+    seen = []
     report = await ingest_files(
         folder, corpus, workers=0, progress=lambda source, done, number: seen.append((done, number))
     )
@@ -67,7 +64,7 @@ async def test_compactions_become_rarer(tmp_path, monkeypatch):
     compacted = []
 
     class Compacted(InMemoryCorpus):
-        async def compact(self, **given: Any) -> None:
+        async def compact(self, **given):
             compacted.append(len(await self.sources()))
             await super().compact(**given)
 
@@ -153,7 +150,7 @@ def test_a_worker_closes_its_copy_of_a_corpus():
     closed = []
 
     class Closed(InMemoryCorpus):
-        async def close(self) -> None:
+        async def close(self):
             closed.append(self)
 
     corpus = Closed()
@@ -175,7 +172,7 @@ async def test_processes_write_into_postgresql(tmp_path, postgres):
     await corpus.close()
 
 
-def _dies_once(*given: Any) -> Any:
+def _dies_once(*given):
     """Read a batch; the first process that does so is killed after it has written."""
     result = READ_BATCH(*given)
     mark = Path(os.environ["KAOSMEM_TEST_DEATH"])
@@ -212,7 +209,7 @@ async def test_a_cluster_of_two_nodes_reads(tmp_path):
     from ray.cluster_utils import Cluster
 
     folder = folder_of(tmp_path / "files", 200)
-    cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     try:
         cluster.add_node(num_cpus=1)
         corpus = LanceCorpus(tmp_path / "corpus", timeout_s=300)

@@ -1,12 +1,8 @@
 """A corpus in LanceDB: on S3, with faults, and without a trace after an erasure."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,12 +19,12 @@ from tests.faulty_network import network
 CANARY = "xylophonequark"
 
 
-async def ids(corpus: LanceCorpus, words: str) -> set[str]:
+async def ids(corpus, words):
     found = (await corpus.candidates(analyze(words))).found
     return {each.id for each in found}
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
+def files_of(folder):
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -55,7 +51,7 @@ async def test_two_creations_of_a_tenant_lose_nothing(tmp_path, monkeypatch):
     connection = second._connect()
     create = connection.create_table
 
-    def late(name: str, **given: Any) -> Any:
+    def late(name, **given):
         """Create as the engine does where the table was missing a moment ago."""
         asyncio.run(first.add([passage("a", "rent")]))
         return create(name, mode="overwrite", **given)
@@ -75,7 +71,7 @@ async def test_of_two_replaces_of_a_source_the_later_one_holds(tmp_path, monkeyp
     arrow = lance._arrow
     first = [LanceCorpus(tmp_path)]
 
-    def late(rows: Any) -> Any:
+    def late(rows):
         """Let another writer be the first one, after the change has looked for old passages."""
         if first:
             other = first.pop()
@@ -242,7 +238,7 @@ async def test_a_writer_that_is_killed_leaves_a_whole_version(tmp_path, steps):
         running.kill()
     corpus = LanceCorpus(tmp_path)
     found = (await corpus.candidates(["rent"])).found
-    texts: dict[str, set[str]] = {}
+    texts = {}
     for each in found:
         texts.setdefault(each.metadata["source"], set()).add(each.text)
     assert all(len(of_source) == 1 for of_source in texts.values())

@@ -1,11 +1,7 @@
 """A corpus in PostgreSQL: erasures, versions, rare filters, and a server that is gone."""
 
-from __future__ import annotations
-
 import asyncio
 import random
-from collections.abc import AsyncIterator
-from typing import Any
 
 import psycopg
 import pytest
@@ -24,9 +20,7 @@ CANARY = "xylophonequark"
 
 
 @pytest_asyncio.fixture(params=["pg_textsearch", "none"])
-async def corpus(
-    request: pytest.FixtureRequest, postgres: str, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[PgCorpus]:
+async def corpus(request, postgres, monkeypatch):
     """Return an empty corpus with each of the two ways of ranking."""
     monkeypatch.setattr("kaosmem.corpora.postgres._EXTENSION", request.param)
     made = PgCorpus(postgres, schema=pg_schema())
@@ -34,7 +28,7 @@ async def corpus(
     await made.close()
 
 
-async def ids(corpus: PgCorpus, words: str, **asked: Any) -> list[str]:
+async def ids(corpus, words, **asked):
     found = (await corpus.candidates(analyze(words), **asked)).found
     return [each.id for each in found]
 
@@ -53,7 +47,7 @@ async def test_an_erasure_drops_the_table_from_before(corpus, postgres):
     assert len(await ids(corpus, "rent")) == 20
 
 
-def _tables(url: str, schema: str) -> dict[str, str]:
+def _tables(url, schema):
     """Return all rows of the tables of a schema, dead ones left out, as one text a table."""
     with psycopg.connect(url) as connection:
         connection.execute("SET kaosmem.tenant = 'default'")

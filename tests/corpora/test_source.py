@@ -1,11 +1,8 @@
 """A corpus as a source: ranked by the corpus's figures, from one version, at a time."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any
 
 import pytest
 
@@ -23,7 +20,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def _ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+def _ticks(monkeypatch):
     """Let each change of a corpus be a day later than the one before."""
     days = count()
     monkeypatch.setattr(corpus_module, "utc_now", lambda: NOW + timedelta(days=next(days)))
@@ -60,7 +57,7 @@ async def test_the_same_candidates_give_the_bytes_of_a_section():
     ]
     corpus = InMemoryCorpus()
     await corpus.add(given)
-    shown: list[list[str]] = []
+    shown = []
     for is_section in (True, False):
         memory = SessionMemory.test_mode(ranker=BM25Ranker())
         if is_section:
@@ -90,8 +87,8 @@ async def test_neighbours_have_consecutive_ordinals():
 
 @pytest.mark.usefixtures("_ticks")
 async def test_a_session_at_an_earlier_time_asks_the_version_of_then(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """`at(known_at=...)` shows what the corpus said then, and `CorpusSource(corpus.at(...))` too."""
     from kaosmem.corpora import in_memory
 
@@ -104,7 +101,7 @@ async def test_a_session_at_an_earlier_time_asks_the_version_of_then(
     await memory.attach(CorpusSource(corpus))
     await memory.attach(CorpusSource(corpus.at(first)), name="old")
 
-    async def texts(view: Any) -> dict[str, str]:
+    async def texts(view):
         context = await view.assemble_context("rent", budget=200)
         return {item.id.partition("/")[0]: item.text for item in context.items}
 

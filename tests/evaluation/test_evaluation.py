@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,7 +19,6 @@ from kaosmem.evaluation import Selection, evaluate, read_corpora
 from kaosmem.evaluation.assemblers import (
     ASSEMBLERS,
     DENSE,
-    Packer,
     SessionAssembler,
     faults,
     get_assembler,
@@ -56,7 +54,7 @@ QUESTION = {
 }
 
 
-def lines(*values: object) -> str:
+def lines(*values):
     return "".join(json.dumps(value) + "\n" for value in values)
 
 
@@ -116,7 +114,7 @@ def test_questions_on_superseded_items_and_without_an_answer_are_read(tmp_path):
     ]
 
 
-BAD_ITEMS: dict[str, tuple[str | bytes, str]] = {
+BAD_ITEMS = {
     "not JSON": (
         lines(ITEM) + '{"id": }\n',
         "line 2: Invalid JSON: expected value at line 1 column 8; write one JSON object a line",
@@ -157,7 +155,7 @@ BAD_ITEMS: dict[str, tuple[str | bytes, str]] = {
     ),
     "no items": ("\n", "has no items; give a file of JSON objects, one a line"),
 }
-BAD_QUESTIONS: dict[str, tuple[str, str]] = {
+BAD_QUESTIONS = {
     "a missing query": (lines({"id": "q"}), "line 1: 'query': Field required"),
     "no evidence": (
         lines(QUESTION, QUESTION | {"id": "q2", "evidence_ids": []}),
@@ -240,14 +238,14 @@ class Scripted:
     script: dict[str, tuple[tuple[str, ...], int]]
     name: str = "scripted"
 
-    def load(self, items: Sequence[EvidenceItem]) -> Packer:
+    def load(self, items):
         async def pack(query, budget):
             return Selection(*self.script[query])
 
         return pack
 
 
-def corpus_of(items: int, questions: dict[str, tuple[tuple[str, ...], str]]) -> Corpus:
+def corpus_of(items, questions):
     return Corpus(
         "c",
         tuple(EvidenceItem(f"i{number}", f"text {number}") for number in range(items)),
@@ -368,7 +366,7 @@ async def test_superseded_items_are_told_by_what_stands_beside_and_after_them():
 
 async def test_items_that_come_after_a_question_are_hidden_from_it():
     """An assembler loads the items that exist when a question is asked, and no later ones."""
-    loaded: list[int] = []
+    loaded = []
 
     class Watched(Scripted):
         def load(self, items):
@@ -411,7 +409,7 @@ def test_figures_are_medians_and_percentiles_of_the_times():
 
 
 @st.composite
-def corpora(draw: st.DrawFn) -> Corpus:
+def corpora(draw):
     """Draw up to 30 items of hostile and ordinary texts, and questions on them."""
     contents = draw(st.lists(texts, min_size=1, max_size=30))
     items = [
@@ -444,7 +442,7 @@ async def test_nothing_that_comes_with_kaosmem_breaks_a_rule(corpus, budgets):
         assert len(report.outcomes) == 3 * len(set(budgets)) * len(corpus.questions)
 
 
-def charge(item: EvidenceItem) -> int:
+def charge(item):
     return get_counter()(f"{item.role}: {item.text}\n" if item.role else f"{item.text}\n")
 
 
@@ -462,7 +460,7 @@ async def test_recency_is_the_newest_until_the_next_does_not_fit(corpus, budget)
     assert start == 0 or chosen.used + charges[start - 1] > budget
 
 
-def words(text: str) -> list[str]:
+def words(text):
     return "".join(char if char.isalnum() or char == "_" else " " for char in text.lower()).split()
 
 
@@ -564,7 +562,7 @@ async def test_a_wrong_sum_and_a_section_over_its_cap_are_faults():
 
 
 @pytest.fixture(scope="module")
-def report() -> Report:
+def report():
     outcomes = [
         Outcome("c", f"q{number}", "x", name, budget, recall, budget // 2, budget // 4, 0.002)
         for name, recall in (("kaosmem", 1.0), ("mine", 0.5))

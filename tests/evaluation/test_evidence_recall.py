@@ -1,12 +1,9 @@
 """The benchmark of evidence recall, on a folder so small that its figures can be worked out by hand."""
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -39,7 +36,7 @@ DEED_ASKED = [("notice", ["d0"], "clauses")]
 BUDGET = 20
 
 
-def write(folder: Path, corpus: str, role: str, items: list[tuple[str, str]], asked: list) -> None:
+def write(folder, corpus, role, items, asked):
     folder.mkdir()
     lines = [
         {"id": name, "session": corpus, "timestamp": "2024", "role": role, "text": text}
@@ -58,7 +55,7 @@ def write(folder: Path, corpus: str, role: str, items: list[tuple[str, str]], as
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     write(folder / "chats", "chat", "user", CHAT, CHAT_ASKED)
@@ -66,7 +63,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def tokens_of(item: EvidenceItem) -> int:
+def tokens_of(item):
     return get_counter()(f"{item.text}\n")
 
 
@@ -103,13 +100,13 @@ async def test_bm25s_finds_what_the_query_names():
     )
 
 
-def measured(tmp_path: Path, *arguments: str) -> dict:
+def measured(tmp_path, *arguments):
     saved = tmp_path / "found.json"
     evidence_recall.main([*arguments, "--json", str(saved)])
     return json.loads(saved.read_text())
 
 
-def recalls(found: dict, assembler: str) -> dict[tuple[str | None, str | None], float | None]:
+def recalls(found, assembler):
     return {
         (entry["dataset"], entry["category"]): entry["recall"]
         for entry in found["figures"]

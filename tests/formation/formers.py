@@ -1,24 +1,20 @@
 """Formers for tests: one that reads a small language, and one that waits."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Sequence
-from typing import Any
 
-from kaosmem import Item, SessionMemory
+from kaosmem import SessionMemory
 from kaosmem.formation import Draft, FactShelf, FormsFrom, ProposedChange
 
 
 class LineFormer:
     """Forms each message `KEY: TEXT` as a version of the key, and `KEY!` as the end of the key."""
 
-    def __init__(self, name: str = "lines", covered: int | None = None) -> None:
+    def __init__(self, name="lines", covered=None):
         self.name = name
         self.covered = covered
-        self.said: list[str] = []
+        self.said = []
 
-    async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
+    async def propose(self, said, known):
         await asyncio.sleep(0)
         self.said += [item.text for item in said]
         changes = []
@@ -37,18 +33,18 @@ class LineFormer:
 class WaitingFormer(LineFormer):
     """Waits for an event before it proposes."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__("waiting")
         self.has_begun = asyncio.Event()
         self.may_end = asyncio.Event()
 
-    async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
+    async def propose(self, said, known):
         self.has_begun.set()
         await self.may_end.wait()
         return await super().propose(said, known)
 
 
-async def check_shelf(store: Any) -> None:
+async def check_shelf(store):
     """Check that a long-term memory gets formed facts as versions, and loses what is forgotten."""
     shelf = FactShelf(store, "ann", "tenant-7")
     memory = SessionMemory.test_mode()

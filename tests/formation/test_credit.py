@@ -1,10 +1,7 @@
 """Credit: which shown items a reply used, counted once a turn, in the log, by two workers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import AsyncExitStack
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,18 +17,18 @@ OWNER = "In May the deal went to Ann Smith."
 NOTICE = "Notice is thirty days."
 
 
-async def asked(memory: SessionMemory, question: str = "How about the contract?") -> Any:
+async def asked(memory, question="How about the contract?"):
     return await memory.assemble_context(question, budget=500)
 
 
-def filled(*texts: str) -> SessionMemory:
+def filled(*texts):
     memory = SessionMemory.test_mode()
     for place, text in enumerate(texts):
         memory.add("findings", text, id=f"fact-{place}")
     return memory
 
 
-def credited(memory: SessionMemory) -> dict[str, int]:
+def credited(memory):
     return memory["findings"].ledger.credited
 
 
@@ -130,7 +127,7 @@ async def test_credits_survive_restarts_and_archives():
 @pytest.mark.parametrize("where", ["objects", "disk"])
 async def test_forget_erases_credits(where, tmp_path):
     """No file names the item, and a turn that showed it counts it no more."""
-    place: Any = tmp_path
+    place = tmp_path
     if where == "objects":
         place = SessionMemory.test_mode().admin.fs
     async with SessionMemory.open(place, "s") as memory:
@@ -209,8 +206,8 @@ async def test_counts_add_up_whatever_two_workers_do(steps):
     place = first.admin.fs
     async with AsyncExitStack() as stack:
         workers = [first, await stack.enter_async_context(SessionMemory.open(place, "test"))]
-        counted: Counter[str] = Counter()
-        forgotten: set[str] = set()
+        counted = Counter()
+        forgotten = set()
         for step, who, place_of in steps:
             worker = workers[who]
             item_id = f"fact-{place_of}"

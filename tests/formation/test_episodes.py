@@ -1,7 +1,5 @@
 """Episodes: turns, days and months, each with its sources one level below."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 import pytest
@@ -19,19 +17,19 @@ _LEVELS = (
 _TOPICS = ("boat harbour paint", "garden tomato seeds", "piano lesson scales", "tax form office")
 
 
-def made() -> SessionMemory:
+def made():
     sections = [SectionSpec("messages", placement="history", eviction="none")]
     for priority, (name, _, _) in enumerate(_LEVELS, 1):
         sections.append(SectionSpec(name, None, 10 * priority, eviction="none"))
     return SessionMemory.test_mode(sections=sections)
 
 
-async def form_all(memory: SessionMemory) -> None:
+async def form_all(memory):
     for name, span, source in _LEVELS:
-        await memory.form(FormsFrom(EpisodeFormer(span), (source,)), section=name)  # type: ignore[arg-type]
+        await memory.form(FormsFrom(EpisodeFormer(span), (source,)), section=name)
 
 
-def tell(memory: SessionMemory, days: int) -> None:
+def tell(memory, days):
     """Add two talks a day, on changing topics, from 20 April 2024 on."""
     start = datetime(2024, 4, 20, 9)
     for day in range(days):

@@ -1,9 +1,6 @@
 """Formation: each message is formed once, into versions that their sources say."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,11 +23,11 @@ from tests.formation.formers import LineFormer, WaitingFormer
 from tests.gist import gist
 
 
-def findings(memory: SessionMemory) -> list[str]:
+def findings(memory):
     return [item.text for item in memory["findings"]]
 
 
-async def formed(memory: SessionMemory, *messages: str, **fields: Any) -> list[str]:
+async def formed(memory, *messages, **fields):
     """Add messages, form them, and return the texts of the applied changes."""
     for text in messages:
         memory.add("messages", text, **fields)
@@ -264,7 +261,7 @@ async def test_what_was_forgotten_meanwhile_is_not_formed():
 # Beside the turns.
 
 
-def planned(former: Any, **plan: Any) -> SessionMemory:
+def planned(former, **plan):
     facts = SectionSpec("facts", forms_from=FormsFrom(former, **plan))
     return SessionMemory.test_mode(sections=(*DEFAULT_SECTIONS, facts))
 
@@ -370,8 +367,8 @@ async def test_each_message_is_formed_exactly_once_whatever_happens(
     fs = IsolatedMemoryFileSystem()
     facts = SectionSpec("facts", eviction="none", forms_from=FormsFrom(LineFormer()))
     specs = (*DEFAULT_SECTIONS, facts)
-    opened: list[Any] = [None, None]
-    memories: list[Any] = [None, None]
+    opened = [None, None]
+    memories = [None, None]
 
     async def start(worker):
         opened[worker] = SessionMemory.open(fs, "s", sections=specs)

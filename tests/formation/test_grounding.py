@@ -1,7 +1,5 @@
 """A proposed change that its sources do not say is refused, with the reason."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -19,13 +17,13 @@ from kaosmem.types.items import Item
 _AT = datetime(2024, 5, 6, tzinfo=UTC)
 
 
-def item(text: str, role: str = "Ann", trust: Trust = Trust.USER, id: str = "m1") -> Item:
+def item(text, role="Ann", trust=Trust.USER, id="m1"):
     return Item(
         id, "messages", role, text, 1, _AT, trust=trust, metadata={"timestamp": _AT.isoformat()}
     )
 
 
-def reason(change: ProposedChange, *said: Item, explicit_only: bool = False) -> str:
+def reason(change, *said, explicit_only=False):
     grounds = find_grounds(change, said)
     if isinstance(grounds, str):
         return grounds
@@ -79,8 +77,8 @@ def test_what_the_source_says_passes(change):
             replace(GOOD, text="User wants a divorce soon.", quote="I like tea"),
             "not what its sources say",
         ),
-        (replace(GOOD, action="delete"), "unknown action or kind"),  # type: ignore[arg-type]
-        (replace(GOOD, kind="secret"), "unknown action or kind"),  # type: ignore[arg-type]
+        (replace(GOOD, action="delete"), "unknown action or kind"),
+        (replace(GOOD, kind="secret"), "unknown action or kind"),
     ],
 )
 def test_what_no_source_says_is_refused(change, expected):

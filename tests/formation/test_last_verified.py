@@ -1,9 +1,6 @@
 """Old facts of kinds that change often say when they were last verified."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +16,7 @@ NAME = "My name is Ann."
 PLAN = "I plan to visit Rome."
 
 
-async def remembered(day: str, *texts: str, **options: Any) -> SessionMemory:
+async def remembered(day, *texts, **options):
     """Return a memory that was told texts on a day, and is asked on 1 March 2026."""
     now = datetime(2026, 3, 1, tzinfo=UTC)
     memory = SessionMemory.test_mode(options=SessionOptions(clock=lambda: now), **options)
@@ -28,12 +25,12 @@ async def remembered(day: str, *texts: str, **options: Any) -> SessionMemory:
     return memory
 
 
-async def tell(memory: SessionMemory, text: str, day: str) -> None:
+async def tell(memory, text, day):
     memory.add("messages", text, metadata={"timestamp": day})
     await memory.form(PatternFormer())
 
 
-async def shown(memory: Any) -> str:
+async def shown(memory):
     context = await memory.assemble_context("Who am I?", budget=500, sections=["findings"])
     return str(context.text)
 

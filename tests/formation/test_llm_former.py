@@ -1,10 +1,6 @@
 """LLMFormer: whatever a model answers, nothing is formed that no message says."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +11,7 @@ from kaosmem.formation import LLMFormer
 from kaosmem.testing import ScriptedLLM
 
 
-def change(**fields: Any) -> dict[str, Any]:
+def change(**fields):
     default = {
         "action": "add",
         "kind": "semantic",
@@ -28,19 +24,19 @@ def change(**fields: Any) -> dict[str, Any]:
     return {**default, **fields}
 
 
-def answer(*changes: Any) -> ChatMessage:
+def answer(*changes):
     call = ToolUseBlock("c1", "record_changes", {"changes": list(changes)})
     return ChatMessage("assistant", (call,))
 
 
-def conversation(*texts: str) -> SessionMemory:
+def conversation(*texts):
     memory = SessionMemory.test_mode()
     for text in texts or ("By the way, I live in Oslo now. I like tea.",):
         memory.add("messages", text, role="Ann")
     return memory
 
 
-async def formed(memory: SessionMemory, model: ScriptedLLM, **options: Any) -> list[str]:
+async def formed(memory, model, **options):
     return [str(each) for each in await memory.form(LLMFormer(model, **options))]
 
 
@@ -134,7 +130,7 @@ async def test_a_model_that_fails_is_asked_again_later():
     """Nothing is raised and nothing is passed over. During a pause, no request is made."""
     seconds = [0.0]
     memory = conversation()
-    answers: list[Any] = [OSError("down"), answer(change())]
+    answers = [OSError("down"), answer(change())]
     model = ScriptedLLM(answers)
     former = LLMFormer(model, attempts=1, pause_s=30, clock=lambda: seconds[0])
     assert await memory.form(former) == []
@@ -210,7 +206,7 @@ async def test_no_answer_raises_and_all_that_is_formed_is_grounded(entries):
         return ChatMessage("assistant", (call,))
 
     for applied in await memory.form(LLMFormer(ScriptedLLM(reply), pause_s=0)):
-        metadata: Mapping[str, Any] = applied.item.metadata
+        metadata = applied.item.metadata
         assert str(metadata["quote"]).casefold() in source.text.casefold()
         assert applied.item.sources == (source.id,)
         assert applied.item.trust == source.trust

@@ -1,7 +1,5 @@
 """PatternFormer: own statements of lasting knowledge, and nothing else."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest
@@ -11,9 +9,7 @@ from kaosmem.formation import PatternFormer
 from kaosmem.types.items import Item
 
 
-async def statements(
-    text: str, role: str = "user", trust: Trust = Trust.USER, former: PatternFormer | None = None
-) -> list[tuple[str, str | None]]:
+async def statements(text, role="user", trust=Trust.USER, former=None):
     at = datetime(2024, 5, 6, tzinfo=UTC)
     item = Item("m1", "messages", role, text, 1, at, trust=trust)
     draft = await (former or PatternFormer()).propose([item], [])

@@ -1,11 +1,7 @@
 """Procedures: what worked for a task, counted once a run, demoted and retired when it fails."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
 from itertools import count
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +12,6 @@ from kaosmem.formation import FormsFrom, LLMFormer, ProcedureFormer
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import ScriptedLLM
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
-from kaosmem.types.items import Item
 
 RELEASE = (("build", {"target": "app"}), ("upload", {"file": "app.zip"}))
 TEXT = 'Release the app.\n1. build({"target":"app"})\n2. upload({"file":"app.zip"})'
@@ -24,13 +19,13 @@ _NUMBERS = count()
 
 
 def run(
-    memory: SessionMemory,
-    answer: str,
+    memory,
+    answer,
     *,
-    task: str = "Release the app.",
-    calls: Sequence[tuple[str, dict[str, Any]]] = RELEASE,
-    results: Sequence[str | Exception] = ("done", "done"),
-) -> Item:
+    task="Release the app.",
+    calls=RELEASE,
+    results=("done", "done"),
+):
     """Add a task, its calls with their results, and the user's next message. Return the latter."""
     memory.add("messages", task)
     for (name, arguments), result in zip(calls, results, strict=True):
@@ -43,7 +38,7 @@ def run(
     return memory.add("messages", answer)
 
 
-def outcomes(memory: SessionMemory) -> list[Any]:
+def outcomes(memory):
     return [item.metadata["outcomes"] for item in memory["findings"]]
 
 
@@ -114,7 +109,7 @@ async def test_failed_calls_are_no_steps_of_what_worked():
 async def test_a_long_call_is_the_name_of_its_tool():
     """The other steps keep their arguments. A long run keeps the names alone."""
     memory = SessionMemory.test_mode()
-    calls: list[Any] = [("write", {"content": "word " * 400}), ("run", {"file": "a.py"})]
+    calls = [("write", {"content": "word " * 400}), ("run", {"file": "a.py"})]
     run(memory, "Thanks!", calls=calls)
     calls = [(f"step{number:02}", {"of": "a long run"}) for number in range(30)]
     run(memory, "Thanks!", calls=calls, results=["done"] * 30)
@@ -262,7 +257,7 @@ async def test_each_run_counts_once_whoever_reports_it(
         item = one.add("findings", "To release: build.")
         await one.save()
         await other.admin.refresh()
-        first_word: dict[str, set[bool]] = {}
+        first_word = {}
         for worker, name, worked, saves in reports:
             memory = (one, other)[worker]
             if item.id in memory:

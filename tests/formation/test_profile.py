@@ -1,13 +1,11 @@
 """The profile of a person: keyed facts in the system message, and the tools that show their sources."""
 
-from __future__ import annotations
-
 from kaosmem import SessionMemory
 from kaosmem.formation import PatternFormer
 from kaosmem.sources import ProfileSource
 
 
-async def said(memory: SessionMemory, text: str, role: str = "user") -> None:
+async def said(memory, text, role="user"):
     memory.add("messages", text, role=role)
     await memory.form(PatternFormer())
 

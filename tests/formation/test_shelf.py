@@ -1,9 +1,6 @@
 """Formed facts on a shelf of a long-term memory: each once, and gone when their source is forgotten."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -21,7 +18,7 @@ class CrashingStore(InMemoryLongTermMemory):
     left = 1_000
     crashes_after = False
 
-    async def save(self, *args: Any, **kwargs: Any) -> str:
+    async def save(self, *args, **kwargs):
         self.left -= 1
         if self.left == 0 and not self.crashes_after:
             raise OSError
@@ -31,7 +28,7 @@ class CrashingStore(InMemoryLongTermMemory):
         return saved
 
 
-async def facts(store: InMemoryLongTermMemory, namespace: str = "one") -> list[str]:
+async def facts(store, namespace="one"):
     found = await store.search("agent", "home pet car live value", namespace, limit=50)
     return sorted(fact.content for fact in found)
 

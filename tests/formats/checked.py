@@ -1,15 +1,11 @@
 """The check of any context: exact, within its budget, and as its provider takes it."""
 
-from __future__ import annotations
-
-from kaosmem import Context
 from kaosmem.testing import check_anthropic_messages, check_openai_messages
-from kaosmem.tokens.counters import TokenCounter
 from tests.contexts import counted
 from tests.formats.provider_rules import CHECKS
 
 
-def check_context(context: Context, counter: TokenCounter | None = None) -> None:
+def check_context(context, counter=None):
     """Check that a context counts what it says, within its budget, and that its provider takes it."""
     assert counted(context, counter) == context.used <= context.budget
     if context.format == "openai":

@@ -1,7 +1,5 @@
 """Messages of providers, with hostile texts among them, as properties draw them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import strategies as st
@@ -60,15 +58,13 @@ IMAGES = st.sampled_from([ImageBlock(PNG, "image/png"), ImageBlock("https://exam
 TEXTS = st.builds(TextBlock, SPOKEN)
 
 
-def several(*kinds: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
+def several(*kinds):
     """Draw blocks that are more than one text."""
     drawn = st.lists(st.one_of(*kinds), min_size=1, max_size=4).map(tuple)
     return drawn.filter(lambda blocks: len(blocks) > 1 or not isinstance(blocks[0], TextBlock))
 
 
-def said(
-    role: str | st.SearchStrategy[str], content: st.SearchStrategy[object]
-) -> st.SearchStrategy[ChatMessage]:
+def said(role, content):
     roles = st.just(role) if isinstance(role, str) else role
     return st.builds(ChatMessage, roles, content)
 
@@ -150,7 +146,7 @@ FORGING_MESSAGES = st.builds(
 MESSAGES = st.one_of(OPENAI_MESSAGES, ANTHROPIC_MESSAGES, ANY_MESSAGES)
 
 
-def sent_alone(message: ChatMessage, name: str) -> dict[str, object]:
+def sent_alone(message, name):
     """Return what a format sends for one message, as it does after a user's."""
     before = ChatMessage("user", "hello")
     rendered = get_format(name).render(

@@ -1,7 +1,5 @@
 """A reader of renderings that is as lenient as a model may be, written apart from kaosmem, and texts that try it."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import cache
@@ -39,7 +37,7 @@ _UNSEEN = "\u2060"
 _BLANK = rf"[\s{_UNSEEN}]"
 
 
-def plain(text: str) -> str:
+def plain(text):
     """Return a text as it is read: small ASCII letters, no accents, `\\u2060` for each character that is not seen."""
     read = "".join(map(_plain_char, text))
     read = re.sub(r"&(?:lt|#0*60|#x0*3c);?|\\(?:u00|x)3c|%3c", "<", read)
@@ -47,7 +45,7 @@ def plain(text: str) -> str:
 
 
 @cache
-def _plain_char(char: str) -> str:
+def _plain_char(char):
     if char in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029":
         return "\n"
     if char.isspace() and char != "\n":
@@ -61,7 +59,7 @@ def _plain_char(char: str) -> str:
     return "".join(_ALIKE.get(part, part) for part in seen) or _UNSEEN
 
 
-def _spelt(text: str) -> str:
+def _spelt(text):
     return rf"{_BLANK}+".join(rf"{_UNSEEN}*".join(map(re.escape, word)) for word in text.split())
 
 
@@ -80,7 +78,7 @@ _LINE = re.compile(
 _SPEAKER = re.compile(r"[^\s:<>|\\/\"()]{1,64}(?: \([^()\n]*\))?:\s")
 
 
-def without_hidden(text: str) -> str:
+def without_hidden(text):
     """Return a text without the characters that no rendering holds."""
     kept = re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]", "", text)
     kept = re.sub(
@@ -91,7 +89,7 @@ def without_hidden(text: str) -> str:
     return re.sub("([\ufe00-\ufe0f])[\ufe00-\ufe0f]+", r"\1", kept)
 
 
-def is_escaped(shown: str, text: str) -> bool:
+def is_escaped(shown, text):
     """Return whether backslashes alone tell a shown text from the stored one, which is then shown in full."""
     left = iter(text)
     wanted = next(left, None)
@@ -103,26 +101,26 @@ def is_escaped(shown: str, text: str) -> bool:
     return wanted is None
 
 
-def delimiters(*texts: str) -> int:
+def delimiters(*texts):
     """Return how many tags, marks and openings are read in texts that stand one after another."""
     return len(_ANYWHERE.findall(plain(_UNSEEN.join(texts))))
 
 
-def lines(text: str) -> list[str]:
+def lines(text):
     """Return the lines of a text, without blanks, unseen characters and quotation marks before them."""
     return [line.lstrip(f" \t>{_UNSEEN}") for line in plain(text).split("\n")]
 
 
-def headed_lines(text: str) -> int:
+def headed_lines(text):
     """Return how many lines of a text are read as a section header, a label or a role's line."""
     return sum(_LINE.match(f"{line}\n") is not None for line in lines(text))
 
 
-def is_headed(line: str) -> bool:
+def is_headed(line):
     return _LINE.match(f"{line}\n") is not None
 
 
-def names_speaker(line: str) -> bool:
+def names_speaker(line):
     return _SPEAKER.match(f"{line}\n") is not None
 
 
@@ -179,13 +177,13 @@ _BEFORE = (
 
 
 @st.composite
-def forgeries(draw: st.DrawFn) -> str:
+def forgeries(draw):
     """Draw another spelling of one of our delimiters, or a part of one."""
     spelt = "".join(draw(_char_spellings(char)) for char in draw(st.sampled_from(FORGED)))
     return draw(st.sampled_from(_BEFORE)) + spelt + draw(st.sampled_from(("", " ", "\n", " x")))
 
 
-def _char_spellings(char: str) -> st.SearchStrategy[str]:
+def _char_spellings(char):
     if char == " ":
         return st.sampled_from([" "] * 8 + list(_GAPS))
     wide = chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char

@@ -1,7 +1,5 @@
 """The rules of the Responses API, Gemini and Converse that a type does not say, and the SDKs' own types."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -21,24 +19,24 @@ SERVED = ("web_search_call", "mcp_call")
 
 
 @cache
-def responses_items() -> TypeAdapter[Any]:
+def responses_items():
     return TypeAdapter(list[ResponseInputItemParam])
 
 
 @cache
-def converse_validator() -> Any:
+def converse_validator():
     model = botocore_session.get_session().get_service_model("bedrock-runtime")
     return model.operation_model("Converse").input_shape
 
 
-def check_responses(items: Messages) -> None:
+def check_responses(items):
     """Each call is answered once, after it, in the form of its kind; reasoning is followed by its item.
 
     Source: guides "Function calling" and "Reasoning", and the errors "No tool output found for
     function call" and "Item of type 'reasoning' was provided without its required following item".
     """
     responses_items().validate_python(items)
-    due: dict[str, str] = {}
+    due = {}
     for item, following in zip(items, [*items[1:], {}], strict=False):
         kind = item.get("type", "message")
         if kind == "reasoning":
@@ -57,14 +55,14 @@ def check_responses(items: Messages) -> None:
     assert not due
 
 
-def check_gemini(contents: Messages, system: str = "") -> None:
+def check_gemini(contents, system=""):
     """Roles alternate from the user's; each batch of calls is answered in the next content, by name.
 
     Source: Gemini API, "Function calling", and the errors "function call turn comes immediately
     after a user turn" and "number of function response parts is equal to the number of function
     call parts".
     """
-    due: list[str] = []
+    due = []
     for position, content in enumerate(contents):
         types.Content.model_validate(content)
         assert content["role"] == ("model" if position % 2 else "user")
@@ -84,7 +82,7 @@ def check_gemini(contents: Messages, system: str = "") -> None:
     assert not due
 
 
-def check_bedrock(messages: Messages, system: str = "") -> None:
+def check_bedrock(messages, system=""):
     """Roles alternate from the user's; each batch of calls is answered first in the next message.
 
     Source: API reference, Converse, and the error "A conversation must alternate between user and
@@ -95,8 +93,8 @@ def check_bedrock(messages: Messages, system: str = "") -> None:
         asked["system"] = [{"text": system}]
     report = botocore_validate.ParamValidator().validate(asked, converse_validator())
     assert not report.has_errors(), report.generate_report()
-    due: list[str] = []
-    seen: set[str] = set()
+    due = []
+    seen = set()
     for position, message in enumerate(messages):
         assert message["role"] == ("assistant" if position % 2 else "user")
         content = message["content"]

@@ -1,13 +1,9 @@
 """Formats: exact counts, delimiters that can't be forged, messages in and out."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,11 +23,9 @@ from kaosmem import (
 from kaosmem.formats import (
     FORMATS,
     BlockPlace,
-    Format,
     HistoryPart,
     Layout,
     Mark,
-    Rendered,
     count_messages,
     get_format,
     parse_message,
@@ -68,7 +62,7 @@ from tests.formats.lenient import (
 from tests.worlds import HOSTILE, texts
 
 
-def item(content: str, role: str = "user", **metadata: object) -> Item:
+def item(content, role="user", **metadata):
     return Item(
         "a", "documents", role, content, 0, datetime(2024, 1, 1, tzinfo=UTC), metadata=metadata
     )
@@ -192,9 +186,7 @@ def test_messages_go_out_and_in_unchanged(name, data):
     assert sent_alone(parsed, name) == sent
 
 
-def laid_out(
-    name: str, entries: list[ChatMessage | Mark], static: list[str], block: list[str]
-) -> Layout:
+def laid_out(name, entries, static, block):
     place = None
     if block:
         hosted = entries and get_format(name).takes_block(entries[-1])
@@ -224,27 +216,27 @@ def test_stored_messages_cannot_forge_a_delimiter(name, entries, static, block):
     assert not any(map(HIDDEN.search, texts_of(rendered)))
 
 
-def speaks_first(entry: ChatMessage | Mark) -> bool:
+def speaks_first(entry):
     """Say whether an entry begins with the assistant: results are a user's, whatever else it holds."""
     if isinstance(entry, Mark) or any(isinstance(block, ToolResultBlock) for block in entry.blocks):
         return False
     return is_assistants(entry)
 
 
-def is_assistants(entry: ChatMessage) -> bool:
+def is_assistants(entry):
     return entry.role == "assistant" or any(
         isinstance(block, ToolUseBlock) for block in entry.blocks
     )
 
 
-def has_speaker(entry: ChatMessage | Mark) -> bool:
+def has_speaker(entry):
     """Say whether somebody speaks in an entry who is neither the user nor the assistant."""
     if isinstance(entry, Mark) or entry.role == "user" or is_assistants(entry):
         return False
     return not entry.blocks or not all(isinstance(block, ToolResultBlock) for block in entry.blocks)
 
 
-def texts_of(rendered: Rendered) -> list[str]:
+def texts_of(rendered):
     """Return all texts that are handed over but the assistant's calls and reasoning, which go back as they came."""
     found = [rendered.system or ""]
 
@@ -693,14 +685,14 @@ def test_messages_are_rendered_with_the_systems_first_ones_as_the_prompt():
 class TestOpenAIFormat(AnyLayout):
     """Messages of chat completions."""
 
-    def make(self) -> Format:
+    def make(self):
         return get_format("openai")
 
 
 class TestAnthropicFormat(AnyLayout):
     """A system prompt beside messages."""
 
-    def make(self) -> Format:
+    def make(self):
         return get_format("anthropic")
 
 
@@ -709,12 +701,12 @@ class TestTextFormat(AnyLayout):
 
     reads = False
 
-    def make(self) -> Format:
+    def make(self):
         return get_format("text")
 
 
 class _LeavesResultsOut(TextFormat):
-    def render(self, layout: Layout, *, after: Sequence[Mapping[str, Any]] = ()) -> Rendered:
+    def render(self, layout, *, after=()):
         parts = [HistoryPart(each.title, tuple(each.entries[:2])) for each in layout.history]
         return super().render(replace(layout, history=tuple(parts)), after=after)
 

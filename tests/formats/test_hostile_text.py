@@ -1,12 +1,9 @@
 """Stored texts that imitate delimiters: whatever they hold, a rendering has the delimiters of harmless texts alone."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
-from typing import Any
 
 import pytest
 from hypothesis import Phase, given, note, settings
@@ -14,7 +11,6 @@ from hypothesis import strategies as st
 
 from kaosmem import (
     ChatMessage,
-    Context,
     Item,
     SectionSpec,
     SessionMemory,
@@ -63,15 +59,13 @@ BUDGET = 60_000
 class Twins:
     """Two sessions that are told the same, one in hostile words and one in harmless ones."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name):
         self._name = name
         self._pair = tuple(SessionMemory.test_mode(sections=SECTIONS) for _ in range(2))
-        self._harmless: dict[str, str] = {}
+        self._harmless = {}
         self._numbers = count()
 
-    def add(
-        self, section: str, kind: str, texts: list[str], role: str | None, metadata: dict[str, Any]
-    ) -> None:
+    def add(self, section, kind, texts, role, metadata):
         """Add an item to both.
 
         Equal hostile texts have equal harmless ones, so that both share labels alike.
@@ -92,14 +86,14 @@ class Twins:
             by = {"result": "tool", "call": "assistant"}.get(kind, by)
             memory.add(section, content, role=by, metadata=about, trust=Trust.EXTERNAL)
 
-    def _plain(self, text: str) -> str:
+    def _plain(self, text):
         if text in ("user", "assistant", "2024-05-07"):
             return text
         return self._harmless.setdefault(
             text, f"{WORDS[len(self._harmless) % len(WORDS)]}{len(self._harmless)}"
         )
 
-    async def check(self) -> None:
+    async def check(self):
         """Assemble both, a window and a single context, and compare what is read."""
         for window in (None, "main"):
             forged, harmless = [
@@ -112,7 +106,7 @@ class Twins:
             _check_exact(forged)
 
 
-def _content(kind: str, texts: list[str], number: int) -> Any:
+def _content(kind, texts, number):
     if kind == "blocks":
         return tuple(map(TextBlock, texts))
     if kind == "document":
@@ -124,7 +118,7 @@ def _content(kind: str, texts: list[str], number: int) -> Any:
     return texts[0]
 
 
-def _texts(value: object) -> list[str]:
+def _texts(value):
     """Return all texts of messages in order, names and ids included."""
     if isinstance(value, str):
         return [value]
@@ -138,7 +132,7 @@ def _texts(value: object) -> list[str]:
     return [text for part in value for text in _texts(part)] if isinstance(value, list) else []
 
 
-def _handed_over(context: Context) -> tuple[str, list[str]]:
+def _handed_over(context):
     """Return the system message of a context, or all its text, and the texts of its messages in order."""
     if context.format == "text":
         return context.text, []
@@ -148,12 +142,12 @@ def _handed_over(context: Context) -> tuple[str, list[str]]:
     return static, _texts(messages)
 
 
-def _beside(context: Context) -> str:
+def _beside(context):
     """Return the system prompt beside the messages, "" in a format without one."""
     return context.rendered.system or ""
 
 
-def _read(context: Context) -> list[int]:
+def _read(context):
     """Return how many delimiters are read in a context, in its pieces and in its messages."""
     static, texts = _handed_over(context)
     blocks = [text for text in texts if text.startswith(BLOCK_BEGIN)]
@@ -161,7 +155,7 @@ def _read(context: Context) -> list[int]:
     return [delimiters(static, *texts), headed_lines(static), *map(headed_lines, blocks)]
 
 
-def _check_exact(context: Context) -> None:
+def _check_exact(context):
     static, texts = _handed_over(context)
     handed_over = static if context.format == "text" else context.messages
     system = _beside(context)
@@ -183,7 +177,7 @@ ADDED = st.tuples(
 )
 
 
-async def _tell(name: str, turns: list[list[Any]]) -> None:
+async def _tell(name, turns):
     twins = Twins(name)
     for turn in turns:
         for section, kind, texts, role, metadata in turn:

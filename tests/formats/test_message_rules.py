@@ -1,7 +1,5 @@
 """What is handed over obeys each provider's rules, whatever history it comes from; and the rules can be broken."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterable
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
 from kaosmem import (
-    Context,
     KaosmemError,
     SectionSpec,
     SessionMemory,
@@ -86,7 +83,7 @@ tenths = st.integers(0, 9)
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> SessionMemory:
+def histories(draw):
     """Draw a session: calls parallel, late, missing, repeated, under signed reasoning, with users speaking between."""
     memory = SessionMemory.test_mode(sections=SECTIONS)
     for section in draw(filled):
@@ -101,18 +98,16 @@ def histories(draw: st.DrawFn) -> SessionMemory:
     return memory
 
 
-def assembled(memory: SessionMemory, query: str | None, budget: int, format: str) -> Context | None:
+def assembled(memory, query, budget, format):
     (context,) = all_assembled(memory, query, [budget], format)
     return context
 
 
-def all_assembled(
-    memory: SessionMemory, query: str | None, sizes: Iterable[int], format: str
-) -> list[Context | None]:
+def all_assembled(memory, query, sizes, format):
     """Return a context of each budget, or None where the window is too small, from a single event loop."""
 
     async def assemble():
-        contexts: list[Context | None] = []
+        contexts = []
         for budget in sizes:
             try:
                 contexts.append(await memory.assemble_context(query, budget=budget, format=format))
@@ -137,7 +132,7 @@ def test_any_history_makes_messages_that_the_provider_takes(memory, query, budge
             assert tags_of_the_block(context) in ([], ["<context>", "</context>"])
 
 
-def tags_of_the_block(context: Context) -> list[str]:
+def tags_of_the_block(context):
     """Return the tags of blocks with which lines begin."""
     sent = [context.rendered.system or ""]
     for message in context.messages:
@@ -150,30 +145,30 @@ def tags_of_the_block(context: Context) -> list[str]:
 
 
 @cache
-def _openai_messages() -> TypeAdapter[object]:
+def _openai_messages():
     from openai.types.chat import ChatCompletionMessageParam
 
     return TypeAdapter(list[ChatCompletionMessageParam])
 
 
 @cache
-def _anthropic_messages() -> TypeAdapter[object]:
+def _anthropic_messages():
     from anthropic.types import MessageParam
 
     return TypeAdapter(list[MessageParam])
 
 
-def as_openai_types(messages: object) -> object:
+def as_openai_types(messages):
     """Return messages as the openai package's types hold them, fields that they don't know left out."""
     return forced(_openai_messages().validate_python(messages))
 
 
-def as_anthropic_types(messages: object) -> object:
+def as_anthropic_types(messages):
     """Return messages as the anthropic package's types hold them, fields that they don't know left out."""
     return forced(_anthropic_messages().validate_python(messages))
 
 
-def forced(value: object) -> object:
+def forced(value):
     """Return a validated value in plain types; fields typed as iterables are checked only when walked."""
     if isinstance(value, BaseModel):
         return forced(value.model_dump(exclude_unset=True))
@@ -299,43 +294,43 @@ def test_the_command_prints_the_system_prompt_beside_the_messages(
         assert ('"system"' in out) is (name != "text")
 
 
-def call(call_id: str = "a", name: str = "f") -> dict[str, object]:
+def call(call_id="a", name="f"):
     return {"type": "tool_use", "id": call_id, "name": name, "input": {}}
 
 
-def result(call_id: str = "a", **more: object) -> dict[str, object]:
+def result(call_id="a", **more):
     return {"type": "tool_result", "tool_use_id": call_id, "content": "x", **more}
 
 
-def user(*content: object) -> dict[str, object]:
+def user(*content):
     return {"role": "user", "content": list(content) or "hello"}
 
 
-def assistant(*content: object) -> dict[str, object]:
+def assistant(*content):
     return {"role": "assistant", "content": list(content) or "hello"}
 
 
-def text(value: object = "hello") -> dict[str, object]:
+def text(value="hello"):
     return {"type": "text", "text": value}
 
 
-def searching() -> dict[str, object]:
+def searching():
     return {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
 
 
-def searched() -> dict[str, object]:
+def searched():
     return {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
 
 
-def thought(**more: object) -> dict[str, object]:
+def thought(**more):
     return {"type": "thinking", "thinking": "hm", "signature": "seal", **more}
 
 
-def image(**source: object) -> dict[str, object]:
+def image(**source):
     return {"type": "image", "source": source}
 
 
-def document(data: str = "x", **more: object) -> dict[str, object]:
+def document(data="x", **more):
     return {
         "type": "document",
         "source": {"type": "text", "media_type": "text/plain", "data": data},
@@ -391,21 +386,19 @@ BREAKING_ANTHROPIC = [
 ]
 
 
-def tool_call(
-    call_id: object = "a", name: str = "f", arguments: object = "{}"
-) -> dict[str, object]:
+def tool_call(call_id="a", name="f", arguments="{}"):
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def calling(*tool_calls: object) -> dict[str, object]:
+def calling(*tool_calls):
     return {"role": "assistant", "content": None, "tool_calls": list(tool_calls)}
 
 
-def answer(call_id: str = "a", content: object = "x") -> dict[str, object]:
+def answer(call_id="a", content="x"):
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
-def picture(url: str, **more: object) -> dict[str, object]:
+def picture(url, **more):
     return {"type": "image_url", "image_url": {"url": url, **more}}
 
 

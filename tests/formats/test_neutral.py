@@ -1,9 +1,6 @@
 """Neutral messages: all that is stored comes out of a context as it went in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +13,7 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from kaosmem.formats import FORMATS, Format, HistoryPart, Layout, get_format, parse_message
+from kaosmem.formats import FORMATS, HistoryPart, Layout, get_format, parse_message
 from kaosmem.formats.delimiters import BLOCK_BEGIN
 from kaosmem.types.content import DocumentBlock, ImageBlock, OpaqueBlock, block_text
 from tests.formats.any_layout import AnyLayout
@@ -81,7 +78,7 @@ async def test_every_format_reads_its_own_request(name):
     context = await memory.assemble_context(budget=8_000, format=name)
     messages = context.chat_messages
     assert messages[0].role == "system"
-    calls: list[Any] = [block for each in messages for block in each.blocks]
+    calls = [block for each in messages for block in each.blocks]
     (call,) = [block for block in calls if isinstance(block, ToolUseBlock)]
     (result,) = [block for block in calls if isinstance(block, ToolResultBlock)]
     assert call.id == result.tool_use_id
@@ -100,5 +97,5 @@ class TestNeutralFormat(AnyLayout):
 
     examples = 15
 
-    def make(self) -> Format:
+    def make(self):
         return get_format("blocks")

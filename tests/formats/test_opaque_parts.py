@@ -1,7 +1,5 @@
 """Parts that only their provider can read go back to it as they came, and a note stands for them anywhere else."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from typing import Any
@@ -91,8 +89,8 @@ REPLIES = {"search": SEARCH, "mcp": MCP, "compaction": COMPACTION}
 @pytest.mark.parametrize("name", REPLIES)
 @pytest.mark.parametrize("of_sdk", [False, True])
 async def test_a_reply_of_anthropics_own_tools_goes_back_unchanged(name, of_sdk):
-    content: Any = REPLIES[name]
-    reply: Any = {"role": "assistant", "content": content}
+    content = REPLIES[name]
+    reply = {"role": "assistant", "content": content}
     if of_sdk:
         from anthropic.types.beta import BetaMessage  # takes seconds
 
@@ -235,7 +233,7 @@ CONTENT = "sealedcontent"
 """Stands in each opaque part of the drawn histories, and in no text."""
 
 
-def _server_call(number: int) -> dict[str, Any]:
+def _server_call(number):
     return {
         "type": "server_tool_use",
         "id": f"srv_{number}",
@@ -244,7 +242,7 @@ def _server_call(number: int) -> dict[str, Any]:
     }
 
 
-def _server_result(number: int) -> dict[str, Any]:
+def _server_result(number):
     found = {
         "type": "web_search_result",
         "url": "https://a.example",
@@ -254,7 +252,7 @@ def _server_result(number: int) -> dict[str, Any]:
     return {"type": "web_search_tool_result", "tool_use_id": f"srv_{number}", "content": [found]}
 
 
-def _text_part(text: str) -> dict[str, Any]:
+def _text_part(text):
     return {"type": "text", "text": text}
 
 
@@ -278,15 +276,15 @@ Said = tuple[str, dict[str, Any]]
 
 
 @st.composite
-def conversations(draw: st.DrawFn) -> list[Said]:
+def conversations(draw):
     """Draw messages of both providers; a server's result stands beside its call, or in a later reply."""
-    said: list[Said] = []
-    open_calls: list[int] = []
+    said = []
+    open_calls = []
     for number in range(draw(st.integers(1, 12))):
         if draw(st.booleans()):
             said.append(("openai", {"role": "user", "content": draw(words)}))
         kind = draw(st.sampled_from(["call", "pair", "file", "openai file", "result", "text"]))
-        parts: list[dict[str, Any]] = []
+        parts = []
         if kind == "result":
             answered = draw(st.integers(0, len(open_calls)))
             parts = [_server_result(call) for call in open_calls[:answered]]
@@ -319,7 +317,7 @@ def test_opaque_parts_are_whole_counted_and_shown_to_their_provider_alone(said, 
         )
     ]
     memory = SessionMemory.test_mode(sections=specs)
-    given_parts: dict[str, list[Any]] = {"openai": [], "anthropic": []}
+    given_parts = {"openai": [], "anthropic": []}
     for provider, message in said:
         try:
             memory.add_message(message, format=provider)

@@ -1,13 +1,10 @@
 """Responses, Gemini and Converse: requests that the SDKs take, and messages that come back as they went."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from base64 import b64encode
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given, note
@@ -24,7 +21,7 @@ from kaosmem import (
     ToolUseBlock,
 )
 from kaosmem.arguments import json_text
-from kaosmem.formats import Format, HistoryPart, Layout, count_messages, get_format, parse_message
+from kaosmem.formats import HistoryPart, Layout, count_messages, get_format, parse_message
 from kaosmem.formats.gemini import UNCHECKED
 from kaosmem.types.content import ImageBlock, OpaqueBlock
 from tests.formats.any_layout import AnyLayout
@@ -53,7 +50,7 @@ THOUGHTS = {
     "gemini": st.builds(ThinkingBlock, SPOKEN, SIGNATURES, provider=st.just("gemini")),
     "openai-responses": ENCRYPTED,
 }
-SERVED: dict[str, dict[str, Any]] = {
+SERVED = {
     "bedrock": {"document": {"name": "lease", "source": {"s3Location": {"uri": "s3://bucket1/l"}}}},
     "gemini": {"executableCode": {"language": "PYTHON", "code": "1+1"}},
     "openai-responses": {
@@ -65,13 +62,13 @@ SERVED: dict[str, dict[str, Any]] = {
 }
 
 
-def served(name: str) -> OpaqueBlock:
+def served(name):
     part = SERVED[name]
     kind = part.get("type") or next(iter(part))
     return OpaqueBlock(name, kind, json_text(part))
 
 
-def signed(name: str, calls: list[ToolUseBlock]) -> list[ToolUseBlock]:
+def signed(name, calls):
     """Return calls as the provider makes them: Gemini signs the first."""
     if name != "gemini":
         return calls
@@ -79,7 +76,7 @@ def signed(name: str, calls: list[ToolUseBlock]) -> list[ToolUseBlock]:
     return [replace(call, name=f"f{call.name}") for call in (first, *calls[1:])]
 
 
-def signed_text(name: str) -> st.SearchStrategy[TextBlock]:
+def signed_text(name):
     """Draw a text with the field that its provider wants back."""
     extra = {
         "gemini": '{"thoughtSignature":"c2VhbA=="}',
@@ -88,7 +85,7 @@ def signed_text(name: str) -> st.SearchStrategy[TextBlock]:
     return st.builds(TextBlock, SPOKEN, extra=st.just(extra[name]))
 
 
-def messages_of(name: str) -> st.SearchStrategy[ChatMessage]:
+def messages_of(name):
     """Draw messages that a format can hold in full."""
     images = [ImageBlock(PNG, "image/png", "auto" if name == "openai-responses" else "")]
     thoughts = THOUGHTS[name]
@@ -117,7 +114,7 @@ def messages_of(name: str) -> st.SearchStrategy[ChatMessage]:
     )
 
 
-def sent(message: ChatMessage, name: str) -> list[dict[str, Any]]:
+def sent(message, name):
     """Return what a format sends for one message after one of the other speaker."""
     role = "user" if message.role == "assistant" else "assistant"
     before = ChatMessage(role, "hello")
@@ -133,7 +130,7 @@ def test_messages_go_out_and_in_unchanged(name, data):
     """A message that a provider can hold in full comes back as it was, and goes out again as it came."""
     message = data.draw(messages_of(name))
     items = sent(message, name)
-    given_back: object = items if name == "openai-responses" else items[0]
+    given_back = items if name == "openai-responses" else items[0]
     parsed = parse_message(given_back, name)
     assert parsed == message
     assert sent(parsed, name) == items
@@ -239,7 +236,7 @@ def test_a_reply_of_the_responses_api_is_one_message():
     assert custom["type"] == "custom" and custom["custom"]["input"] == "ls"
 
 
-def sent_of(memory: SessionMemory, name: str) -> list[dict[str, Any]]:
+def sent_of(memory, name):
     memory.add("messages", "Go on.", role="user")
     context = asyncio.run(memory.assemble_context(budget=10_000, format=name))
     *messages, _ = context.messages
@@ -250,7 +247,7 @@ def sent_of(memory: SessionMemory, name: str) -> list[dict[str, Any]]:
 async def test_a_list_of_items_is_synced_message_by_message():
     """Items of one reply are one message; the list is known again; a call stays with its result."""
     memory = SessionMemory.test_mode()
-    items: list[Any] = [{"role": "user", "content": "Who owns it?"}]
+    items = [{"role": "user", "content": "Who owns it?"}]
     assert len(await memory.sync_messages(items, format="openai-responses")) == 1
     items += [
         ResponseReasoningItem(id="rs_1", type="reasoning", summary=[], encrypted_content="c2Vh"),
@@ -376,7 +373,7 @@ async def test_windows_only_grow_and_obey(name):
     thought = replace(ThinkingBlock("hm", "c2VhbA==", provider=name), data="")
     if name == "openai-responses":
         thought = ThinkingBlock("hm", data="c2VhbA==", provider=name, extra='{"id":"rs_1"}')
-    before: list[Any] = []
+    before = []
     for turn in range(12):
         memory.add("findings", f"Fact {turn}: the fee of room {turn} is {turn} euros.")
         memory.add("messages", f"What is the fee of room {turn}?", role="user")
@@ -423,7 +420,7 @@ class TestResponsesFormat(AnyLayout):
 
     examples = 15
 
-    def make(self) -> Format:
+    def make(self):
         return get_format("openai-responses")
 
 
@@ -432,7 +429,7 @@ class TestGeminiFormat(AnyLayout):
 
     examples = 15
 
-    def make(self) -> Format:
+    def make(self):
         return get_format("gemini")
 
 
@@ -441,5 +438,5 @@ class TestBedrockFormat(AnyLayout):
 
     examples = 15
 
-    def make(self) -> Format:
+    def make(self):
         return get_format("bedrock")

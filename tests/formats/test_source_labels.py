@@ -1,17 +1,13 @@
 """Sources in labels: named once in a run of one source, and never to be forged."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import chain
-from typing import TypeAlias
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import (
-    Context,
     Item,
     Reason,
     SectionSpec,
@@ -28,26 +24,22 @@ from tests.worlds import formats, label_group, metadatas, queries, texts
 LONG = "ADAMSGOLFINC_03_21_2005-EX-10.17-ENDORSEMENT AGREEMENT"
 
 
-def documents(**fields: object) -> SectionSpec:
-    return SectionSpec("documents", eviction="none", **fields)  # type: ignore[arg-type]
+def documents(**fields):
+    return SectionSpec("documents", eviction="none", **fields)
 
 
-def filled(
-    spec: SectionSpec, *items: tuple[str, dict[str, object] | None], **given: object
-) -> SessionMemory:
+def filled(spec, *items, **given):
     memory = SessionMemory.test_mode(sections=(spec,))
     for text, metadata in items:
-        memory.add(spec.name, text, metadata=metadata, **given)  # type: ignore[arg-type]
+        memory.add(spec.name, text, metadata=metadata, **given)
     return memory
 
 
-def assembled(
-    memory: SessionMemory, budget: int = 5_000, query: str | None = "fee", format: str = "text"
-) -> Context:
+def assembled(memory, budget=5_000, query="fee", format="text"):
     return asyncio.run(memory.assemble_context(query, budget=budget, format=format))
 
 
-def shown(*items: tuple[str, dict[str, object] | None], **fields: object) -> str:
+def shown(*items, **fields):
     return assembled(filled(documents(**fields), *items)).text.removeprefix("## documents\n")
 
 
@@ -181,10 +173,10 @@ def test_nothing_stored_can_pass_for_a_run(source, role, lines, provenance):
     assert item_piece(item, style, continued=True).startswith("[:")
 
 
-Given: TypeAlias = tuple[str, bool, dict[str, object] | None]
+Given = tuple[str, bool, dict[str, object] | None]
 """A text, whether a tool said it, and what is known of it."""
 
-given_items: st.SearchStrategy[list[Given]] = st.lists(
+given_items = st.lists(
     st.tuples(
         st.sampled_from(["", "ok", "the fee", "notice of 30 days", "fee " * 12]),
         st.sampled_from([False, False, True]),
@@ -202,7 +194,7 @@ given_items: st.SearchStrategy[list[Given]] = st.lists(
 )
 
 
-def add(memory: SessionMemory, section: str, number: int, given: Given) -> list[Item]:
+def add(memory, section, number, given):
     """Add what stays together, a text or a call with its result, and return it."""
     text, is_result, metadata = given
     text += str(number) if text else ""  # so that most are not duplicates
@@ -252,9 +244,9 @@ def test_nothing_left_out_would_fit_with_the_labels_that_it_would_change(
             )
 
 
-def text_of(spec: SectionSpec, units: list[list[Item]]) -> str:
+def text_of(spec, units):
     """Return units as a section shows them: items of one label stand together, but in a static section."""
-    groups: dict[object, list[Item]] = {}
+    groups = {}
     for item in chain.from_iterable(units):
         group = None if spec.placement == "static" else label_group(item, spec.dates)
         groups.setdefault(group or item.id, []).append(item)

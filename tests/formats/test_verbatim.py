@@ -1,7 +1,5 @@
 """Verbatim sections: the application's own texts stand in the system message as they are, and nothing else does."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
@@ -10,7 +8,6 @@ from hypothesis import strategies as st
 
 from kaosmem import (
     DEFAULT_SECTIONS,
-    Context,
     InvalidArgumentError,
     NotFoundError,
     SectionFullError,
@@ -31,7 +28,7 @@ SPECS = (
 )
 
 
-def system_of(context: Context) -> str:
+def system_of(context):
     """Return the system message of a context that shows static sections alone."""
     if context.format == "text":
         return context.text

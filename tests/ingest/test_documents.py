@@ -1,7 +1,5 @@
 """Documents, tables, pages and mail: real files, written by the libraries that people use, read back."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
@@ -9,11 +7,8 @@ import json
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable
 from email.message import EmailMessage
-from pathlib import Path
 from time import process_time
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,7 +18,7 @@ from kaosmem import SessionMemory
 from kaosmem.arguments import check_json, check_text
 from kaosmem.ingest.listing import find_files
 from kaosmem.ingest.office import read_csv
-from kaosmem.ingest.passages import Reading, read_passages
+from kaosmem.ingest.passages import read_passages
 from kaosmem.ingest.web import html_text
 from kaosmem.names import check_item_id
 from tests.lazily import Lazy
@@ -34,7 +29,7 @@ pptx = Lazy("pptx")
 fpdf = Lazy("fpdf")
 
 
-def read(folder: Path, name: str, content: bytes | str) -> Reading:
+def read(folder, name, content):
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     (reading,) = read_passages(find_files(path)[0])
@@ -45,14 +40,14 @@ def read(folder: Path, name: str, content: bytes | str) -> Reading:
     return reading
 
 
-def why(folder: Path, name: str, content: bytes | str) -> str:
+def why(folder, name, content):
     reading = read(folder, name, content)
     assert reading.passages == []
     (skipped,) = reading.skipped
     return skipped.why
 
 
-def a_pdf(pages: list[str], **protection: Any) -> bytes:
+def a_pdf(pages, **protection):
     pdf = fpdf.FPDF()
     for number, text in enumerate(pages, 1):
         pdf.add_page()
@@ -65,13 +60,13 @@ def a_pdf(pages: list[str], **protection: Any) -> bytes:
     return bytes(pdf.output())
 
 
-def saved(document: Any) -> bytes:
+def saved(document):
     stream = io.BytesIO()
     document.save(stream)
     return stream.getvalue()
 
 
-def a_docx() -> bytes:
+def a_docx():
     document = docx.Document()
     document.add_heading("Master Agreement", 1)
     document.add_paragraph("The parties agree on the following. " * 40)
@@ -83,7 +78,7 @@ def a_docx() -> bytes:
     return saved(document)
 
 
-def a_pptx() -> bytes:
+def a_pptx():
     presentation = pptx.Presentation()
     for title, text in (("Plan", "Grow in Asia"), ("Budget", "Ten million")):
         slide = presentation.slides.add_slide(presentation.slide_layouts[1])
@@ -93,7 +88,7 @@ def a_pptx() -> bytes:
     return saved(presentation)
 
 
-def an_xlsx() -> bytes:
+def an_xlsx():
     workbook = openpyxl.Workbook()
     sheet = workbook.active
     sheet.title = "Q3 Costs"
@@ -104,7 +99,7 @@ def an_xlsx() -> bytes:
     return saved(workbook)
 
 
-def an_epub() -> bytes:
+def an_epub():
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         archive.writestr("mimetype", "application/epub+zip")
@@ -127,7 +122,7 @@ def an_epub() -> bytes:
     return stream.getvalue()
 
 
-def a_mail() -> bytes:
+def a_mail():
     message = EmailMessage()
     message["From"], message["To"] = "Anna Karp <anna@example.org>", "bo@example.org"
     message["Subject"], message["Date"] = "Lease", "Fri, 15 Mar 2024 10:00:00 +0100"
@@ -377,7 +372,7 @@ def test_a_wide_or_broken_table_is_read(tmp_path):
     assert sum(passage.text.count("2,3") for passage in broken.passages) == 50_000
 
 
-MAKERS: dict[str, Callable[[], bytes]] = {
+MAKERS = {
     "a.pdf": lambda: a_pdf(["One page of text.", "Another."]),
     "a.docx": a_docx,
     "a.pptx": a_pptx,

@@ -1,7 +1,5 @@
 """Compressed files are skipped, and documents expand to a bounded size."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import tracemalloc
@@ -13,7 +11,7 @@ from kaosmem import SessionMemory
 from kaosmem.errors import MissingFileError
 
 
-def nested_zip(layers: int) -> bytes:
+def nested_zip(layers):
     data = b"0" * 10_000
     for layer in range(layers):
         packed = io.BytesIO()
@@ -56,7 +54,7 @@ async def test_a_document_expands_to_so_much_at_most(tmp_path):
         tracemalloc.stop()
 
 
-def zipped(members: dict[str, bytes]) -> bytes:
+def zipped(members):
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in members.items():

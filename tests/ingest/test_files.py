@@ -1,11 +1,7 @@
 """Which files are found, what is said of the others, and what ingesting again has to read."""
 
-from __future__ import annotations
-
 import os
 import zipfile
-from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import fsspec
@@ -22,7 +18,7 @@ from kaosmem.ingest.passages import IngestReport, changes, read_passages
 from kaosmem.names import check_item_id
 
 
-def write(root: Path, files: dict[str, str | bytes]) -> Path:
+def write(root, files):
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,11 +26,11 @@ def write(root: Path, files: dict[str, str | bytes]) -> Path:
     return root
 
 
-def sources(root: Path) -> list[str]:
+def sources(root):
     return [file.source for file in find_files(root)[0]]
 
 
-def texts(path: Any) -> dict[str, list[str]]:
+def texts(path):
     files, _ = find_files(path)
     return {
         reading.file.source: [passage.text for passage in reading.passages]
@@ -42,7 +38,7 @@ def texts(path: Any) -> dict[str, list[str]]:
     }
 
 
-FOLDER: dict[str, str | bytes] = {
+FOLDER = {
     "README": "How to read this.",
     "notes/b.md": "# B\n\nText.",
     "notes/a.txt": "One.\n\nTwo.",

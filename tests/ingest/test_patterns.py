@@ -1,9 +1,6 @@
 """Which files of a folder are taken: .gitignore files, and the patterns of a caller."""
 
-from __future__ import annotations
-
 import subprocess
-from pathlib import Path
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
@@ -11,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import InvalidArgumentError, SessionMemory
-from kaosmem.ingest.passages import IngestReport
 from kaosmem.ingest.patterns import Pattern, Patterns
 
 names = st.sampled_from(["a", "b", "ab", "a.log", "b c"])
@@ -56,7 +52,7 @@ def test_git_ignores_the_same_files(tmp_path_factory, above, below, files):
     assert taken == wanted, (above, below)
 
 
-def taken_from(folder: Path) -> list[Path]:
+def taken_from(folder):
     from kaosmem.errors import MissingFileError
     from kaosmem.ingest.listing import find_files
 
@@ -67,7 +63,7 @@ def taken_from(folder: Path) -> list[Path]:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path):
     for path in (
         "README.md",
         "src/a.py",
@@ -84,8 +80,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def ingested(project: Path, **options: object) -> IngestReport:
-    return await SessionMemory.test_mode().ingest(project, **options)  # type: ignore[arg-type]
+async def ingested(project, **options):
+    return await SessionMemory.test_mode().ingest(project, **options)
 
 
 async def test_what_git_ignores_is_left_out(project):

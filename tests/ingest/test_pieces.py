@@ -1,14 +1,12 @@
 """How texts are cut: completely, within bounds, and where a reader would cut them."""
 
-from __future__ import annotations
-
 from itertools import groupby
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kaosmem.ingest.pieces import Piece, Syntax, cut
+from kaosmem.ingest.pieces import Syntax, cut
 from kaosmem.ingest.segments import MAX_CHARS
 
 SYNTAXES = list(Syntax)
@@ -62,11 +60,11 @@ texts = st.lists(st.tuples(lines, st.integers(1, 12)), max_size=60).map(
 )
 
 
-def the_pieces(text: str, syntax: Syntax) -> list[Piece]:
+def the_pieces(text, syntax):
     return list(cut(text, syntax))
 
 
-def piece_with(text: str, syntax: Syntax, marker: str) -> Piece:
+def piece_with(text, syntax, marker):
     return next(piece for piece in cut(text, syntax) if marker in piece.text)
 
 

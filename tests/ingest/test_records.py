@@ -1,7 +1,5 @@
 """JSONL: each record its own passage, whatever it holds."""
 
-from __future__ import annotations
-
 import json
 from uuid import uuid4
 
@@ -15,13 +13,13 @@ from kaosmem.arguments import check_json, check_text
 from kaosmem.ingest.files import UnreadableError, decoded_text
 from kaosmem.ingest.kinds import kind_of
 from kaosmem.ingest.listing import find_files
-from kaosmem.ingest.passages import Reading, read_passages
+from kaosmem.ingest.passages import read_passages
 from kaosmem.ingest.pieces import MAX_CHARS
 from kaosmem.names import check_item_id
 from kaosmem.types.items import check_timestamp
 
 
-def read(content: str | bytes, name: str = "chat.jsonl") -> Reading:
+def read(content, name="chat.jsonl"):
     fs = fsspec.filesystem("memory")
     path = f"/{uuid4().hex}/{name}"
     fs.pipe_file(path, content.encode() if isinstance(content, str) else content)

@@ -1,17 +1,13 @@
 """Each adapter keeps the promises of kaosmem in the real package of its framework."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from importlib import import_module
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
 from kaosmem.formats import count_messages
-from tests.integrations.script import MakeAgent, Seen
 
 # Frameworks warn of the packages that they need, and of their own types.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -39,40 +35,38 @@ IN_EXTRA_TEST = ("agent_framework", "langchain", "openai_agents", "pydantic_ai")
 """Frameworks that the extra `test` installs. Those of the others run with `-m frameworks`."""
 
 
-def chosen(name: str) -> Any:
+def chosen(name):
     marks = [] if name in IN_EXTRA_TEST else [pytest.mark.frameworks]
     return pytest.param(name, marks=marks)
 
 
 @pytest.fixture(params=map(chosen, AGENTS))
-def framework(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
+def framework(request):
+    return request.param
 
 
 @pytest.fixture
-def make(framework: str) -> MakeAgent:
+def make(framework):
     try:
         module = import_module(f"tests.integrations.agents.{framework}")
     except ModuleNotFoundError as error:
         if framework in IN_EXTRA_TEST:
             raise
         pytest.skip(f"{error}; install the extra '{framework.replace('_', '-')}'")
-    made: MakeAgent = getattr(module, AGENTS[framework])
-    return made
+    return getattr(module, AGENTS[framework])
 
 
 @pytest.fixture
-def budget(framework: str) -> int:
+def budget(framework):
     return BUDGET + LONG_PROMPTS.get(framework, 0)
 
 
-def tokens(request: list[Seen]) -> int:
+def tokens(request):
     """Return about the tokens of a request: those of its texts."""
     return count_messages([{"role": "user", "content": seen.text} for seen in request], "openai")
 
 
-def rebases(requests: list[list[Seen]]) -> int:
+def rebases(requests):
     """Return how often a request does not begin with the one before it."""
     pairs = pairwise(requests)
     return sum(later[: len(earlier)] != earlier for earlier, later in pairs)

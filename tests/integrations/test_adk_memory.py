@@ -1,9 +1,5 @@
 """The memory service of Google ADK in a session: found by a later runner, stored once, erased."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 pytestmark = [
@@ -13,14 +9,14 @@ pytestmark = [
 
 
 @pytest.fixture(autouse=True)
-def _adk() -> None:
+def _adk():
     pytest.importorskip("google.adk", reason="install the extra 'google-adk'")
 
 
 ANN = {"app_name": "app", "user_id": "ann"}
 
 
-async def told(*texts: str, user: str = "ann") -> Any:
+async def told(*texts, user="ann"):
     """Return a session of ADK with an event for each text."""
     from google.adk.events import Event
     from google.adk.sessions import InMemorySessionService
@@ -34,7 +30,7 @@ async def told(*texts: str, user: str = "ann") -> Any:
     return session
 
 
-async def found(service: Any, query: str, user: str = "ann") -> list[str]:
+async def found(service, query, user="ann"):
     response = await service.search_memory(app_name="app", user_id=user, query=query)
     return [entry.content.parts[0].text for entry in response.memories]
 
@@ -53,7 +49,7 @@ async def test_a_runner_preloads_memories_of_an_earlier_process(tmp_path):
     requests = []
 
     class Model(BaseLlm):
-        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+        async def generate_content_async(self, llm_request, stream=False):
             requests.append(str(llm_request.contents))
             yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="Ok.")]))
 

@@ -1,10 +1,6 @@
 """Anthropic's memory tool over a session, run by the SDK's own runner and compared with its files."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterable
-from typing import Any
 
 import httpx2
 import pytest
@@ -14,7 +10,6 @@ from hypothesis import strategies as st
 from kaosmem import (
     DEFAULT_SECTIONS,
     NotFoundError,
-    SectionSpec,
     SessionMemory,
     SyncSessionMemory,
     Trust,
@@ -25,7 +20,7 @@ anthropic = Lazy("anthropic")
 sdk_files = Lazy("anthropic.tools")
 sdk_tools = Lazy("anthropic.lib.tools")
 adapter = Lazy("kaosmem.integrations.anthropic_memory")
-SCRIPT: list[dict[str, Any]] = [
+SCRIPT = [
     {"command": "view", "path": "/memories"},
     {"command": "create", "path": "/memories/ann.md", "file_text": "city: Rome\nage: 40\n"},
     {
@@ -46,19 +41,19 @@ SCRIPT: list[dict[str, Any]] = [
 class Script:
     """Plays Anthropic's service: one call of the tool in each reply. It keeps the results."""
 
-    def __init__(self, commands: Iterable[dict[str, Any]]) -> None:
+    def __init__(self, commands):
         self._commands = iter(commands)
-        self.results: list[tuple[str, bool]] = []
-        self.tools: list[Any] = []
+        self.results = []
+        self.tools = []
 
-    def answer(self, request: httpx2.Request) -> httpx2.Response:
+    def answer(self, request):
         sent = json.loads(request.content)
         self.tools = sent.get("tools", self.tools)  # a continued thread has them on the server
         last = sent["messages"][-1]["content"]
         if isinstance(last, list):
             self.results.append((last[0]["content"], last[0].get("is_error", False)))
         command = next(self._commands, None)
-        content: dict[str, Any] = {"type": "text", "text": "Done."}
+        content = {"type": "text", "text": "Done."}
         if command is not None:
             content = {"type": "tool_use", "id": "c1", "name": "memory", "input": command}
         return httpx2.Response(
@@ -76,11 +71,11 @@ class Script:
         )
 
 
-def sections() -> tuple[SectionSpec, ...]:
+def sections():
     return (*DEFAULT_SECTIONS, adapter.MEMORY_FILES)
 
 
-def expected_of_the_script() -> list[tuple[str, bool]]:
+def expected_of_the_script():
     edited = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
     listing = "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:"
     return [
@@ -100,7 +95,7 @@ def expected_of_the_script() -> list[tuple[str, bool]]:
     ]
 
 
-REQUEST: dict[str, Any] = {
+REQUEST = {
     "model": "claude-sonnet-5-5",
     "max_tokens": 1_000,
     "messages": [{"role": "user", "content": "Remember Ann."}],
@@ -189,7 +184,7 @@ COMMANDS = st.one_of(
 )
 
 
-def answered(tool: Any, command: dict[str, Any]) -> str:
+def answered(tool, command):
     """Return the result or the error of a command, without the sizes of directories."""
     try:
         result = str(tool.call(command))

@@ -1,19 +1,14 @@
 """A strategy of kaosmem shortens the messages of Agent Framework as it shortens its own."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Sequence
 
 import pytest
-from agent_framework import Agent, InMemoryHistoryProvider, Message, apply_compaction
+from agent_framework import Agent, InMemoryHistoryProvider, apply_compaction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import ChatMessage
 from kaosmem.compaction import (
     CompactionPipeline,
-    CompactionStrategy,
     SlidingWindowCompaction,
     ToolResultCompaction,
 )
@@ -25,14 +20,14 @@ from tests.tool_conversations import conversations
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
-STRATEGIES: list[CompactionStrategy] = [
+STRATEGIES = [
     SlidingWindowCompaction(6),
     ToolResultCompaction(20),
     CompactionPipeline([ToolResultCompaction(20), SlidingWindowCompaction(8)]),
 ]
 
 
-def read(messages: Sequence[Message]) -> list[ChatMessage]:
+def read(messages):
     return [said for message in messages for said in read_message(message)]
 
 

@@ -1,10 +1,5 @@
 """A framework's own history is kept in a session: in order, as it was given, and in any process."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 from agent_framework import Agent as AgentOfFramework
 from agent_framework import Message
@@ -33,7 +28,7 @@ SAID = {
     "content": [{"type": "output_text", "text": "One page.", "annotations": []}],
 }
 QUESTION = {"role": "user", "content": "How many pages?"}
-ITEMS: list[Any] = [QUESTION, REASONING, CALL, RESULT, SAID, QUESTION, QUESTION]
+ITEMS = [QUESTION, REASONING, CALL, RESULT, SAID, QUESTION, QUESTION]
 
 
 async def test_a_session_of_openai_agents_gives_back_what_it_took(tmp_path):
@@ -74,7 +69,7 @@ async def test_a_session_and_a_filter_of_openai_agents_share_a_conversation(tmp_
     assert [seen.role for seen in last].count("user") == 2
 
 
-def an_agent(script: Script, *, provider: Any, middleware: Sequence[Any] = ()) -> AgentOfFramework:
+def an_agent(script, *, provider, middleware=()):
     return AgentOfFramework(
         ScriptedClient(script),
         INSTRUCTIONS,

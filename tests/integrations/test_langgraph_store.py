@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.graph import START, StateGraph
-from langgraph.runtime import Runtime
 from langgraph.store.base import (
-    BaseStore,
     GetOp,
     InvalidNamespaceError,
-    Op,
     PutOp,
     SearchOp,
 )
@@ -32,7 +29,7 @@ VALUES = st.fixed_dictionaries(
     {"number": st.integers(0, 5)},
     optional={"text": st.text(max_size=5), "part": st.fixed_dictionaries({"lang": LABELS})},
 )
-FILTERS: Any = st.none() | st.one_of(
+FILTERS = st.none() | st.one_of(
     st.builds(lambda number: {"number": number}, st.integers(0, 5)),
     st.builds(lambda number: {"number": {"$gte": number, "$ne": 3}}, st.integers(0, 5)),
     st.builds(lambda lang: {"part": {"lang": lang}}, LABELS),
@@ -46,7 +43,7 @@ OPS = st.one_of(
 )
 
 
-def shown(op: Op, result: Any) -> Any:
+def shown(op, result):
     """Return a result without its times. Searches without a query have no order."""
     if isinstance(op, GetOp) and result is not None:
         return result.namespace, result.key, result.value
@@ -66,7 +63,7 @@ def test_batches_do_the_same_as_those_of_the_store_in_memory(batches, tmp_path_f
             assert shown(op, result) == shown(op, expected)
 
 
-def listed(store: BaseStore) -> list[Any]:
+def listed(store):
     return [
         store.list_namespaces(),
         store.list_namespaces(prefix=("users",), max_depth=2),
@@ -78,7 +75,7 @@ def listed(store: BaseStore) -> list[Any]:
 
 def test_namespaces_are_listed_as_in_memory(tmp_path):
     """Prefixes, suffixes, wildcards, depths and pages are those of LangGraph."""
-    stores: list[BaseStore] = [KaosmemStore(tmp_path), InMemoryStore()]
+    stores = [KaosmemStore(tmp_path), InMemoryStore()]
     for store in stores:
         for number, owner in enumerate(("ann", "bob", "ann")):
             store.put(("users", owner, str(number)), "k", {"number": number})
@@ -93,7 +90,7 @@ async def test_a_graph_stores_and_finds_in_another_process(tmp_path):
     class State(TypedDict):
         said: str
 
-    async def remember(state: State, runtime: Runtime[None]) -> State:
+    async def remember(state, runtime):
         assert runtime.store is not None
         await runtime.store.aput(("users", "ann"), "drink", {"text": state["said"], "kind": "like"})
         await runtime.store.aput(

@@ -1,17 +1,12 @@
 """The MCP server, asked by the official client: in a process of its own, over stdio and HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
@@ -51,7 +46,7 @@ THEIRS = {
 
 
 @asynccontextmanager
-async def in_process(place: Path, **arguments: Any) -> AsyncIterator[Client]:
+async def in_process(place, **arguments):
     async with (
         Sessions(place, sections=None) as sessions,
         Client(await memory_server(sessions, "agent", **arguments)) as client,
@@ -59,7 +54,7 @@ async def in_process(place: Path, **arguments: Any) -> AsyncIterator[Client]:
         yield client
 
 
-def by_stdio(place: Path) -> Client:
+def by_stdio(place):
     server = StdioServerParameters(
         command=sys.executable, args=["-m", "kaosmem.cli", "mcp", str(place / "agent")]
     )
@@ -67,7 +62,7 @@ def by_stdio(place: Path) -> Client:
 
 
 @contextmanager
-def http_server(place: Path) -> Iterator[str]:
+def http_server(place):
     """A server in a process of its own. Yields its URL."""
     command = [sys.executable, "-m", "kaosmem.cli", "mcp", str(place / "agent")]
     process = subprocess.Popen(
@@ -86,7 +81,7 @@ def http_server(place: Path) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def by_http(url: str) -> AsyncIterator[Client]:
+async def by_http(url):
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=None) as http,
@@ -95,7 +90,7 @@ async def by_http(url: str) -> AsyncIterator[Client]:
         yield client
 
 
-async def told(client: Client, name: str, **arguments: Any) -> str:
+async def told(client, name, **arguments):
     """Return the text of a result."""
     result = await client.call_tool(name, arguments)
     assert isinstance(result, CallToolResult)
@@ -103,13 +98,13 @@ async def told(client: Client, name: str, **arguments: Any) -> str:
     return text_of(result)
 
 
-def text_of(result: Any) -> str:
+def text_of(result):
     (block,) = result.content
     assert isinstance(block, TextContent)
     return block.text
 
 
-async def refusal(client: Client, name: str, **arguments: Any) -> str:
+async def refusal(client, name, **arguments):
     result = await client.call_tool(name, arguments)
     assert result.is_error
     return text_of(result)
@@ -160,7 +155,7 @@ async def test_two_clients_over_http_share_a_session(tmp_path):
 
 async def test_a_server_over_http_needs_a_token(tmp_path, monkeypatch):
     monkeypatch.delenv("KAOSMEM_MCP_TOKEN", raising=False)
-    arguments: Any = {"section": "findings", "max_tokens": 100, "counter": "estimate"}
+    arguments = {"section": "findings", "max_tokens": 100, "counter": "estimate"}
     for http, remedy in (("127.0.0.1:0", "set KAOSMEM_MCP_TOKEN"), ("8000", "give HOST:PORT")):
         with pytest.raises(InvalidArgumentError, match=remedy):
             await mcp(str(tmp_path / "agent"), "default", http=http, **arguments)
@@ -179,7 +174,7 @@ async def test_the_tools_are_ours_and_the_reference_servers(tmp_path):
         assert {*tools} == OURS | THEIRS
         for schema in SessionMemory.test_mode().tools("anthropic"):
             listed = tools[str(schema["name"])]
-            expected: Any = schema["input_schema"]
+            expected = schema["input_schema"]
             assert listed.description == schema["description"]
             assert {*listed.input_schema["properties"]} == {*expected["properties"]}
             assert listed.input_schema["required"] == expected["required"]
@@ -227,7 +222,7 @@ async def test_resources_are_sections(tmp_path):
         assert [line[-2] for line in contents.text.splitlines()] == ["2", "1", "0"]
 
 
-def observed(name: str, *contents: str) -> dict[str, Any]:
+def observed(name, *contents):
     return {"entityName": name, "contents": [*contents]}
 
 

@@ -1,10 +1,7 @@
 """The parts of frameworks' messages are read, and written as the framework itself has them."""
 
-from __future__ import annotations
-
 import json
 from importlib import import_module
-from typing import Any
 
 import pytest
 from agent_framework import Content, Message
@@ -57,15 +54,15 @@ LESS = {
 """Messages as they come back from frameworks that have no place for all of one."""
 
 
-def module(name: str) -> Any:
+def module(name):
     if name in WITH_MESSAGES:
         return import_module(f"kaosmem.integrations.{name}")
     return pytest.importorskip(f"kaosmem.integrations.{name}")
 
 
-def said(message: ChatMessage) -> list[object]:
+def said(message):
     """Return blocks without the names of results, which many frameworks leave to the call."""
-    blocks: list[object] = []
+    blocks = []
     for block in message.blocks:
         match block:
             case ToolResultBlock():

@@ -1,11 +1,5 @@
 """A streamed run keeps its reply as a run without a stream does."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 from agent_framework import (
     Agent as FrameworkAgent,
@@ -34,7 +28,7 @@ KEPT = ["Who owns the deal?", "Ann owns it."]
 DELTAS = ("Ann ", "owns ", "it.")
 
 
-async def said(root: Path) -> list[str]:
+async def said(root):
     """Return the texts that a session has. A mark says which reply was interrupted."""
     async with SessionMemory.open(root, "talk") as memory:
         items = [*memory["messages"]]
@@ -44,7 +38,7 @@ async def said(root: Path) -> list[str]:
 async def test_a_stream_of_langchain_keeps_the_reply(tmp_path):
     """The chunks of the reply are one message, as soon as the stream ends."""
     model = GenericFakeChatModel(messages=iter([KEPT[1]]))
-    agent: Any = create_agent(model, middleware=[KaosmemMiddleware(tmp_path, budget=2_500)])
+    agent = create_agent(model, middleware=[KaosmemMiddleware(tmp_path, budget=2_500)])
     chunks = []
     async for chunk, _ in agent.astream(
         {"messages": [("user", KEPT[0])]},
@@ -57,12 +51,12 @@ async def test_a_stream_of_langchain_keeps_the_reply(tmp_path):
     assert await said(tmp_path) == KEPT
 
 
-async def stream(messages: Any, info: Any) -> AsyncIterator[str]:
+async def stream(messages, info):
     for delta in DELTAS:
         yield delta
 
 
-def capability(root: Path) -> KaosmemCapability:
+def capability(root):
     return KaosmemCapability(root, budget=2_500)
 
 
@@ -84,18 +78,18 @@ async def test_an_interrupted_stream_of_pydantic_ai_keeps_what_came(tmp_path):
     assert await said(tmp_path) == [KEPT[0], "Ann  (interrupted)"]
 
 
-class StreamingClient(ChatMiddlewareLayer, BaseChatClient):  # type: ignore[misc]
-    def _inner_get_response(self, **_: Any) -> Any:
+class StreamingClient(ChatMiddlewareLayer, BaseChatClient):
+    def _inner_get_response(self, **_):
         return self._build_response_stream(self._updates())
 
-    async def _updates(self) -> AsyncIterator[ChatResponseUpdate]:
+    async def _updates(self):
         for delta in DELTAS:
             finish = "stop" if delta == DELTAS[-1] else None
             content = Content.from_text(delta)
             yield ChatResponseUpdate(contents=[content], role="assistant", finish_reason=finish)
 
 
-def framework_stream(root: Path) -> Any:
+def framework_stream(root):
     kept = FrameworkMiddleware(root, budget=2_500)
     agent = FrameworkAgent(StreamingClient(), middleware=[kept])
     return agent.run(KEPT[0], stream=True, session=agent.create_session(session_id="talk"))

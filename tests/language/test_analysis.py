@@ -1,7 +1,5 @@
 """What `analyze` makes of words, identifiers, numbers and scripts."""
 
-from __future__ import annotations
-
 import time
 import unicodedata
 
@@ -15,7 +13,7 @@ from kaosmem.memos import clear_memos
 from kaosmem.retrieval.rankers import BM25Ranker
 
 
-def first_found(query: str, texts: list[str]) -> str:
+def first_found(query, texts):
     """Return the text that ranks first for the query, whatever its place among the texts."""
     found = set()
     for order in (texts, texts[::-1]):

@@ -1,9 +1,6 @@
 """Corrections: an item is shown only with the later ones that give its subject another value."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -11,10 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.bench_corrections import labelled_pairs, measured
-from kaosmem import Context, Item, Reason, SectionSpec, SessionMemory, WindowTooSmallError
+from kaosmem import Item, Reason, SectionSpec, SessionMemory, WindowTooSmallError
 from kaosmem.formats import get_format
 from kaosmem.language.corrections import Corrections, may_correct
-from kaosmem.language.statements import Statement, are_of_one_subject, statements
+from kaosmem.language.statements import are_of_one_subject, statements
 from kaosmem.types.content import Trust
 from tests.worlds import formats
 
@@ -29,14 +26,12 @@ TOLD_AT = datetime(2026, 1, 1, tzinfo=UTC)
 ASKED = ("launch of Apollo", "method names in code", "rent of the flat", "weather", "")
 
 
-def told(
-    text: str, role: str = "Emi", *, day: str = "", source: str = "chat", **given: object
-) -> Item:
+def told(text, role="Emi", *, day="", source="chat", **given):
     metadata = {"source": source} | ({"timestamp": day} if day else {})
-    return Item("x", "findings", role, text, 1, TOLD_AT, metadata=metadata, **given)  # type: ignore[arg-type]
+    return Item("x", "findings", role, text, 1, TOLD_AT, metadata=metadata, **given)
 
 
-def corrects(later: Item, earlier: Item) -> bool:
+def corrects(later, earlier):
     return Corrections({0: earlier, 1: later}).of(0) == (1,)
 
 
@@ -199,7 +194,7 @@ def test_only_the_newest_corrections_are_asked_for():
     assert Corrections(readings).of(48) == (49,)
 
 
-def is_of_one_subject(one: Statement, other: Statement) -> bool:
+def is_of_one_subject(one, other):
     shared = len(one.words & other.words)
     sizes = len(one.words), len(other.words)
     least = max(min(3, len(one.words)), 0.75 * max(sizes) if one.is_whole else 0)
@@ -272,9 +267,9 @@ talks = st.lists(
 )
 
 
-def session(talk: Sequence[tuple[str, str, int]], **changed: object) -> SessionMemory:
+def session(talk, **changed):
     """Return a session with what was said, and on which day: 0 is none."""
-    spec = SectionSpec("talk", eviction="none", retrieval_threshold=4, **changed)  # type: ignore[arg-type]
+    spec = SectionSpec("talk", eviction="none", retrieval_threshold=4, **changed)
     memory = SessionMemory.test_mode(sections=(spec,))
     for number, (text, role, day) in enumerate(talk):
         on = {"timestamp": (date(2024, 5, 1) + timedelta(day)).isoformat()} if day else {}
@@ -283,7 +278,7 @@ def session(talk: Sequence[tuple[str, str, int]], **changed: object) -> SessionM
     return memory
 
 
-def assembled(memory: SessionMemory, query: str, budget: int, format: str = "text") -> Context:
+def assembled(memory, query, budget, format="text"):
     return asyncio.run(memory.assemble_context(query, budget=budget, format=format))
 
 

@@ -1,7 +1,5 @@
 """Credentials are found in a text, and nothing that only looks a little like them."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -9,7 +7,6 @@ import string
 import tomllib
 from importlib.resources import files
 from time import process_time
-from typing import Any
 
 import pytest
 
@@ -26,7 +23,7 @@ _NOISE = "Then nothing much happened for a while. " * 60
 _HEX = "0123456789abcdef"
 
 
-def _token(chars: int, alphabet: str = string.ascii_letters + string.digits) -> str:
+def _token(chars, alphabet=string.ascii_letters + string.digits):
     return "".join(_RANDOM.choices(alphabet, k=chars))
 
 
@@ -163,7 +160,7 @@ async def test_no_credential_comes_back_in_a_summary(text, secret):
         ChatMessage("assistant", _NOISE),
     ]
     for llm in (ScriptedLLM(lambda _: "Then nothing much happened for a while."), None):
-        earlier: list[ChatMessage] = []
+        earlier = []
         for _ in range(2):
             earlier = [await Summarizer(llm).summarize([*earlier, *said])]
             assert secret not in earlier[0].text
@@ -199,13 +196,12 @@ def test_the_table_names_its_origin_and_its_patterns_compile():
     assert "Zachary Rice" in files("kaosmem.language").joinpath("credentials.LICENSE").read_text()
 
 
-def _said() -> list[dict[str, Any]]:
+def _said():
     text = files("kaosmem.language").joinpath("credentials_said.toml").read_text("utf-8")
-    rules: list[dict[str, Any]] = tomllib.loads(text)["rules"]
-    return rules
+    return tomllib.loads(text)["rules"]
 
 
-def _hostile() -> dict[str, str]:
+def _hostile():
     table = json.loads(files("kaosmem.language").joinpath("credentials.json").read_text("utf-8"))
     rules = [*table["rules"], *_said()]
     keywords = [keyword for rule in rules for keyword in rule["keywords"]]

@@ -1,7 +1,5 @@
 """The times that a question speaks of, relative to its own day, and the versions that it asks for."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, date, datetime, timedelta
 
@@ -28,7 +26,7 @@ from kaosmem.types.versions import Version, in_order
 NOW = datetime(2026, 11, 25, 9, 30, tzinfo=UTC)  # a Wednesday
 
 
-def periods_of(text: str) -> tuple[Period, ...]:
+def periods_of(text):
     return Query.read(text, lambda: NOW).periods
 
 
@@ -280,7 +278,7 @@ def test_wrong_words_are_refused():
         SessionOptions(past_words={"before": ["avant"]})
 
 
-def day(number: int) -> datetime:
+def day(number):
     return datetime(2024, 1, number, tzinfo=UTC)
 
 

@@ -1,7 +1,5 @@
 """Duplicates: one of them is shown, and the decisions of the others name it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from itertools import combinations
 
@@ -29,7 +27,7 @@ from tests.contexts import assembled
 from tests.worlds import budgets, formats, queries, worlds
 
 
-def says_the_same(one: str, other: str) -> bool:
+def says_the_same(one, other):
     """Return whether two texts are duplicates, by the definition."""
     return one.casefold().split() == other.casefold().split()
 
@@ -40,7 +38,7 @@ words = st.sampled_from(
 texts = st.lists(words, max_size=8).map(" ".join)
 
 
-def admitted(shown: Shown, *items: Item) -> tuple[str, ...]:
+def admitted(shown, *items):
     """Return the ids of the twins of a unit. A unit without twins is shown from now on."""
     twins = shown.twins(items)
     if not twins:
@@ -49,7 +47,7 @@ def admitted(shown: Shown, *items: Item) -> tuple[str, ...]:
 
 
 @st.composite
-def edited(draw: st.DrawFn) -> tuple[str, str]:
+def edited(draw):
     """Draw a text, and another in which some case, some white space and perhaps a word differ."""
     text = draw(st.lists(words, min_size=1, max_size=60))
     other = [draw(st.sampled_from([word, word, word.upper()])) for word in text]
@@ -171,7 +169,7 @@ def test_what_comes_together_is_left_out_together_or_not_at_all():
     assert admitted(shown, news, call) == (news.id, call.id)
 
 
-async def talk_till_recalled(memory: SessionMemory, item_id: str) -> Context:
+async def talk_till_recalled(memory, item_id):
     """Say one thing after another until an early message is out of the tail, and is recalled."""
     for text in seeded_texts(60, words=12):
         memory.add("messages", text)
@@ -204,7 +202,7 @@ async def test_calls_in_a_history_are_recalled_with_new_results():
     assert reasons == [Reason.DUPLICATE, Reason.RECALLED, Reason.RECALLED]
 
 
-def chosen(context: Context) -> list[Item]:
+def chosen(context):
     """Return what retrieval brought into a context."""
     by_choice = (Reason.RELEVANT, Reason.NEWEST, Reason.NEWER, Reason.RECALLED)
     return [item for item in context.items if context.decision(item.id).reason in by_choice]
@@ -274,7 +272,7 @@ def test_units_with_images_keep_their_places():
     assert newest_first(units) == tuple(units)
 
 
-def variants(number: int) -> list[str]:
+def variants(number):
     """Return so many texts that say the same."""
     return [f"{TEXT} {' ' * at}copy" for at in range(number)]
 

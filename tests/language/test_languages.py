@@ -1,7 +1,5 @@
 """Any language and any text: the right item of ten is found, and what is odd is counted and packed all the same."""
 
-from __future__ import annotations
-
 import random
 import unicodedata
 from itertools import product
@@ -13,7 +11,7 @@ from kaosmem.formats import count_messages
 
 # By language: ten texts on ten subjects, and questions with the number of the text that answers
 # each.
-LANGUAGES: dict[str, tuple[list[str], dict[str, int]]] = {
+LANGUAGES = {
     "Chinese": (
         [
             "任何一方提前三十日书面通知对方，即可解除本合同。",
@@ -317,7 +315,7 @@ LANGUAGES: dict[str, tuple[list[str], dict[str, int]]] = {
 CASES = [(language, query) for language, (_, queries) in LANGUAGES.items() for query in queries]
 
 
-def holding(texts: list[str], *, seed: int = 0) -> SessionMemory:
+def holding(texts, *, seed=0):
     """Return a session that holds the texts as documents in a seeded order, each under its number."""
     spec = SectionSpec("documents", placement="query", eviction="none", retrieval_threshold=1)
     memory = SessionMemory.test_mode(sections=[spec])

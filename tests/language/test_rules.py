@@ -1,7 +1,5 @@
 """Standing rules of users are found, and kept verbatim by every summary."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from itertools import chain
@@ -131,7 +129,7 @@ def test_rules_survive_any_number_of_summaries(rules, given_answers):
         script = iter(given_answers)
         llm = ScriptedLLM(lambda _: next(script))
         summarizer = Summarizer(llm, attempts=1, pause_s=0, max_kept_tokens=600)
-        earlier: list[ChatMessage] = []
+        earlier = []
         for number in range(len(given_answers)):
             said = [ChatMessage("user", rule) for rule in rules] if number == 0 else []
             noise = [ChatMessage("assistant", f"Step {number} of TASK-{number}. " * 60)]

@@ -27,7 +27,7 @@ class Mutant:
     tests: Sequence[str]
     changes: Sequence[Change]
 
-    def put(self, package: Path) -> None:
+    def put(self, package):
         """Change a copy of the package."""
         for file, old, new in self.changes:
             path = package / file
@@ -36,7 +36,7 @@ class Mutant:
             path.write_text(source.replace(old, new))
 
 
-def mutants() -> list[Mutant]:
+def mutants():
     """Return the faults of all tables beside this file."""
     tables = [
         tomllib.loads(path.read_text()) for path in sorted(Path(__file__).parent.glob("*.toml"))

@@ -3,13 +3,10 @@
 `pytest -m mutants` tries them, for about 11 minutes on two cores.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +17,7 @@ _LIMIT_S = 300
 
 
 @pytest.fixture(scope="module")
-def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def copied(tmp_path_factory):
     """A copy of the project."""
     root = PACKAGE.parent
     folder = tmp_path_factory.mktemp("project")

@@ -3,8 +3,6 @@
 python -m tests.persistence.killed_writer FOLDER SEED TURNS
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
@@ -12,7 +10,6 @@ import os
 import random
 import sys
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 from kaosmem import SectionSpec, SessionMemory
@@ -25,26 +22,26 @@ SECTIONS = (
 )
 
 
-def mark(item_id: str) -> str:
+def mark(item_id):
     """Return what stands in the text of an item and nowhere else."""
     return hashlib.sha256(f"text of {item_id}".encode()).hexdigest()[:20]
 
 
-def text_of(item_id: str) -> str:
+def text_of(item_id):
     """Return the text of an item; every tenth is long enough for a file of its own."""
     is_long = crc32(item_id.encode()) % 10 == 0
     return " ".join([mark(item_id)] * (3_500 if is_long else 3))
 
 
-def opened(folder: Path, **options: Any) -> Any:
+def opened(folder, **options):
     return SessionMemory.open(folder, SESSION, sections=SECTIONS, counter="estimate", **options)
 
 
-def say(**said: object) -> None:
+def say(**said):
     os.write(1, json.dumps(said).encode() + b"\n")
 
 
-async def work(folder: Path, seed: int, turns: int) -> None:
+async def work(folder, seed, turns):
     """Take turns, each saved and then acknowledged; some forget an item."""
     rng = random.Random(seed)
     log.MIN_LOG_BYTES = 4 * 1024

@@ -1,12 +1,9 @@
 """A state machine: a filesystem's operations for the session log against a plain dict."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from operator import mul
-from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -20,13 +17,12 @@ from kaosmem.persistence.steps import (
     Lock,
     Read,
     ReadParts,
-    Steps,
     TakenError,
     Truncate,
     Write,
     run,
 )
-from kaosmem.persistence.storage.places import Location, Storage, list_sessions, open_storage
+from kaosmem.persistence.storage.places import list_sessions, open_storage
 
 _NAMESPACE = "Team:a"
 # Some begin as another does or differ in case alone; on disk they have `%`, `=` and `~`.
@@ -54,25 +50,25 @@ class StorageMachine(RuleBasedStateMachine):
     Of threads that store a file under one name at once one must win.
     """
 
-    def place(self) -> Location:
+    def place(self):
         """Return an empty place to keep sessions, for each example another: a URL, path or filesystem."""
         raise NotImplementedError
 
-    def reopened(self, place: Location) -> Location:
+    def reopened(self, place):
         """Return the same place as another process would open it."""
         return place
 
     @initialize()
-    def begin(self) -> None:
+    def begin(self):
         self._where = self.place()
-        self._files: dict[str, dict[str, bytes]] = {session: {} for session in _SESSIONS}
-        self._storages: dict[str, Storage] = {}
+        self._files = {session: {} for session in _SESSIONS}
+        self._storages = {}
         self._touched = _SESSIONS[0]
         self._commits = count(1)
         assert list_sessions(self._where, _NAMESPACE) == []
 
     @rule(session=_sessions, path=_paths, data=_contents, parts=st.integers(1, 3))
-    def store(self, session: str, path: str, data: bytes, parts: int) -> None:
+    def store(self, session, path, data, parts):
         """Store a file whole, in place of the old one; not a log, since commits are appended to it."""
         if self._storage(session).appends and path in _SEGMENTS:
             return
@@ -83,7 +79,7 @@ class StorageMachine(RuleBasedStateMachine):
         self._files[session][path] = data
 
     @rule(session=_sessions, path=_segments, data=_contents, again=st.booleans())
-    def commit(self, session: str, path: str, data: bytes, again: bool) -> None:
+    def commit(self, session, path, data, again):
         """Append a commit, or store it under a name that is free; the same bytes again are a repeated request."""
         before = self._files[session].get(path)
         data = before if again and before else self._distinct(data)
@@ -95,7 +91,7 @@ class StorageMachine(RuleBasedStateMachine):
             self._files[session][path] = (before or b"") + data if storage.appends else data
 
     @rule(session=_sessions, path=_segments, contents=st.lists(_contents, min_size=2, max_size=4))
-    def compete(self, session: str, path: str, contents: list[bytes]) -> None:
+    def compete(self, session, path, contents):
         """Commit under one name in several threads at once: the first has it, and the others are told so."""
         before = self._files[session].get(path)
         together = threading.Barrier(len(contents))
@@ -104,13 +100,13 @@ class StorageMachine(RuleBasedStateMachine):
             [self._opened(session) for _ in contents],
         )
 
-        def commit(storage: Storage, data: bytes) -> bool:
+        def commit(storage, data):
             together.wait()
             return run(_committing(storage, path, data), storage)
 
         with ThreadPoolExecutor(len(contents)) as pool:
             stored = list(pool.map(commit, storages, contents))
-        found: bytes = storages[0].perform(Read(path))
+        found = storages[0].perform(Read(path))
         appends = storages[0].appends
         for storage in storages:
             storage.close()
@@ -135,7 +131,7 @@ class StorageMachine(RuleBasedStateMachine):
     @rule(
         session=_sessions, path=_paths, part=st.floats(-2, 1), size=st.none() | st.integers(0, 50)
     )
-    def read(self, session: str, path: str, part: float, size: int | None) -> None:
+    def read(self, session, path, part, size):
         """Read a file from a byte on or from before its end; one that is not there raises FileNotFoundError."""
         data = self._files[session].get(path)
         start = int(part * len(data or b""))
@@ -150,7 +146,7 @@ class StorageMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: any(self._files.values()))
     @rule(which=st.integers(0, 99), parts=_parts)
-    def read_parts(self, which: int, parts: list[tuple[int, int]]) -> None:
+    def read_parts(self, which, parts):
         """Read parts of a file in one go, as far as it goes."""
         stored = [(session, path) for session in _SESSIONS for path in sorted(self._files[session])]
         session, path = stored[which % len(stored)]
@@ -161,7 +157,7 @@ class StorageMachine(RuleBasedStateMachine):
         )
 
     @rule(session=_sessions, path=_paths, parts=_parts)
-    def miss_parts(self, session: str, path: str, parts: list[tuple[int, int]]) -> None:
+    def miss_parts(self, session, path, parts):
         """Read parts of a file that is not there, which raises FileNotFoundError."""
         if path not in self._files[session]:
             try:
@@ -171,20 +167,20 @@ class StorageMachine(RuleBasedStateMachine):
             raise AssertionError(f"{path!r} is not stored, and parts of it were read")
 
     @rule(session=_sessions, path=_paths)
-    def delete(self, session: str, path: str) -> None:
+    def delete(self, session, path):
         """Delete a file at once; deleting it again is nothing."""
         self._perform(session, Delete(path, at_once=True))
         self._files[session].pop(path, None)
 
     @rule(session=_sessions, path=_paths)
-    def delete_later(self, session: str, path: str) -> None:
+    def delete_later(self, session, path):
         """Delete a young file that slow readers may still need: it stays, unless a lock keeps them out."""
         self._perform(session, Delete(path))
         if self._storage(session).appends:
             self._files[session].pop(path, None)
 
     @rule(session=_sessions, path=_segments, part=st.floats(0, 1))
-    def cut(self, session: str, path: str, part: float) -> None:
+    def cut(self, session, path, part):
         """Cut a file to its first bytes; one that would be empty may go."""
         data = self._files[session].get(path)
         if data is None:
@@ -197,19 +193,19 @@ class StorageMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: any(self._files.values()))
     @rule(session=_sessions)
-    def delete_session(self, session: str) -> None:
+    def delete_session(self, session):
         """Delete a session with all its files, and touch no other."""
         self._storage(session).delete()
         self._files[session], self._touched = {}, session
         self.look_at_all()
 
     @rule(session=_sessions)
-    def reopen(self, session: str) -> None:
+    def reopen(self, session):
         """Let go of a session without a word."""
         self._storages.pop(session, None)
 
     @rule()
-    def look_at_all(self) -> None:
+    def look_at_all(self):
         """Look at every session's files, and at which sessions the namespace lists."""
         for session in _SESSIONS:
             self._check(session)
@@ -223,16 +219,16 @@ class StorageMachine(RuleBasedStateMachine):
         assert list_sessions(self.reopened(self._where)) == []
 
     @invariant()
-    def others_see_what_was_stored(self) -> None:
+    def others_see_what_was_stored(self):
         """Read exactly the last stored state in a session opened anew."""
         if hasattr(self, "_where"):
             self._check(self._touched)
 
-    def _distinct(self, data: bytes) -> bytes:
+    def _distinct(self, data):
         """Return the bytes of a commit: as it has an id, none begins as another."""
         return b"%08d:" % next(self._commits) + data
 
-    def _check(self, session: str) -> None:
+    def _check(self, session):
         storage = self._opened(session)
         files = self._files[session]
         for folder in FOLDERS:
@@ -254,22 +250,20 @@ class StorageMachine(RuleBasedStateMachine):
         assert storage.foreign() is None
         storage.close()
 
-    def _perform(
-        self, session: str, step: List | Read | ReadParts | Write | Truncate | Delete
-    ) -> Any:
+    def _perform(self, session, step):
         self._touched = session
         return self._storage(session).perform(step)
 
-    def _storage(self, session: str) -> Storage:
+    def _storage(self, session):
         if session not in self._storages:
             self._storages[session] = open_storage(self._where, _NAMESPACE, session)
         return self._storages[session]
 
-    def _opened(self, session: str) -> Storage:
+    def _opened(self, session):
         return open_storage(self.reopened(self._where), _NAMESPACE, session)
 
 
-def _committing(storage: Storage, path: str, data: bytes) -> Steps[bool]:
+def _committing(storage, path, data):
     """Store a commit as the storage does it, and return whether it is stored."""
     if not storage.appends:
         try:

@@ -1,9 +1,5 @@
 """What commits, prunings, roll-ups and checks of files decide."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from kaosmem.persistence.checkpoint import plan_pruning, segments_to_roll_up
@@ -27,7 +23,7 @@ def test_a_pruning_without_an_older_sound_snapshot_deletes_nothing(sound):
 
 def test_segments_roll_up_like_digits_carry():
     """However many commits there are, few segments are left, and each commit is rewritten a few times."""
-    segments: list[tuple[int, int]] = []
+    segments = []
     rewritten = 0
     for seq in range(1, 20_001):
         segments.append((seq, 1))
@@ -43,14 +39,14 @@ def test_segments_roll_up_like_digits_carry():
 class OneFile:
     """Performs reads of parts of one file, whatever their path."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data):
         self.data = data
 
-    def perform(self, step: Any) -> list[bytes]:
+    def perform(self, step):
         assert isinstance(step, ReadParts)
         return [self.data[start : start + size] for _, start, size in step.parts]
 
-    def unlock(self) -> None:
+    def unlock(self):
         raise AssertionError("nothing was locked")
 
 

@@ -1,10 +1,6 @@
 """Credentials in URLs and filesystems stay out of errors, notices and reprs."""
 
-from __future__ import annotations
-
 import pickle
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -20,12 +16,12 @@ async def test_credentials_in_a_url_are_not_shown(url):
     """Where no session can be kept or read, the error shows a URL without user, password, query and fragment."""
     place = url.format(SECRET, SECRET)
 
-    async def opened() -> None:
+    async def opened():
         async with SessionMemory.open(place, "s") as memory:
             memory.add("messages", "x")
             await memory.ingest(place)
 
-    acts: list[Callable[[], Any]] = [
+    acts = [
         opened,
         lambda: list_sessions(place),
         lambda: delete_session(place, "s"),
@@ -38,7 +34,7 @@ async def test_credentials_in_a_url_are_not_shown(url):
 class Failing(IsolatedMemoryFileSystem):
     """A filesystem that was given a secret and stores nothing."""
 
-    def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
+    def pipe_file(self, path, value, **options):
         raise OSError(5, "no space for it")
 
 
@@ -49,7 +45,7 @@ async def test_credentials_in_a_filesystem_are_not_shown():
     with pytest.raises(DurabilityError) as caught:
         async with SessionMemory.open(filesystem, "s", counter="estimate") as memory:
             memory.add("messages", CONTENT)
-            acts: list[Callable[[], Any]] = [
+            acts = [
                 memory.save,
                 lambda: memory.ingest(filesystem, "findings"),
                 lambda: memory.fetch("nothing"),

@@ -1,23 +1,18 @@
 """Indexes kept beside a session's log: read back where they are of it, and passed over wherever they are not."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kaosmem.errors import ConflictError, ReadOnlyError
 from kaosmem.persistence.checkpoint import decode_index, encode_index
-from kaosmem.persistence.commit import LogEnd
 from kaosmem.persistence.files.records import Change
 from kaosmem.persistence.layout import INDEX, index_file, index_numbers, log_file
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.steps import Write
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.persistence.storage.places import Storage, delete_session, list_sessions
+from kaosmem.persistence.storage.places import delete_session, list_sessions
 from tests.persistence.worlds import Interrupted, add, snapshot, started
 from tests.places import files_in, put
 
@@ -25,27 +20,25 @@ HEADER = {"ranker": "tiny", "updates": 3}
 WORDS = b"the words of an index"
 
 
-def opened(place: Any, session_id: str = "s", **options: Any) -> SessionLog:
+def opened(place, session_id="s", **options):
     return SessionLog.open(place, session_id, **options)[0]
 
 
-def keep(
-    log: SessionLog, data: bytes = WORDS, section: str = "messages", *, at: LogEnd | None = None
-) -> bool:
+def keep(log, data=WORDS, section="messages", *, at=None):
     return log.store_index(section, HEADER, [data[:5], data[5:]], at=log.end if at is None else at)
 
 
-def kept(log: SessionLog, section: str = "messages") -> bytes | None:
+def kept(log, section="messages"):
     found = log.index(section)
     assert found is None or found[0] == HEADER
     return found and bytes(found[1])
 
 
-def holding(place: Any, data: bytes) -> list[str]:
+def holding(place, data):
     return [path for path, content in files_in(place).items() if data in content]
 
 
-def indexes(place: Any) -> list[int]:
+def indexes(place):
     return index_numbers(
         path.rpartition("/")[2] for path in files_in(place) if f"/{INDEX}/" in path
     )
@@ -187,7 +180,7 @@ def test_one_of_a_commit_that_is_not_known_is_not_kept(place):
 FORGET = Change("messages", "forget", {"ids": ["a"]})
 
 
-def purge(log: SessionLog) -> None:
+def purge(log):
     log.commit([FORGET])
     log.purge({}, [("messages", {"id": "b"})], archived=[])
 
@@ -214,7 +207,7 @@ def test_a_slow_writer_brings_nothing_back(place):
             log = started(place, "a", "b", session_id=session_id)
             slow = opened(place, session_id)
 
-            def forgetting(log: SessionLog = log, later: bool = later) -> None:
+            def forgetting(log=log, later=later):
                 purge(log)
                 if later:
                     log.commit([add("c")])
@@ -230,21 +223,21 @@ def test_a_slow_writer_brings_nothing_back(place):
 class InterruptedUnlocked:
     """A storage to which something happens before the first step of a kind, unless others are locked out then."""
 
-    def __init__(self, storage: Storage, step: str, happening: Callable[[], None]) -> None:
+    def __init__(self, storage, step, happening):
         self.storage = storage
         self.step = step
         self.happening = happening
         self.is_waiting = True
         self.is_locked = False
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self.storage, name)
 
-    def unlock(self) -> None:
+    def unlock(self):
         self.is_locked = False
         self.storage.unlock()
 
-    def perform(self, step: Any) -> Any:
+    def perform(self, step):
         if self.is_waiting and (type(step).__name__ == self.step) and not self.is_locked:
             self.is_waiting = False
             self.happening()

@@ -1,7 +1,5 @@
 """Processes killed at work, with kill -9: what they acknowledged is there, once, and a next one goes on from it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -10,13 +8,11 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kaosmem import NotFoundError, SessionMemory, SessionOptions
+from kaosmem import NotFoundError, SessionOptions
 from tests.persistence.killed_writer import mark, opened, text_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills are signals")
@@ -31,26 +27,26 @@ class Account:
     pending: of what was to be saved and never acknowledged.
     """
 
-    def __init__(self) -> None:
-        self.kept: set[str] = set()
-        self.forgotten: set[str] = set()
-        self.pending: dict[str, list[str]] = {"adds": [], "forgets": []}
+    def __init__(self):
+        self.kept = set()
+        self.forgotten = set()
+        self.pending = {"adds": [], "forgets": []}
 
-    def hear(self, said: dict[str, Any]) -> None:
+    def hear(self, said):
         """Take what a process says."""
         if "saved" in said:
             self.settle()
         else:
             self.pending = said
 
-    def settle(self) -> None:
+    def settle(self):
         """Take what was pending for acknowledged."""
         self.kept = (self.kept | {*self.pending["adds"]}) - {*self.pending["forgets"]}
         self.forgotten |= {*self.pending["forgets"]}
         self.pending = {"adds": [], "forgets": []}
 
 
-def run_and_kill(folder: Path, account: Account, seed: int) -> None:
+def run_and_kill(folder, account, seed):
     """Let a process work and kill it while it saves: at once, after a while, or once it has."""
     rng = random.Random(seed)
     turns = rng.randint(0, MOST_TURNS)
@@ -76,7 +72,7 @@ def run_and_kill(folder: Path, account: Account, seed: int) -> None:
         assert process.wait() == -signal.SIGKILL, process.stderr and process.stderr.read()
 
 
-async def found_in(memory: SessionMemory, item_ids: Iterable[str]) -> set[str]:
+async def found_in(memory, item_ids):
     """Return which of these items are there, live or archived, each with its text."""
     found = set()
     for item_id in item_ids:
@@ -89,7 +85,7 @@ async def found_in(memory: SessionMemory, item_ids: Iterable[str]) -> set[str]:
     return found
 
 
-async def check(folder: Path, account: Account) -> None:
+async def check(folder, account):
     """Check that all that was acknowledged is there, and of what was not all or nothing."""
     added = {*account.pending["adds"]}
     asked = account.kept | account.forgotten | added
@@ -103,7 +99,7 @@ async def check(folder: Path, account: Account) -> None:
     assert found == account.kept
 
 
-async def go_on(folder: Path, account: Account, name: str) -> None:
+async def go_on(folder, account, name):
     """Make the next commit, after which no file holds what was forgotten."""
     async with opened(folder) as memory:
         memory.add("documents", text_of(name), id=name)
@@ -116,7 +112,7 @@ async def go_on(folder: Path, account: Account, name: str) -> None:
         assert not any(each in data for each in gone), f"{path} holds what was forgotten"
 
 
-async def kill_often(folder: Path, seeds: range) -> None:
+async def kill_often(folder, seeds):
     """Kill one process after the other, each going on with the session of those before."""
     account = Account()
     for seed in seeds:

@@ -1,7 +1,5 @@
 """A session on a local disk: crashes, full disks, links."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -14,7 +12,6 @@ import pytest
 from kaosmem import SessionMemory
 from kaosmem.errors import CorruptionError, DurabilityError
 from kaosmem.persistence.log import SessionLog
-from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.steps import Lock
 from kaosmem.persistence.storage.disk import Disk
 from kaosmem.persistence.storage.local import LocalStorage
@@ -24,7 +21,7 @@ from tests.simulation import power_loss
 from tests.simulation.disk import SimulatedDisk
 
 
-def segment(root: Path, seq: int = 1) -> Path:
+def segment(root, seq=1):
     return root / "default" / "s" / "log" / f"{seq:020d}.jsonl"
 
 
@@ -104,24 +101,24 @@ class LosingDisk(SimulatedDisk):
 
     is_losing = False
 
-    def sync(self, fd: int) -> None:
+    def sync(self, fd):
         if self.is_losing:
             self.lose_pages(fd)
             raise OSError(errno.EIO, "Input/output error")
         super().sync(fd)
 
-    def truncate(self, fd: int, size: int) -> None:
+    def truncate(self, fd, size):
         if self.is_losing:
             raise OSError(errno.EIO, "Input/output error")
         super().truncate(fd, size)
 
 
-def opened(disk: SimulatedDisk) -> tuple[SessionLog, Recovered]:
+def opened(disk):
     """Open the log of a session on a simulated disk."""
-    return SessionLog.over(LocalStorage(Path("/root"), "default", "s", disk=disk), "s")  # type: ignore[arg-type]
+    return SessionLog.over(LocalStorage(Path("/root"), "default", "s", disk=disk), "s")
 
 
-def failed(disk: LosingDisk) -> SessionLog:
+def failed(disk):
     """Commit twice, the second time without a sync of it, and return the log."""
     log, _ = opened(disk)
     log.commit([OPENING, add("a")])
@@ -132,7 +129,7 @@ def failed(disk: LosingDisk) -> SessionLog:
     return log
 
 
-def check_states(disk: SimulatedDisk) -> None:
+def check_states(disk):
     """Check that a power loss now takes the second commit at most, and that whole."""
     for image in power_loss.states(disk):
         assert ids(opened(SimulatedDisk(image))[1]) in (["a"], ["a", "b"])
@@ -189,7 +186,7 @@ def test_a_segment_without_a_commit_is_not_named_before_it_has_one():
 class ShortDisk(Disk):
     """A disk that takes a few bytes at a time."""
 
-    def write(self, fd: int, data: memoryview, start: int | None = None) -> int:
+    def write(self, fd, data, start=None):
         return super().write(fd, data[:100], start)
 
 
@@ -334,7 +331,7 @@ def test_a_lock_whose_file_was_replaced_is_taken_anew(tmp_path):
     second.close()
 
 
-def tree(root: Path) -> list[str]:
+def tree(root):
     return sorted(
         str(path.relative_to(root / "default" / "s")) for path in root.rglob("*") if path.is_file()
     )

@@ -1,7 +1,5 @@
 """The session log, on a local disk and on a filesystem of objects."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from kaosmem.persistence import checkpoint
 from kaosmem.persistence.files.records import TXNS_KEPT, Change
 from kaosmem.persistence.layout import ARCHIVE, PURGE, SESSION, SNAP, log_file
 from kaosmem.persistence.log import MIN_LOG_BYTES, SessionLog
-from kaosmem.persistence.steps import Draft, List, Lock, Publish, Read, Step, Write
+from kaosmem.persistence.steps import Draft, List, Lock, Publish, Read, Write
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.persistence.storage.places import open_storage
 from kaosmem.sections.operations import Forget
@@ -61,7 +59,7 @@ def test_files_stored_while_a_reader_lists_are_not_missed(place):
     log = started(place, "a")
     snapshot(log, ["a"])
 
-    def go_on() -> None:
+    def go_on():
         for item_id in "bcd":
             log.commit([add(item_id)])
         snapshot(log, ["a", "b", "c", "d"])
@@ -87,7 +85,7 @@ def test_a_purge_that_another_finishes_loses_no_archive(place):
     slow.adopt(slow.catch_up())
     slow.commit([add("d")])
 
-    def finish() -> None:
+    def finish():
         other, _ = SessionLog.open(place, "s")
         if other.has_leftovers:
             other.purge(
@@ -112,11 +110,11 @@ def test_two_who_purge_at_one_record_leave_the_archive_that_the_last_snapshot_na
     first = started(place, "a", "b", "c")
     second, _ = SessionLog.open(place, "s")
 
-    def purge(log: SessionLog, role: str) -> None:
+    def purge(log, role):
         archived = [("messages", {"id": "b", "role": role})]
         log.purge({}, [("messages", {"id": "c"})], archived=archived)
 
-    def is_next(step: Step) -> bool:
+    def is_next(step):
         return step == List(ARCHIVE)
 
     first.storage = Interrupted(first.storage, is_next, lambda: purge(second, "second"))
@@ -135,13 +133,13 @@ def test_archives_that_others_replace_while_they_are_read_are_read_anew(place):
     snapshot(forgetter, ["c"], archived=["a", "b"])
     reader, _ = SessionLog.open(place, "s")
 
-    def forget(kept: str) -> None:
+    def forget(kept):
         forgetter.commit([add(kept)])
         forgetter.purge(
             {}, [("messages", {"id": kept})], archived=[("messages", {"id": "b", "role": kept})]
         )
 
-    def is_read_of(folder: str, step: Step) -> bool:
+    def is_read_of(folder, step):
         paths = (
             [step.path]
             if isinstance(step, Read)
@@ -149,8 +147,8 @@ def test_archives_that_others_replace_while_they_are_read_are_read_anew(place):
         )
         return any(path.startswith(f"{folder}/") for path in paths)
 
-    def interrupt(kept: str, folder: str, *later: str) -> None:
-        def happen() -> None:
+    def interrupt(kept, folder, *later):
+        def happen():
             forget(kept)
             if later:
                 interrupt(*later)
@@ -171,7 +169,7 @@ def test_a_segment_that_a_refused_writer_began_is_named_by_the_next(tmp_path):
     log = started(tmp_path, "a")
     snapshot(log, ["a"])
 
-    def refuse() -> None:
+    def refuse():
         raise OSError(28, "no space left on device")
 
     is_identity = lambda step: isinstance(step, Write) and step.path == SESSION  # noqa: E731
@@ -321,7 +319,7 @@ def test_a_roll_up_leaves_what_a_snapshot_holds():
     assert len(ids(SessionLog.open(place, "s")[1])) == 30
 
 
-def written() -> int:
+def written():
     """Bytes that this process has written, or 0 where the system does not say."""
     counters = Path("/proc/self/io")
     if not counters.exists():

@@ -1,11 +1,8 @@
 """The state machines of sessions, over every kind of place that tests know."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from runpy import run_path
-from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -19,45 +16,43 @@ from tests.persistence.worlds import Bucket
 class IgnoresCase(Bucket):
     """Stores names that differ in case alone as one, as Windows does."""
 
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+    def pipe_file(self, path, value, mode="overwrite", **options):
         super().pipe_file(path.lower(), value, mode)
 
-    def cat_file(
-        self, path: str, start: int | None = None, end: int | None = None, **options: Any
-    ) -> bytes:
+    def cat_file(self, path, start=None, end=None, **options):
         return super().cat_file(path.lower(), start, end)
 
-    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+    def ls(self, path, detail=True, **options):
         return super().ls(path.lower(), detail)
 
-    def rm_file(self, path: str) -> None:
+    def rm_file(self, path):
         super().rm_file(path.lower())
 
-    def modified(self, path: str) -> Any:
+    def modified(self, path):
         return super().modified(path.lower())
 
 
 class MemoryStorage(StorageMachine):
-    def place(self) -> IsolatedMemoryFileSystem:
+    def place(self):
         return IsolatedMemoryFileSystem()
 
 
 class BucketStorage(StorageMachine):
-    def place(self) -> Bucket:
+    def place(self):
         return Bucket()
 
 
 class CaselessStorage(StorageMachine):
-    def place(self) -> Bucket:
+    def place(self):
         return IgnoresCase()
 
 
 class LocalStorage(StorageMachine):
-    def place(self) -> Path:
+    def place(self):
         self.folder = tempfile.TemporaryDirectory()
         return Path(self.folder.name, "größe ☃")
 
-    def teardown(self) -> None:
+    def teardown(self):
         self.folder.cleanup()
 
 
@@ -69,11 +64,11 @@ SqliteFileSystem = run_path(
 class DatabaseStorage(LocalStorage):
     """The filesystem of the example: a database for each session, opened anew by each that looks."""
 
-    def place(self) -> Any:
+    def place(self):
         self.folder = tempfile.TemporaryDirectory()
         return SqliteFileSystem(str(Path(self.folder.name, "agents.db")))
 
-    def reopened(self, place: Any) -> Any:
+    def reopened(self, place):
         return SqliteFileSystem(place.database)
 
 

@@ -1,9 +1,5 @@
 """A session on filesystems of objects that answer late, wrongly or not at all."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from fsspec import AbstractFileSystem
 
@@ -17,7 +13,7 @@ from tests.persistence.worlds import OPENING, Bucket, add, ids, started
 class Overwriting(Bucket):
     """Ignores that a file is only to be created."""
 
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+    def pipe_file(self, path, value, mode="overwrite", **options):
         super().pipe_file(path, value)
 
 
@@ -26,7 +22,7 @@ class LookingFirst(Bucket):
 
     pipe_file = AbstractFileSystem.pipe_file
 
-    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+    def _open(self, path, mode="rb", **options):
         return self.inner.open(path, mode)
 
 
@@ -110,7 +106,7 @@ class Answering(Bucket):
 
     before = 0
 
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+    def pipe_file(self, path, value, mode="overwrite", **options):
         if self.before:
             self.before -= 1
             raise TimeoutError("no answer")

@@ -1,11 +1,8 @@
 """The lines of the log."""
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import accumulate
-from typing import Any
 from zlib import crc32
 
 import pytest
@@ -34,7 +31,7 @@ plain_fields = {
 plain_data = st.fixed_dictionaries(plain_fields)
 
 
-def line_of(**fields: Any) -> bytes:
+def line_of(**fields):
     """A line with a good checksum, whatever it holds."""
     return seal(
         json.dumps(
@@ -43,7 +40,7 @@ def line_of(**fields: Any) -> bytes:
     )
 
 
-def seal(body: bytes, crc: int = 0) -> bytes:
+def seal(body, crc=0):
     return b'{"crc":"%08x",' % crc32(body, crc) + body
 
 

@@ -1,27 +1,23 @@
 """What stored bytes say after crashes and damage."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence.files.items import ItemFile, encode_items
-from kaosmem.persistence.files.records import Change, Record, encode_commit
+from kaosmem.persistence.files.records import encode_commit
 from kaosmem.persistence.layout import log_file, snapshot_file
-from kaosmem.persistence.recovery import Recovered, recover
-from kaosmem.persistence.steps import List, Read, Step, run
+from kaosmem.persistence.recovery import recover
+from kaosmem.persistence.steps import List, Read, run
 from tests.persistence.worlds import OPENING, add, flipped
 from tests.simulation.power_loss import SECTOR
 
 COMMITS = [[OPENING, add("a")], [add("b")], [add("c"), add("d"), add("e")], [add("f")]]
 
 
-def stored(commits: list[list[Change]] = COMMITS, *, txn: str = "t") -> list[bytes]:
+def stored(commits=COMMITS, *, txn="t"):
     """The bytes of each commit."""
     seq = crc = 0
     parts = []
@@ -33,11 +29,11 @@ def stored(commits: list[list[Change]] = COMMITS, *, txn: str = "t") -> list[byt
     return parts
 
 
-def opened(*segments: tuple[int, bytes], snapshots: dict[int, bytes] | None = None) -> Recovered:
+def opened(*segments, snapshots=None):
     return run(recover(), files_of(*segments, snapshots=snapshots))
 
 
-def files_of(*segments: tuple[int, bytes], snapshots: dict[int, bytes] | None = None) -> Files:
+def files_of(*segments, snapshots=None):
     files = {log_file(first): data for first, data in segments}
     return Files(files | {snapshot_file(seq): data for seq, data in (snapshots or {}).items()})
 
@@ -45,10 +41,10 @@ def files_of(*segments: tuple[int, bytes], snapshots: dict[int, bytes] | None = 
 class Files:
     """Performs steps that read, on files by path."""
 
-    def __init__(self, files: dict[str, bytes]) -> None:
+    def __init__(self, files):
         self.files = files
 
-    def perform(self, step: Step) -> Any:
+    def perform(self, step):
         match step:
             case List(folder):
                 return {
@@ -58,11 +54,11 @@ class Files:
                 return self.files[path][start:][:size]
         raise FileNotFoundError(step)
 
-    def unlock(self) -> None:
+    def unlock(self):
         raise AssertionError("nothing was locked")
 
 
-def committed(records: list[Record]) -> int:
+def committed(records):
     """How many whole commits the records are; they must be the first of COMMITS."""
     sizes = [0]
     for changes in COMMITS:
@@ -142,7 +138,7 @@ def test_a_commit_inside_another_is_corruption():
 LONG = [*COMMITS[:2], [add("c", "long " * 300), add("d"), add("e", "long " * 300)]]
 
 
-def holes(whole: bytes, start: int) -> Iterator[tuple[bytes, bool]]:
+def holes(whole, start):
     """Yield a log with bytes of its last commit, from `start` on, as NULs, and whether a crash may have left it so."""
     sectors = range(start - start % SECTOR + SECTOR, len(whole), SECTOR)
     for begin in {start, start + 1, *sectors, *(sector + 7 for sector in sectors)}:
@@ -195,7 +191,7 @@ ONE, TWO, THREE, FOUR = stored()
 """The bytes of COMMITS, which are the records 1 and 2, 3, 4 to 6 and 7."""
 
 
-def snapshot_at(seq: int, log: bytes) -> bytes:
+def snapshot_at(seq, log):
     """Return a snapshot of what a log holds."""
     file = ItemFile(seq, crc=opened((1, log)).head.crc, header={"n": seq})
     return b"".join(encode_items(file, [("messages", {"id": "a"})]))

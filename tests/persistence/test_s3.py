@@ -1,11 +1,8 @@
 """Sessions on an S3 server: writers at once, versions of objects, and a network that stands still."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from itertools import chain, count
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -29,28 +26,27 @@ from kaosmem.session.directory import delete_session, list_sessions
 from tests.faulty_network import network
 from tests.many_writers import SECTIONS, SESSION, processes, said, talk
 from tests.persistence.storage_machine import StorageMachine
-from tests.servers import S3
 
 _places = count(1)
 
 
 @pytest.fixture(scope="module")
-def s3(s3_of_all: S3) -> S3:
+def s3(s3_of_all):
     s3_of_all.filesystem().mkdir("sessions")
     return s3_of_all
 
 
 @pytest.fixture
-def place(s3: S3) -> DirFileSystem:
+def place(s3):
     """An empty place to keep sessions."""
     return a_place(s3)
 
 
-def a_place(s3: S3) -> DirFileSystem:
+def a_place(s3):
     return DirFileSystem(path=f"sessions/{next(_places)}", fs=s3.filesystem())
 
 
-def a_copy(s3: S3, place: DirFileSystem) -> DirFileSystem:
+def a_copy(s3, place):
     """Return the same place as another process opens it."""
     return DirFileSystem(path=place.path, fs=s3.filesystem())
 
@@ -59,7 +55,7 @@ def test_a_bucket_does_what_a_session_asks_of_it(s3):
     """Files are stored, listed, read and deleted, and of several that create one file a single one wins."""
 
     class OnS3(StorageMachine):
-        def place(self) -> DirFileSystem:
+        def place(self):
             return a_place(s3)
 
     few = settings(max_examples=1, stateful_step_count=6)
@@ -73,7 +69,7 @@ def test_processes_that_write_at_once_lose_nothing(place):
         acknowledged = said(heard)
     assert acknowledged == [[f"{name}-{turn}" for turn in range(turns)] for name in "ab"]
 
-    async def stored() -> list[str]:
+    async def stored():
         async with SessionMemory.open(
             place, SESSION, sections=SECTIONS, counter="estimate", read_only=True
         ) as memory:
@@ -93,10 +89,10 @@ def test_an_object_is_read_in_one_request(place, monkeypatch):
     storage = ObjectStorage(place, "s")
     storage.perform(Write("log/full", [b"four"]))
     storage.perform(Write("log/empty", []))
-    asked: list[str] = []
+    asked = []
     ask = type(place.fs)._call_s3
 
-    async def noted(filesystem: Any, method: str, *given: Any, **named: Any) -> Any:
+    async def noted(filesystem, method, *given, **named):
         asked.append(method)
         return await ask(filesystem, method, *given, **named)
 
@@ -143,7 +139,7 @@ async def test_a_bucket_with_versioning_keeps_what_is_forgotten_and_the_receipt_
         assert len(memory["findings"]) == 3
 
 
-def _delete_old_versions(filesystem: Any, bucket: str) -> None:
+def _delete_old_versions(filesystem, bucket):
     listed = filesystem.call_s3("list_object_versions", Bucket=bucket)
     for version in listed["Versions"]:
         if not version["IsLatest"]:
@@ -168,7 +164,7 @@ async def test_a_bucket_without_versioning_is_told_from_one_that_refuses_to_tell
         place = a_place(s3)
         ask = place.fs.call_s3
 
-        def told(method: str, *given: Any, **named: Any) -> Any:
+        def told(method, *given, **named):
             if method in refused:  # noqa: B023
                 raise PermissionError("access denied")
             return ask(method, *given, **named)  # noqa: B023

@@ -1,10 +1,7 @@
 """Lines are read as strictly as the format says: against the standard library and a plain check of each value."""
 
-from __future__ import annotations
-
 import json
 import math
-from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -15,18 +12,18 @@ from kaosmem.persistence.files import lines as file_lines
 from kaosmem.persistence.files.lines import MAX_DEPTH, parse_object, split_lines
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct(pairs):
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key twice")
     return found
 
 
-def _refused(constant: str) -> Any:
+def _refused(constant):
     raise ValueError(f"{constant} is not JSON")
 
 
-def _check_value(value: Any, depth: int = 1) -> None:
+def _check_value(value, depth=1):
     """Raise ValueError for a value that the format does not allow."""
     match value:
         case dict() | list() if depth > MAX_DEPTH:
@@ -46,7 +43,7 @@ def _check_value(value: Any, depth: int = 1) -> None:
             raise ValueError("not finite")
 
 
-def outcome(line: bytes) -> str | None:
+def outcome(line):
     """Return what the standard library and the rules make of a line, or None if it is refused.
 
     In the text 1, 1.0 and True differ.
@@ -62,7 +59,7 @@ def outcome(line: bytes) -> str | None:
     return repr(value)
 
 
-def check(line: bytes) -> None:
+def check(line):
     expected = outcome(line)
     if expected is None:
         with pytest.raises(CorruptionError):
@@ -148,7 +145,7 @@ _HOSTILE = st.sampled_from(
 
 
 @st.composite
-def lines(draw: st.DrawFn) -> bytes:
+def lines(draw):
     """Make a JSON object's text, most often with a few pieces cut out of it and others put in."""
     fields = draw(st.dictionaries(_TEXTS, _VALUES, max_size=4))
     separators = draw(st.sampled_from([(",", ":"), (", ", ": ")]))

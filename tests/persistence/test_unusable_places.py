@@ -1,13 +1,9 @@
 """Places where no session can be kept or read: every call ends, in a typed error that names the place."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import stat
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,12 +16,12 @@ from tests.persistence.worlds import snapshot, started
 from tests.stored import folder_of, memory_at, session
 
 
-async def opened(place: Any, **options: Any) -> None:
+async def opened(place, **options):
     async with memory_at(place, **options):
         pass
 
 
-CALLS: tuple[Callable[[Any], Awaitable[Any]], ...] = (
+CALLS = (
     opened,
     lambda place: opened(place, read_only=True),
     list_sessions,
@@ -69,12 +65,12 @@ async def test_a_server_that_does_not_answer_is_named():
 _open = Disk.open
 
 
-def missing(_: Disk, path: str) -> None:
+def missing(_, path):
     """Answer as below `/proc`, where making a folder says that there is none above it."""
     raise FileNotFoundError(2, "No such file or directory", path)
 
 
-def open_but_no_lock(disk: Disk, path: str, flags: int) -> int:
+def open_but_no_lock(disk, path, flags):
     return missing(disk, path) if path.endswith("/lock") else _open(disk, path, flags)
 
 
@@ -97,11 +93,11 @@ async def test_a_disk_that_never_does_it_ends_the_save(call, instead, tmp_path, 
 
 async def test_a_save_that_always_loses_gives_up(tmp_path, monkeypatch):
     """A storage that answers each commit with a conflict ends the save in one, after a bounded number of tries."""
-    tried: list[int] = []
+    tried = []
     async with memory_at(tmp_path) as memory:
         memory.add("messages", "text", id="a")
 
-        def conflict(_: object) -> None:
+        def conflict(_):
             tried.append(1)
             raise ConflictError("another was first")
 
@@ -116,7 +112,7 @@ async def test_a_save_that_always_loses_gives_up(tmp_path, monkeypatch):
 class UnlistableFileSystem(IsolatedMemoryFileSystem):
     """Raises an error of its own kind for every listing."""
 
-    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+    def ls(self, path, detail=True, **options):
         raise KeyError("of its own kind")
 
 
@@ -127,10 +123,10 @@ async def test_a_listing_that_fails_is_typed(error, tmp_path, monkeypatch):
     """A disk that can't be listed ends opening, saving and deleting in a DurabilityError with its errno."""
     await session(tmp_path, "a")
 
-    def fail(*_: object) -> None:
+    def fail(*_):
         raise error
 
-    async def saved(place: Any) -> None:
+    async def saved(place):
         async with memory_at(place) as memory:
             memory.add("messages", "text")
             monkeypatch.setattr(Disk, "list", fail)

@@ -1,21 +1,13 @@
 """What the tests of the session log share: places to keep sessions, and small sessions to keep there."""
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
 
 from fsspec import AbstractFileSystem
 from hypothesis import strategies as st
 
-from kaosmem.persistence.files.archive import Entry
 from kaosmem.persistence.files.records import FORMAT_VERSION, Change
 from kaosmem.persistence.log import SessionLog
-from kaosmem.persistence.recovery import Recovered
-from kaosmem.persistence.steps import Step
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.persistence.storage.places import Storage
 
 OPENING = Change("", "open", {"version": FORMAT_VERSION})
 
@@ -36,24 +28,24 @@ changes = st.builds(
 )
 
 
-def add(item_id: str, text: str = "text") -> Change:
+def add(item_id, text="text"):
     return Change("messages", "add", {"id": item_id, "content": text})
 
 
-def ids(recovered: Recovered) -> list[str]:
+def ids(recovered):
     """The ids of all items that a session was opened with, snapshot first."""
     return [item["id"] for _, item in recovered.items] + [
         r.data["id"] for r in recovered.records if r.op == "add"
     ]
 
 
-def newest(log: SessionLog, item_id: str) -> Entry | None:
+def newest(log, item_id):
     """The newest archived version of an item, if there is one."""
     versions = log.archives.find("id", {item_id}, newest=True)
     return versions[-1] if versions else None
 
 
-def started(location: Any, *item_ids: str, session_id: str = "s") -> SessionLog:
+def started(location, *item_ids, session_id="s"):
     """A new session with these items, a commit each."""
     log, _ = SessionLog.open(location, session_id)
     log.commit([OPENING])
@@ -62,7 +54,7 @@ def started(location: Any, *item_ids: str, session_id: str = "s") -> SessionLog:
     return log
 
 
-def snapshot(log: SessionLog, item_ids: Sequence[str], archived: Sequence[str] = ()) -> None:
+def snapshot(log, item_ids, archived=()):
     log.snapshot(
         {"count": len(item_ids)},
         [("messages", {"id": item_id}) for item_id in item_ids],
@@ -74,17 +66,15 @@ def snapshot(log: SessionLog, item_ids: Sequence[str], archived: Sequence[str] =
 class Interrupted:
     """A storage to which something happens once, before a certain step."""
 
-    def __init__(
-        self, storage: Storage, before: Callable[[Step], bool], happening: Callable[[], None]
-    ) -> None:
+    def __init__(self, storage, before, happening):
         self._storage = storage
         self._before = before
         self._happening = [happening]
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return getattr(self._storage, name)
 
-    def perform(self, step: Step) -> Any:
+    def perform(self, step):
         if self._happening and self._before(step):
             self._happening.pop()()
         return self._storage.perform(step)
@@ -93,59 +83,57 @@ class Interrupted:
 class CountingFileSystem(IsolatedMemoryFileSystem):
     """Memory that counts the bytes stored and fetched, and the files read."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options):
         super().__init__(**options)
         self.stored = self.reads = self.fetched = 0
 
-    def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
+    def pipe_file(self, path, value, **options):
         self.stored += len(value)
         super().pipe_file(path, value, **options)
 
-    def cat_file(self, path: str, **options: Any) -> bytes:
-        data: bytes = super().cat_file(path, **options)
+    def cat_file(self, path, **options):
+        data = super().cat_file(path, **options)
         self.reads += 1
         self.fetched += len(data)
         return data
 
 
-class Bucket(AbstractFileSystem):  # type: ignore[misc]
+class Bucket(AbstractFileSystem):
     """A store of objects, not known to be in memory. Subclasses misbehave in one way each."""
 
     cachable = False
     protocol = "bucket"
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.inner = IsolatedMemoryFileSystem()
-        self.puts: list[str] = []
+        self.puts = []
         self._putting = threading.Lock()
 
-    def __hash__(self) -> int:
+    def __hash__(self):
         return id(self)
 
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+    def pipe_file(self, path, value, mode="overwrite", **options):
         with self._putting:  # a store looks and puts in one step
             if mode == "create" and self.inner.isfile(path):
                 raise OSError(22, "PreconditionFailed")
             self.puts.append(path)
             self.inner.pipe_file(path, value)
 
-    def cat_file(
-        self, path: str, start: int | None = None, end: int | None = None, **options: Any
-    ) -> bytes:
+    def cat_file(self, path, start=None, end=None, **options):
         return self.inner.cat_file(path)[start:end]
 
-    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+    def ls(self, path, detail=True, **options):
         return self.inner.ls(path, detail)
 
-    def rm_file(self, path: str) -> None:
+    def rm_file(self, path):
         self.inner.rm_file(path)
 
-    def modified(self, path: str) -> Any:
+    def modified(self, path):
         return self.inner.modified(path)
 
 
-def flipped(stored: bytes, bit: int) -> bytes:
+def flipped(stored, bit):
     """`stored` with one bit the other way."""
     changed = bytearray(stored)
     changed[bit // 8] ^= 1 << bit % 8

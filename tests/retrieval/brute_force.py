@@ -1,10 +1,7 @@
 """BM25 by brute force: from the texts, one entry at a time, in Python's whole numbers and in floats."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
-from collections.abc import Mapping
 from functools import cache
 
 from kaosmem.language.analysis import analyze
@@ -12,15 +9,13 @@ from kaosmem.language.analysis import analyze
 BITS = 16
 
 
-def exact_ranking(
-    entries: Mapping[int, str], query: str, *, k1: float = 1.5, b: float = 0.75
-) -> list[tuple[int, int]]:
+def exact_ranking(entries, query, *, k1=1.5, b=0.75):
     """Return all (ordinal, score) above 0, best first, as `BM25Ranker` promises them."""
     found = [(score, ordinal) for ordinal, score in exact_scores(entries, query, k1, b).items()]
     return [(ordinal, score) for score, ordinal in sorted(found, reverse=True) if score > 0]
 
 
-def exact_scores(entries: Mapping[int, str], query: str, k1: float, b: float) -> dict[int, int]:
+def exact_scores(entries, query, k1, b):
     """Return the score of each entry in units of 2**-32."""
     counts = {ordinal: counted(text) for ordinal, text in entries.items()}
     having = Counter(term for own in counts.values() for term in own)
@@ -40,17 +35,17 @@ def exact_scores(entries: Mapping[int, str], query: str, k1: float, b: float) ->
 
 
 @cache
-def counted(text: str) -> Counter[str]:
+def counted(text):
     """Return the terms of a text and how often it has each."""
     return Counter(analyze(text))
 
 
-def floor_log2(numerator: int, denominator: int) -> int:
+def floor_log2(numerator, denominator):
     """Return a binary logarithm in units of 2**-16, rounded down."""
     return math.floor(math.log2(numerator / denominator) * 2**BITS)
 
 
-def told_apart(number: int, exact: int, steps: int) -> int:
+def told_apart(number, exact, steps):
     """Return a number rounded down: above `exact`, `steps` to each power of two."""
     if number < exact:
         return number
@@ -58,7 +53,7 @@ def told_apart(number: int, exact: int, steps: int) -> int:
     return number // unit * unit
 
 
-def rounded_average(lengths: list[int]) -> int:
+def rounded_average(lengths):
     """Return the average of lengths in units of 1 / 256, to ten binary digits."""
     size = max(1, len(lengths))
     average = max(1, (256 * sum(lengths) + size // 2) // size)
@@ -66,7 +61,7 @@ def rounded_average(lengths: list[int]) -> int:
     return average // unit * unit
 
 
-def norm_of(length: int, average: int, k1: float, b: float) -> int:
+def norm_of(length, average, k1, b):
     """Return k1 * (1 - b + b * length / average) in units of 2**-16, rounded down."""
     million = 10**6
     in_millionths = round(k1 * million)
@@ -75,9 +70,7 @@ def norm_of(length: int, average: int, k1: float, b: float) -> int:
     return max(1, (product << BITS) // (million * million * average))
 
 
-def textbook_scores(
-    entries: Mapping[int, str], query: str, *, k1: float = 1.5, b: float = 0.75
-) -> dict[int, float]:
+def textbook_scores(entries, query, *, k1=1.5, b=0.75):
     """Return the score of each entry in floats, with Lucene's idf."""
     counts = {ordinal: counted(text) for ordinal, text in entries.items()}
     having = Counter(term for own in counts.values() for term in own)

@@ -1,19 +1,15 @@
 """Items of a few words, and changes to an index of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import strategies as st
 
 from benchmarks.corpus import text_item
-from kaosmem.retrieval import StorableIndex
-from kaosmem.types.items import Item
 
 WORDS = "lease tenant rent landlord deposit notice breach 30 2018 always".split()
 
 
-def document(text: str, source: str, role: str = "") -> Item:
+def document(text, source, role=""):
     """Return an item of a source, or of none."""
     return replace(text_item(text), role=role, metadata={"source": source} if source else {})
 
@@ -29,9 +25,7 @@ starts = st.dictionaries(st.integers(0, 30), items, max_size=40)
 changes = st.lists(st.tuples(st.integers(0, 40), st.none() | items), max_size=20)
 
 
-def change(
-    index: StorableIndex, entries: dict[int, Item], changes: list[tuple[int, Item | None]]
-) -> None:
+def change(index, entries, changes):
     """Make changes to an index and to the entries that it has; None removes an entry."""
     for ordinal, item in changes:
         if item is not None:

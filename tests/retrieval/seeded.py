@@ -1,9 +1,6 @@
 """Texts of a few words, drawn from a seed."""
 
-from __future__ import annotations
-
 import random
-from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
@@ -21,7 +18,7 @@ WORDS = [
 ]
 
 
-def text_of(rng: random.Random, words: Sequence[str] = WORDS) -> str:
+def text_of(rng, words=WORDS):
     """Return a few words, or one word about 255 times, the most that a byte counts."""
     few = rng.random() < 0.75
     return " ".join(

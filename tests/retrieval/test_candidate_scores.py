@@ -1,7 +1,5 @@
 """What candidates gain from their place in their source and from their passage, and which clause is the question."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 
@@ -10,13 +8,12 @@ import pytest
 from benchmarks.corpus import text_item
 from kaosmem import LinearRanker
 from kaosmem.language.analysis import analyze
-from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.query_terms import QueryTerms
 from kaosmem.retrieval.scores import ONE
 from kaosmem.retrieval.source_matcher import SourceMatches
 
 
-def index_of(texts: list[str], source: str, roles: tuple[str, ...] = ("user",)) -> LinearIndex:
+def index_of(texts, source, roles=("user",)):
     index = LinearRanker().index()
     items = [
         replace(text_item(text), metadata={"source": source} if source else {}) for text in texts

@@ -1,31 +1,25 @@
 """Ranking by meaning: what the linear ranker promises, each text embedded once, and the embedders that come with it."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
-from kaosmem import DenseRanker, Embedder, SectionSpec, SessionMemory
+from kaosmem import DenseRanker, SectionSpec, SessionMemory
 from kaosmem.errors import CorruptionError, InvalidArgumentError, MissingExtraError
 from kaosmem.retrieval.dense_index import (
     GRID,
     MAX_DIMENSIONS,
-    DenseIndex,
     cosines,
     rounded,
 )
 from kaosmem.retrieval.embedders import MiniLMEmbedder, WordVectorEmbedder, _folder, _paths
 from kaosmem.retrieval.rankers import default_weights
-from kaosmem.types.items import Item
 from tests.retrieval.changes import change, changes, document, starts, words
 
 embedders = pytest.mark.parametrize(
@@ -38,17 +32,17 @@ class Hashing:
 
     name, dimensions = "hashing", 24
 
-    def __init__(self) -> None:
-        self.embedded: list[str] = []
+    def __init__(self):
+        self.embedded = []
         self.fails = False
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self, texts):
         if self.fails:
             raise OSError("no answer")
         self.embedded += texts
         return self.embed_queries(texts)
 
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_queries(self, texts):
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         for vector, text in zip(vectors, texts, strict=True):
             for word in text.split():
@@ -58,7 +52,7 @@ class Hashing:
         return vectors
 
 
-def index_of(entries: dict[int, Item], embedder: Embedder | None = None) -> DenseIndex:
+def index_of(entries, embedder=None):
     index = DenseRanker(embedder=embedder or WordVectorEmbedder()).index()
     index.add(entries.items())
     return index

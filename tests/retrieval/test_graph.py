@@ -1,7 +1,5 @@
 """The graph section: lines of entities and relationships, ranked by what is near the entities that a query names."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import unicodedata
@@ -73,28 +71,28 @@ queries = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 class Model:
     """A graph as plain dicts, asked by looking at everything."""
 
-    def __init__(self) -> None:
-        self.entities: dict[str, Entity] = {}
-        self.relationships: dict[tuple[str, str, str], Relationship] = {}
+    def __init__(self):
+        self.entities = {}
+        self.relationships = {}
 
-    def label(self, entity_id: str) -> str:
+    def label(self, entity_id):
         entity = self.entities.get(entity_id)
         return entity.name or entity.id if entity else entity_id
 
-    def ids(self) -> set[str]:
+    def ids(self):
         return {
             *self.entities,
             *(end for each in self.relationships.values() for end in (each.source, each.target)),
         }
 
-    def names(self, entity_id: str) -> set[str]:
+    def names(self, entity_id):
         entity = self.entities.get(entity_id)
         return {
             self.label(entity_id).lower(),
             *(alias.lower() for alias in (entity.aliases if entity else ()) if alias),
         }
 
-    def named(self, query: str) -> set[str]:
+    def named(self, query):
         words = query.split()
         start = 0
         found = set()
@@ -109,11 +107,11 @@ class Model:
             start += 1
         return found
 
-    def neighbours(self, entity_id: str) -> set[str]:
+    def neighbours(self, entity_id):
         ends = [(each.source, each.target) for each in self.relationships.values()]
         return {b for a, b in ends if a == entity_id} | {a for a, b in ends if b == entity_id}
 
-    def hops(self, starts: set[str], depth: int, hub: int) -> tuple[dict[str, int], set[str]]:
+    def hops(self, starts, depth, hub):
         """Return how far entities are from the nearest of some, and which of them are walked through."""
         hops = dict.fromkeys(starts, 0)
         walked = set()
@@ -125,7 +123,7 @@ class Model:
                         hops.setdefault(other, hop + 1)
         return hops, walked
 
-    def steps(self, query: str, depth: int, hub: int) -> dict[str, float]:
+    def steps(self, query, depth, hub):
         """Return how many steps from the named ones the items are, by id."""
         hops, walked = self.hops(self.named(query), depth, hub)
         near = {
@@ -139,7 +137,7 @@ class Model:
         return near
 
 
-def scores(items: list[Item], steps: dict[str, float], query: str) -> dict[str, float]:
+def scores(items, steps, query):
     """Return the score of every item that has one, as GraphRanker's docstring says."""
     index = BM25Ranker().index()
     index.add(enumerate(items))
@@ -153,13 +151,13 @@ class GraphMachine(RuleBasedStateMachine):
     """A memory's graph after any changes, beside plain dicts."""
 
     @initialize()
-    def begin(self) -> None:
+    def begin(self):
         self.memory = SessionMemory.test_mode(sections=(SPEC,))
         self.model = Model()
-        self.texts: list[str] = []
+        self.texts = []
 
     @rule(added=st.lists(entities, max_size=4), related=st.lists(relationships, max_size=6))
-    def add(self, added: list[Entity], related: list[Relationship]) -> None:
+    def add(self, added, related):
         items = self.memory.graph.add(added, related)
         assert [part_of(item.metadata) for item in items] == [*added, *related]
         self.model.entities |= {each.id: each for each in added}
@@ -168,7 +166,7 @@ class GraphMachine(RuleBasedStateMachine):
         }
 
     @rule(entity_id=ends)
-    def remove_entity(self, entity_id: str) -> None:
+    def remove_entity(self, entity_id):
         if entity_id not in self.model.ids():
             with pytest.raises(NotFoundError):
                 self.memory.graph.remove([entity_id])
@@ -181,7 +179,7 @@ class GraphMachine(RuleBasedStateMachine):
         assert gone == described | {self.model.relationships.pop(key) for key in own}
 
     @rule(relationship=relationships)
-    def remove_relationship(self, relationship: Relationship) -> None:
+    def remove_relationship(self, relationship):
         key = (relationship.source, relationship.target, relationship.type)
         if key in self.model.relationships:
             self.memory.graph.remove(relationships=[relationship])
@@ -191,18 +189,18 @@ class GraphMachine(RuleBasedStateMachine):
                 self.memory.graph.remove(relationships=[relationship])
 
     @rule(entity_id=ends)
-    def remove_the_item_of_an_entity_alone(self, entity_id: str) -> None:
+    def remove_the_item_of_an_entity_alone(self, entity_id):
         if self.model.entities.get(entity_id, Entity("x")).name == "":  # else lines go on naming it
             self.model.entities.pop(entity_id, None)
             if entity_id in self.memory.graph:
                 self.memory.remove(Entity(entity_id).item_id)
 
     @rule(text=queries)
-    def add_text(self, text: str) -> None:
+    def add_text(self, text):
         self.texts.append(self.memory.add("graph", text).id)
 
     @rule(query=queries, limit=st.integers(0, 8))
-    def ranks_as_a_look_at_everything_does(self, query: str, limit: int) -> None:
+    def ranks_as_a_look_at_everything_does(self, query, limit):
         items = list(self.memory["graph"])
         expected = scores(items, self.model.steps(query, len(items) + 1, RANKER.hub), query)
         ranked = self.memory["graph"].proposer.search(Query(query), len(items))
@@ -214,7 +212,7 @@ class GraphMachine(RuleBasedStateMachine):
         assert self.memory["graph"].proposer.search(Query(query), limit) == ranked[:limit]
 
     @rule(entity_id=ends, depth=st.integers(1, 3))
-    def neighbors_are_those_of_a_plain_search(self, entity_id: str, depth: int) -> None:
+    def neighbors_are_those_of_a_plain_search(self, entity_id, depth):
         if entity_id not in self.model.ids():
             with pytest.raises(NotFoundError):
                 self.memory.graph.neighbors(entity_id, depth=depth)
@@ -234,7 +232,7 @@ class GraphMachine(RuleBasedStateMachine):
         }
 
     @invariant()
-    def every_part_is_one_item_with_its_line(self) -> None:
+    def every_part_is_one_item_with_its_line(self):
         lines = {item.id: item.content for item in self.memory["graph"]}
         expected = {each.item_id: each.line for each in self.model.entities.values()}
         for each in self.model.relationships.values():
@@ -452,7 +450,7 @@ def test_ids_too_long_for_an_item_differ_still():
     assert memory.graph.entity("x" * 256) == long
 
 
-def found_of(name: str, text: str) -> list[str]:
+def found_of(name, text):
     """Return the entities that a text names, where there is one with a name."""
     mentions = Mentions()
     mentions.add(name, "x")
@@ -514,12 +512,12 @@ def test_a_heap_of_accents_takes_no_longer_than_other_text():
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def item(part: Entity | Relationship, labels: tuple[str, str] = ("x", "y")) -> Item:
+def item(part, labels=("x", "y")):
     line = part.line if isinstance(part, Entity) else part.line(*labels)
     return Item(part.item_id, "graph", "", line, 1, NOW, metadata=part.metadata)
 
 
-def crowd(size: int, seed: int = 0) -> list[Item]:
+def crowd(size, seed=0):
     """Return a dense graph around Alpha."""
     rng = random.Random(seed)
     called = [Entity(f"e{n}", f"Name{n}" if n else "Alpha", aliases=["Twin"]) for n in range(size)]
@@ -566,7 +564,7 @@ def test_changes_leave_no_trace_however_the_index_came_about(ranker):
 class TestGraphRanker(RankerContract):
     """Texts that are no part of a graph."""
 
-    def make(self) -> GraphRanker:
+    def make(self):
         return GraphRanker()
 
 

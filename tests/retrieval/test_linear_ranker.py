@@ -1,20 +1,16 @@
 """The default ranker: signals over what BM25 proposes, exact through changes, explained, and learned."""
 
-from __future__ import annotations
-
 import json
 import math
 import random
 from dataclasses import replace
 from itertools import cycle
-from pathlib import Path
 from string import ascii_lowercase
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from benchmarks import signal_worth, train_ranker
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
@@ -31,13 +27,12 @@ from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.linear_model import BY_HAND
 from kaosmem.retrieval.rankers import Weights, default_weights
 from kaosmem.retrieval.scores import ONE
-from kaosmem.types.items import Item
 from tests.retrieval.changes import WORDS, change, changes, document, items, starts, words
 
 RARE = [f"w{number}" for number in range(60)]  # of which few entries have any
 
 
-def index_of(entries: dict[int, Item]) -> LinearIndex:
+def index_of(entries):
     index = LinearRanker().index()
     index.add(entries.items())
     return index
@@ -163,7 +158,7 @@ def test_what_stands_beside_an_answer_is_a_candidate_where_a_source_is_named():
     assert set(dict(unnamed.rank("termination", 4))) == {0}
 
 
-def conversation(texts: list[str], roles: tuple[str, ...] = ("user", "assistant")) -> LinearIndex:
+def conversation(texts, roles=("user", "assistant")):
     said = zip(texts, cycle(roles), strict=False)
     return index_of(
         {number: replace(text_item(text), role=role) for number, (text, role) in enumerate(said)}
@@ -261,7 +256,7 @@ def test_a_misspelt_word_finds_the_word_that_is_meant(query, found):
     assert index.rank(f"{query} strict", 3)[0][0] == 0
 
 
-def terms_of(numbers: NDArray[np.int64], sizes: list[int]) -> CandidateTerms:
+def terms_of(numbers, sizes):
     """Return the terms of texts of some sizes."""
     sequences = Ragged()
     sequences.extend(numbers.astype(np.uint32), np.array(sizes, np.int64))
@@ -397,7 +392,7 @@ async def test_each_part_of_a_question_is_answered(question):
     assert "crowns" in shown
 
 
-def corpora(sources: int = 12) -> tuple[Corpus, ...]:
+def corpora(sources=12):
     """Two corpora in which what answers is the longest item of the source that is asked about."""
     found = []
     for name in ("one", "two"):
@@ -439,7 +434,7 @@ def test_weights_are_learned_from_questions():
         learn_weights([])
 
 
-def saved_corpora(folder: Path) -> tuple[Corpus, ...]:
+def saved_corpora(folder):
     """Return small corpora whose files are in a folder."""
     few = corpora(3)
     for corpus in few:

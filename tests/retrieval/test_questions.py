@@ -1,7 +1,5 @@
 """Questions of every kind: in other words, in several parts, about yesterday, without an answer, in any language."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -36,7 +34,7 @@ QUESTIONS = {
 }
 
 
-def question(kind: str) -> str:
+def question(kind):
     """Return a question; the words of the longest are made when it is asked."""
     return QUESTIONS[kind] if kind in QUESTIONS else " ".join(seeded_queries(40))
 
@@ -57,7 +55,7 @@ async def test_no_question_starves_what_must_be_shown_or_is_newest(kind, format_
 
 
 @cache
-def harbour() -> tuple[SessionMemory, set[str]]:
+def harbour():
     """Return a session of much noise, and the ids of the items that every context must show."""
     specs = (
         *DEFAULT_SECTIONS[:4],

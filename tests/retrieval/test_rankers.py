@@ -1,10 +1,7 @@
 """Rankers: what every one promises, and that ours ranks as brute force does through any changes."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -15,14 +12,11 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
 from kaosmem.language.analysis import analyze
-from kaosmem.retrieval import Index, RankBM25Ranker, postings, text_index
+from kaosmem.retrieval import RankBM25Ranker, postings, text_index
 from kaosmem.retrieval.bm25 import BM25
-from kaosmem.retrieval.ranker import Ranker
 from kaosmem.retrieval.rankers import BM25Ranker, LinearRanker
 from kaosmem.retrieval.scores import best, top
-from kaosmem.retrieval.text_index import TextIndex
 from kaosmem.testing import RankerContract
-from kaosmem.types.items import Item
 from tests.retrieval.brute_force import exact_ranking, textbook_scores
 from tests.retrieval.seeded import seeded, text_of
 
@@ -30,19 +24,19 @@ texts = seeded.map(text_of)
 BM25_RANKERS = [BM25Ranker(), RankBM25Ranker()]
 
 
-def entries_of(texts: Mapping[int, str] | Iterable[tuple[int, str]]) -> list[tuple[int, Item]]:
+def entries_of(texts):
     """Return texts by ordinal as what an index takes."""
     return [(ordinal, text_item(text)) for ordinal, text in dict(texts).items()]
 
 
-def exact(index: TextIndex, ranked: list[tuple[int, float]]) -> list[tuple[int, int]]:
+def exact(index, ranked):
     """Return a ranking with its scores in whole numbers."""
     unit = BM25.of(1.5, 0.75).unit
     return [(ordinal, round(score / unit)) for ordinal, score in ranked]
 
 
 @pytest.fixture(autouse=True)
-def merged_and_settled_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def merged_and_settled_often(monkeypatch):
     """Have small indexes go through the changes of large ones."""
     monkeypatch.setattr(postings, "_MAX_MERGED", 500)
     monkeypatch.setattr(postings, "_SORTED_AT_ONCE", 16)
@@ -56,13 +50,13 @@ class IndexMachine(RuleBasedStateMachine):
     ordinals = Bundle("ordinals")
 
     @initialize(entries=st.lists(texts, max_size=80))
-    def load(self, entries: list[str]) -> None:
+    def load(self, entries):
         self.index = BM25Ranker().index()
         self.entries = dict(enumerate(entries))
         self.index.add(entries_of(self.entries))
 
     @rule(target=ordinals, text=texts, ordinal=st.integers(min_value=100, max_value=5_000))
-    def add(self, text: str, ordinal: int) -> int:
+    def add(self, text, ordinal):
         if ordinal in self.entries:
             with pytest.raises(ValueError, match="taken"):
                 self.index.add([(ordinal, text_item(text))])
@@ -72,7 +66,7 @@ class IndexMachine(RuleBasedStateMachine):
         return ordinal
 
     @rule(ordinal=ordinals | st.integers(0, 79), text=texts)
-    def update(self, ordinal: int, text: str) -> None:
+    def update(self, ordinal, text):
         if ordinal in self.entries:
             self.index.update(ordinal, text_item(text))
             self.entries[ordinal] = text
@@ -81,7 +75,7 @@ class IndexMachine(RuleBasedStateMachine):
                 self.index.update(ordinal, text_item(text))
 
     @rule(ordinal=consumes(ordinals) | st.integers(0, 79))
-    def remove(self, ordinal: int) -> None:
+    def remove(self, ordinal):
         if ordinal in self.entries:
             self.index.remove(ordinal)
             del self.entries[ordinal]
@@ -90,13 +84,13 @@ class IndexMachine(RuleBasedStateMachine):
                 self.index.remove(ordinal)
 
     @rule()
-    def dump_and_load(self) -> None:
+    def dump_and_load(self):
         dumped = self.index.dump()
         assert dumped is not None
         self.index = BM25Ranker().load(b"".join(dumped))
 
     @rule(query=texts, limit=st.integers(0, 100))
-    def ranks_as_brute_force_does(self, query: str, limit: int) -> None:
+    def ranks_as_brute_force_does(self, query, limit):
         expected = exact_ranking(self.entries, query)
         assert exact(self.index, self.index.rank(query, limit)) == expected[:limit]
         among = {ordinal for ordinal in self.entries if ordinal % 3}
@@ -104,13 +98,13 @@ class IndexMachine(RuleBasedStateMachine):
         assert exact(self.index, self.index.rank(query, limit, among=among)) == chosen[:limit]
 
     @rule(text=texts)
-    def counts_terms(self, text: str) -> None:
+    def counts_terms(self, text):
         having = Counter(term for each in self.entries.values() for term in {*analyze(each)})
         expected = {term: having[term] for term in analyze(text)}
         assert self.index.frequencies(analyze(text)) == expected
 
     @invariant()
-    def holds_its_entries(self) -> None:
+    def holds_its_entries(self):
         assert len(self.index) == len(self.entries)
         assert self.index.ordinals.tolist() == sorted(self.entries)
 
@@ -193,14 +187,14 @@ def test_more_entries_than_postings_can_number_are_refused(
 class TestBM25Ranker(RankerContract):
     """The default scores of BM25, kept incrementally."""
 
-    def make(self) -> Ranker:
+    def make(self):
         return BM25Ranker()
 
 
 class TestRankBM25Ranker(RankerContract):
     """The package rank_bm25."""
 
-    def make(self) -> Ranker:
+    def make(self):
         return RankBM25Ranker()
 
 
@@ -209,7 +203,7 @@ class TestLinearRanker(RankerContract):
 
     scores_each_alone = False
 
-    def make(self) -> Ranker:
+    def make(self):
         return LinearRanker()
 
 
@@ -264,7 +258,7 @@ def test_a_parameter_out_of_range_is_refused_with_its_range(make, message):
 
 def test_bm25_ranks_a_word_that_most_entries_have():
     """A common word scores low but above 0, where Okapi's idf would be negative."""
-    index: Index = BM25Ranker().index()
+    index = BM25Ranker().index()
     index.add(entries_of([(0, "rent"), (1, "rent"), (2, "rent notice"), (3, "notice")]))
     assert {ordinal for ordinal, _ in index.rank("rent", 10)} == {0, 1, 2}
 

@@ -1,10 +1,7 @@
 """The axioms of retrieval: of two texts that differ in one respect, the better match never scores less."""
 
-from __future__ import annotations
-
 import math
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count, permutations
 
@@ -17,7 +14,6 @@ from benchmarks.learning import AXIOMS
 from kaosmem import LinearRanker
 from kaosmem.retrieval import linear_index
 from kaosmem.retrieval.rankers import default_weights
-from kaosmem.types.items import Item
 
 TERMS = ["lease", "tenant", "rent", "notice", "room", "14", "2018", "roof", "harbour", "TASK-17"]
 OTHERS = ["garden", "blue", "paid", "morning", "7", "letter", "window", "street"]
@@ -26,18 +22,18 @@ PAIR = 10_000, 20_000
 Texts = tuple[list[str], list[str]]
 
 
-def fillers() -> Iterator[str]:
+def fillers():
     """Yield words that occur once."""
     for number in count():
         yield f"zq{'abcdefghij'[number % 10]}{'klmnopqrst'[number // 10 % 10]}x"
 
 
-def spaced(words: list[str], other: Iterator[str]) -> list[str]:
+def spaced(words, other):
     """Return words with a filler before and after each."""
     return [next(other), *(each for word in words for each in (word, next(other)))]
 
 
-def one_more_match(query: list[str], rng: random.Random, other: Iterator[str]) -> Texts:
+def one_more_match(query, rng, other):
     worse = spaced(rng.choices(query, k=rng.randrange(3)), other)
     better = list(worse)
     better[rng.choice([place for place, word in enumerate(worse) if word not in query])] = (
@@ -46,7 +42,7 @@ def one_more_match(query: list[str], rng: random.Random, other: Iterator[str]) -
     return better, worse
 
 
-def adjacent_in_order(query: list[str], rng: random.Random, other: Iterator[str]) -> Texts:
+def adjacent_in_order(query, rng, other):
     place = rng.randrange(len(query) - 1)
     first, second = query[place : place + 2]
     before = next(other)
@@ -58,7 +54,7 @@ def adjacent_in_order(query: list[str], rng: random.Random, other: Iterator[str]
     return [before, first, second, between, after], [before, *apart, after]
 
 
-def exact_identifier(query: list[str], rng: random.Random, other: Iterator[str]) -> Texts:
+def exact_identifier(query, rng, other):
     around = spaced(rng.sample(query, 1), other)
     query.append("TASK-17")
     return [*around, "TASK-17"], [
@@ -67,7 +63,7 @@ def exact_identifier(query: list[str], rng: random.Random, other: Iterator[str])
     ]
 
 
-def quoted_phrase(query: list[str], rng: random.Random, other: Iterator[str]) -> Texts:
+def quoted_phrase(query, rng, other):
     phrase = query[:]
     around = [next(other), next(other)]
     query[0], query[-1] = f'"{query[0]}', f'{query[-1]}"'
@@ -75,16 +71,14 @@ def quoted_phrase(query: list[str], rng: random.Random, other: Iterator[str]) ->
     return [around[0], *phrase, around[1]], [around[0], *mixed, around[1]]
 
 
-def scores(
-    texts: Texts, corpus: list[str], query: str, *, source: str, roles: list[str], looked_at: int
-) -> tuple[float, float]:
+def scores(texts, corpus, query, *, source, roles, looked_at):
     """Return the scores of the better and of the worse text among others."""
     metadata = {"source": source} if source else {}
     pair = [
         replace(text_item(" ".join(text)), tokens=9, role=roles[0], metadata=metadata)
         for text in texts
     ]
-    others: list[Item] = [
+    others = [
         replace(
             text_item(text), role=roles[place % len(roles)], metadata=metadata if place % 3 else {}
         )
@@ -108,7 +102,7 @@ settings_of_a_corpus = {
 }
 
 
-def corpus_of(rng: random.Random, size: int) -> list[str]:
+def corpus_of(rng, size):
     """Return random texts, in which some words are common and others rare."""
     words = rng.sample([*TERMS, *OTHERS], len(TERMS) + len(OTHERS))
     shares = [1 / (place + 1) for place in range(len(words))]

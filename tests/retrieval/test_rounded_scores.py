@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import pytest
@@ -24,21 +23,19 @@ class FloatIndex:
     factor: float
     held: dict[int, Item] = field(default_factory=dict)
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.held)
 
-    def add(self, entries: Iterable[tuple[int, Item]]) -> None:
+    def add(self, entries):
         self.held.update(entries)
 
-    def update(self, ordinal: int, item: Item) -> None:
+    def update(self, ordinal, item):
         self.held[ordinal] = item
 
-    def remove(self, ordinal: int) -> None:
+    def remove(self, ordinal):
         del self.held[ordinal]
 
-    def rank(
-        self, query: str, limit: int, *, among: Collection[int] | None = None
-    ) -> list[tuple[int, float]]:
+    def rank(self, query, limit, *, among=None):
         found = []
         for ordinal in self.held if among is None else among:
             parts = PARTS if (ordinal + self.machine) % 2 else PARTS[::-1]
@@ -53,7 +50,7 @@ class FloatRanker:
     factor: float = 1.0
     name: str = "float"
 
-    def index(self) -> FloatIndex:
+    def index(self):
         return FloatIndex(self.machine, self.factor)
 
 

@@ -1,11 +1,7 @@
 """Indexes that are stored: what is read back ranks as what was written, and bytes that are no index are refused."""
 
-from __future__ import annotations
-
 import json
-import random
 import threading
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -20,13 +16,11 @@ from kaosmem.memos import clear_memos
 from kaosmem.retrieval import (
     GraphRanker,
     RankBM25Ranker,
-    StorableIndex,
     StorableRanker,
     text_index,
 )
 from kaosmem.retrieval.embedders import WordVectorEmbedder
 from kaosmem.retrieval.rankers import BM25Ranker, DenseRanker, LinearRanker
-from kaosmem.types.items import Item
 from tests.canary import traces
 from tests.retrieval.seeded import seeded, text_of
 
@@ -35,7 +29,7 @@ SOURCES = ["", "", "lease 2018", "tenant.pdf", "notes\n\ud800"]
 ROLES = ["user", "user", "assistant", "Tenant", ""]
 
 
-def item_of(rng: random.Random) -> Item:
+def item_of(rng):
     text = text_of(rng, WORDS)
     source = rng.choice(SOURCES)
     metadata = {"source": source} if source else {}
@@ -54,28 +48,26 @@ rankers = pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: ranker.n
 
 
 @pytest.fixture(autouse=True, scope="module")
-def settled_often() -> Iterator[None]:
+def settled_often():
     """Have indexes made anew after a few changes, as large ones are after many."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_index, "_LEAST_STALE", 16)
         yield
 
 
-def bytes_of(index: StorableIndex) -> bytes:
+def bytes_of(index):
     dumped = index.dump()
     assert dumped is not None
     return b"".join(dumped)
 
 
-def index_of(
-    ranker: BM25Ranker | LinearRanker | DenseRanker, entries: dict[int, Item]
-) -> StorableIndex:
+def index_of(ranker, entries):
     index = ranker.index()
     index.add(sorted(entries.items()))
     return index
 
 
-def numbered(n: int, *, sources: int = 7) -> dict[int, Item]:
+def numbered(n, *, sources=7):
     return {
         number: replace(
             text_item(text), metadata={"source": f"contract {number % sources}"}, tokens=number
@@ -91,15 +83,13 @@ class StoredIndexMachine(RuleBasedStateMachine):
         ranker=st.sampled_from(RANKERS),
         entries=st.dictionaries(st.integers(0, 60), items, max_size=50),
     )
-    def start(
-        self, ranker: BM25Ranker | LinearRanker | DenseRanker, entries: dict[int, Item]
-    ) -> None:
+    def start(self, ranker, entries):
         self.ranker = ranker
         self.entries = entries
         self.index = index_of(ranker, entries)
 
     @rule(ordinal=ordinals, item=items)
-    def put(self, ordinal: int, item: Item) -> None:
+    def put(self, ordinal, item):
         if ordinal in self.entries:
             self.index.update(ordinal, item)
         else:
@@ -107,13 +97,13 @@ class StoredIndexMachine(RuleBasedStateMachine):
         self.entries[ordinal] = item
 
     @rule(entries=st.dictionaries(st.integers(100, 200), items, min_size=32, max_size=40))
-    def add_many(self, entries: dict[int, Item]) -> None:
+    def add_many(self, entries):
         new = {ordinal: item for ordinal, item in entries.items() if ordinal not in self.entries}
         self.index.add(new.items())
         self.entries |= new
 
     @rule(ordinal=ordinals)
-    def remove(self, ordinal: int) -> None:
+    def remove(self, ordinal):
         if self.entries.pop(ordinal, None):
             self.index.remove(ordinal)
         else:
@@ -121,11 +111,11 @@ class StoredIndexMachine(RuleBasedStateMachine):
                 self.index.remove(ordinal)
 
     @rule()
-    def store_and_read_back(self) -> None:
+    def store_and_read_back(self):
         self.index = self.ranker.load(memoryview(bytes_of(self.index)))
 
     @rule(query=texts, limit=st.integers(1, 70))
-    def ranks_as_a_fresh_one(self, query: str, limit: int) -> None:
+    def ranks_as_a_fresh_one(self, query, limit):
         found = self.index.rank(query, limit)
         expected = index_of(self.ranker, self.entries).rank(query, limit)
         assert found == expected
@@ -147,11 +137,11 @@ class StoredIndexMachine(RuleBasedStateMachine):
             )
 
     @rule()
-    def gives_the_bytes_of_a_fresh_one(self) -> None:
+    def gives_the_bytes_of_a_fresh_one(self):
         assert bytes_of(self.index) == bytes_of(index_of(self.ranker, self.entries))
 
     @invariant()
-    def has_its_entries(self) -> None:
+    def has_its_entries(self):
         assert self.index.ordinals.tolist() == sorted(self.entries)
         assert self.index.ordinals.dtype == np.int64
         assert len(self.index) == len(self.entries)
@@ -224,7 +214,7 @@ def test_which_rankers_can_be_stored_is_told():
     assert not isinstance(GraphRanker(), StorableRanker)
 
 
-def with_header(data: bytes, change: Callable[[dict[str, object]], object]) -> bytes:
+def with_header(data, change):
     """Return a dump with another header, its columns as they were."""
     line, _, columns = data.partition(b"\n")
     header = json.loads(line)

@@ -1,9 +1,6 @@
 """The columns of an index: after any changes they are those of the entries that it has."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -12,19 +9,18 @@ from kaosmem.language.analysis import analyze
 from kaosmem.retrieval import text_index
 from kaosmem.retrieval.rank_bm25_index import item_terms
 from kaosmem.retrieval.text_index import TextIndex
-from kaosmem.types.items import Item
 from tests.retrieval.changes import change, changes, starts
 
 
 @pytest.fixture(autouse=True, scope="module")
-def settled_often() -> Iterator[None]:
+def settled_often():
     """Have small indexes go through the changes of large ones."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_index, "_LEAST_STALE", 8)
         yield
 
 
-def row_of(index: TextIndex, slot: int) -> tuple[object, ...]:
+def row_of(index, slot):
     """Return what the columns say of an entry."""
     terms = [index.vocabulary.term(number) for number in index.sequences.of(slot).tolist()]
     source = int(index.sources.numbers[slot])
@@ -38,7 +34,7 @@ def row_of(index: TextIndex, slot: int) -> tuple[object, ...]:
     )
 
 
-def row_expected(item: Item) -> tuple[object, ...]:
+def row_expected(item):
     terms = item_terms(item, analyze)
     source = item.metadata.get("source")
     title = {*analyze(source), *analyze("lease 2018")} if source == "lease 2018" else None

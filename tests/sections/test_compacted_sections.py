@@ -1,12 +1,8 @@
 """A section with a compaction: shortened before it is shown, nothing lost, and back where there is room."""
 
-from __future__ import annotations
-
 import asyncio
 import random
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,8 +10,6 @@ from hypothesis import strategies as st
 
 from kaosmem import (
     ChatMessage,
-    Context,
-    Item,
     NotFoundError,
     Reason,
     SectionFullError,
@@ -30,7 +24,6 @@ from kaosmem import (
 from kaosmem.cli.report import item_json, session_json
 from kaosmem.compaction import (
     CompactionPipeline,
-    CompactionStrategy,
     SelectiveToolCallCompaction,
     SlidingWindowCompaction,
     SummarizationCompaction,
@@ -48,22 +41,20 @@ BUDGET = 400
 SPOKE = "They asked about the notice period: thirty days as before."
 
 
-def summarizing(llm: object = None) -> SummarizationCompaction:
+def summarizing(llm=None):
     """Return a compaction by a model that says little, and always the same of the same."""
     return SummarizationCompaction(
         llm or ScriptedLLM(lambda _: SPOKE), 120, 60, max_summary_tokens=60
-    )  # type: ignore[arg-type]
+    )
 
 
-def messages(
-    compaction: CompactionStrategy | None, budget: int | None = BUDGET, **fields: Any
-) -> tuple[SectionSpec, ...]:
+def messages(compaction, budget=BUDGET, **fields):
     """Return the spec of a history with a compaction, the only section."""
     given = {"placement": "history", "eviction": "fifo", **fields}
     return (SectionSpec("messages", budget, compaction=compaction, **given),)
 
 
-def talk(memory: SessionMemory, turns: range, *, section: str = "messages") -> None:
+def talk(memory, turns, *, section="messages"):
     """Add a question and an answer for each turn."""
     for turn in turns:
         memory.add(section, f"question {turn} about the notice period", role="user", id=f"q{turn}")
@@ -73,32 +64,32 @@ def talk(memory: SessionMemory, turns: range, *, section: str = "messages") -> N
 
 
 @pytest.fixture
-def early_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+def early_snapshots(monkeypatch):
     """Snapshots come early, so that archive files say what was evicted."""
     monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 500)
 
 
-def ids(memory: SessionMemory) -> list[str]:
+def ids(memory):
     return [item.id for item in memory["messages"]]
 
 
-def summaries(memory: SessionMemory) -> list[Item]:
+def summaries(memory):
     return [item for item in memory["messages"] if item.role == "summary"]
 
 
-async def shown(memory: SessionMemory, **given: Any) -> Context:
+async def shown(memory, **given):
     return await memory.assemble_context(**{"budget": 2_000, "format": "openai", **given})
 
 
 class Waiting:
     """A compaction that waits for a gate, and then does what another does."""
 
-    def __init__(self, strategy: CompactionStrategy) -> None:
+    def __init__(self, strategy):
         self.strategy = strategy
         self.asked = asyncio.Event()
         self.gate = asyncio.Event()
 
-    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+    async def compact(self, history):
         self.asked.set()
         await self.gate.wait()
         return await self.strategy.compact(history)
@@ -107,13 +98,13 @@ class Waiting:
 class Failing:
     """A compaction that raises, so many times, and then does what another does."""
 
-    def __init__(self, error: BaseException, strategy: CompactionStrategy, times: int = 99) -> None:
+    def __init__(self, error, strategy, times=99):
         self.error = error
         self.strategy = strategy
         self.times = times
         self.asked = 0
 
-    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+    async def compact(self, history):
         self.asked += 1
         if self.asked <= self.times:
             raise self.error
@@ -123,10 +114,10 @@ class Failing:
 class Giving:
     """A compaction that does what a function does."""
 
-    def __init__(self, give: Callable[[list[ChatMessage]], list[ChatMessage]]) -> None:
+    def __init__(self, give):
         self.give = give
 
-    async def compact(self, history: Sequence[ChatMessage]) -> list[ChatMessage]:
+    async def compact(self, history):
         return self.give(list(history))
 
 
@@ -246,7 +237,7 @@ async def test_a_compaction_that_fails_loses_nothing_and_is_tried_once_a_turn(
 
 async def test_a_section_is_compacted_while_its_model_is_down():
     """Users' rules are kept verbatim, a notice says what happened, and the model takes the outline in later."""
-    answers: list[Any] = [ConnectionError("secret")] * 3
+    answers = [ConnectionError("secret")] * 3
     llm = ScriptedLLM(lambda _: answers.pop() if answers else SPOKE)
     summarizer = Summarizer(llm, pause_s=0)
     strategy = SummarizationCompaction(summarizer, 120, 60, max_summary_tokens=100)
@@ -307,14 +298,14 @@ def test_what_happens_while_a_model_thinks_survives(seed):
     asyncio.run(_think_aloud(random.Random(seed)))
 
 
-async def _think_aloud(rng: random.Random) -> None:
+async def _think_aloud(rng):
     waiting = Waiting(summarizing(ScriptedLLM(lambda asked: f"They said {gist(asked)}")))
     specs = messages(waiting)
     memory = SessionMemory.test_mode(sections=specs)
-    said: dict[str, str] = {}
-    forgotten: set[str] = set()
+    said = {}
+    forgotten = set()
 
-    def add() -> None:
+    def add():
         number = len(said) + len(forgotten)
         item = memory.add(
             "messages",
@@ -454,7 +445,7 @@ async def test_what_a_compaction_makes_has_no_more_trust_than_what_it_replaces()
     assert all(message["role"] != "system" for message in context.messages)
 
 
-def tool_turns(memory: SessionMemory, turns: range) -> None:
+def tool_turns(memory, turns):
     for turn in turns:
         memory.add("messages", f"look {turn} up", role="user", id=f"q{turn}")
         call = [TextBlock(f"I look {turn} up."), ToolUseBlock(f"c{turn}", "search")]
@@ -480,7 +471,7 @@ PIPELINES = {
 @pytest.mark.usefixtures("early_snapshots")
 @pytest.mark.parametrize("name", PIPELINES)
 @pytest.mark.parametrize("recall", [0.0, 0.25])
-async def test_any_pipeline_keeps_units_and_all_that_it_replaced(name: str, recall: float) -> None:
+async def test_any_pipeline_keeps_units_and_all_that_it_replaced(name, recall):
     """Calls keep their results. The items that a forgotten one stands for are in the archive."""
     specs = messages(PIPELINES[name](), 600, recall=recall)
     memory = SessionMemory.test_mode(sections=specs)

@@ -1,9 +1,6 @@
 """Eviction: each policy's exact order, and a queue that agrees with sorting everything."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +21,7 @@ UNIT = Standing(first=0, last=0, items=1, tokens=1, priority=0, uses=0, last_use
 EVICTING = [name for name, policy in POLICIES.items() if policy.key]
 
 
-def units(**columns: list[int]) -> list[Standing]:
+def units(**columns):
     """Return units in stored order with these values."""
     rows = zip(*columns.values(), strict=True)
     return [
@@ -36,12 +33,12 @@ def units(**columns: list[int]) -> list[Standing]:
 class Queue:
     """An eviction queue over units in a dict."""
 
-    def __init__(self, policy: str, held: dict[int, Standing]) -> None:
+    def __init__(self, policy, held):
         self._held = held
         self._queue = EvictionQueue(POLICIES[policy], held.get)
         self.push = self._queue.push
 
-    def choose_victims(self, newcomer: Standing, **asked: Any) -> list[int] | None:
+    def choose_victims(self, newcomer, **asked):
         return self._queue.choose_victims(newcomer, **asked, firsts=[*self._held])
 
 
@@ -113,7 +110,7 @@ CHANGES = st.lists(
 @settings(max_examples=2 * settings().max_examples)
 def test_the_queue_chooses_what_sorting_all_units_would(policy, changes):
     """Lazy deletion never shows: after any changes the victims are the first in the policy's order."""
-    known: dict[int, Standing] = {}
+    known = {}
     queue = Queue(policy, known)
     for change, first, given_standing in changes:
         unit = replace(given_standing, first=first, last=first + given_standing.items)
@@ -144,14 +141,14 @@ def test_a_unit_goes_by_its_present_place_alone():
 
 
 def by_sorting(
-    policy: str,
-    known: dict[int, Standing],
-    newcomer: Standing,
-    own: set[int],
-    tokens: int,
-    items: int,
-) -> list[int] | None:
-    chosen: list[int] = []
+    policy,
+    known,
+    newcomer,
+    own,
+    tokens,
+    items,
+):
+    chosen = []
     for unit in sorted(known.values(), key=POLICIES[policy].order):
         if tokens <= 0 and items <= 0:
             break

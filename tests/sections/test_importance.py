@@ -1,7 +1,5 @@
 """Importance orders units that match a question about as well, and nothing else."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest
@@ -20,7 +18,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 60), st.floats(0, 100), USES), min_size
 QUESTION = "What does a room cost in the old house?"
 
 
-def credit(section: Section, item_id: str, *, times: int = 1, used: bool = True) -> None:
+def credit(section, item_id, *, times=1, used=True):
     for _ in range(times):
         section.credit(Credit(section.spec.name, NOW, (item_id,) if used else (), (item_id,)))
 

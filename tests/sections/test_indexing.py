@@ -1,15 +1,11 @@
 """Sections are indexed beside the event loop, while they change."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,10 +29,10 @@ class Watchdog:
     once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.longest_s = 0.0
 
-    async def watch(self) -> None:
+    async def watch(self):
         while True:
             wall = time.perf_counter()
             cpu = time.process_time()
@@ -46,7 +42,7 @@ class Watchdog:
             )
 
 
-async def stall_of(work: Any) -> float:
+async def stall_of(work):
     """Await work, and return for how long the event loop stood still meanwhile."""
     dog = Watchdog()
     watch = asyncio.create_task(dog.watch())
@@ -57,13 +53,13 @@ async def stall_of(work: Any) -> float:
     return dog.longest_s
 
 
-async def filled(place: Any, size: int) -> None:
+async def filled(place, size):
     async with SessionMemory.open(place) as memory:
         for number, text in enumerate(seeded_texts(size, words=120)):
             memory.add("documents", text, metadata={"source": f"{number // 40}.md"})
 
 
-async def share_of(work: Any) -> float:
+async def share_of(work):
     """Await work, and return which share of its processor time the event loop stood still for at most."""
     started = time.process_time()
     stall = await stall_of(work)
@@ -71,7 +67,7 @@ async def share_of(work: Any) -> float:
 
 
 @contextmanager
-def own_objects_only(*, collecting: bool) -> Iterator[None]:
+def own_objects_only(*, collecting):
     """Keep the collector from the objects that this process has already, most of which are the test tools' own."""
     gc.collect()
     gc.freeze()
@@ -124,10 +120,10 @@ async def test_news_of_another_writer_are_read_in_another_thread(own, monkeypatc
     memory = SessionMemory.test_mode(counter="estimate")
     memory.add_many("documents", seeded_texts(300, words=20))
     await memory.save()
-    decoded: list[str] = []
+    decoded = []
     from_dict = Item.from_dict
 
-    def note(stored: Any, section: str) -> Item:
+    def note(stored, section):
         if threading.current_thread() is threading.main_thread():
             decoded.append(stored["id"])
         return from_dict(stored, section)
@@ -177,7 +173,7 @@ async def test_preparing_indexes_ahead_and_says_how_far_it_is():
     memory = SessionMemory.test_mode()
     memory.add_many("documents", [f"note {number}" for number in range(200)])
     memory.add("lessons", "a lesson")
-    told: list[tuple[int, int]] = []
+    told = []
     await memory.admin.prepare(progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (201, 201)
     assert [done for done, _ in told] == sorted({done for done, _ in told})
@@ -191,11 +187,11 @@ class SlowEmbedder:
 
     name, dimensions = "slow", 26
 
-    def __init__(self) -> None:
-        self.threads: list[int] = []
+    def __init__(self):
+        self.threads = []
         self.fails = 0
 
-    def embed(self, texts: Any) -> Any:
+    def embed(self, texts):
         self.threads.append(threading.get_ident())
         if self.fails:
             self.fails -= 1
@@ -229,7 +225,7 @@ async def test_a_few_short_texts_are_indexed_at_once(ranker, monkeypatch):
     await memory.assemble_context("zebra", budget=100)
     calls = []
 
-    async def to_thread(work: Callable[[], object]) -> object:
+    async def to_thread(work):
         calls.append(work)
         return work()
 
@@ -265,12 +261,12 @@ async def test_what_could_not_be_indexed_is_indexed_by_the_next_question():
 
 
 @contextmanager
-def index_of(section: Any) -> Iterator[Any]:
+def index_of(section):
     with section.index.asked() as index:
         yield index
 
 
-def check_index(memory: SessionMemory) -> None:
+def check_index(memory):
     """Check that each section ranks as one would that has the same items and was indexed at once."""
     for spec in memory.sections:
         section = memory[spec.name]
@@ -294,11 +290,11 @@ SPECS = (
 class Stepping:
     """Lets another thread index so long only, then lets the loop change the section, in a drawn order."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, rng: random.Random) -> None:
+    def __init__(self, monkeypatch, rng):
         for name in ("add", "update", "remove"):
             original = getattr(LinearIndex, name)
 
-            def slow(index: Any, *args: Any, original: Callable[..., Any] = original) -> Any:
+            def slow(index, *args, original=original):
                 if threading.current_thread() is not threading.main_thread():
                     time.sleep(rng.random() * 0.002)
                 return original(index, *args)
@@ -306,7 +302,7 @@ class Stepping:
             monkeypatch.setattr(LinearIndex, name, slow)
 
 
-def change(memory: SessionMemory, rng: random.Random, number: int) -> None:
+def change(memory, rng, number):
     section = rng.choice(SPECS).name
     text = " ".join(rng.choice(WORDS) for _ in range(4)) + f" {number}"
     live = [item.id for item in memory[section]]
@@ -361,12 +357,12 @@ async def test_what_changes_while_it_is_indexed_is_indexed(seed, monkeypatch):
 
 async def test_all_who_ask_at_once_share_one_index(monkeypatch):
     """Each entry is indexed once, and all are told the same; one that gives up costs the others nothing."""
-    entries: list[int] = []
+    entries = []
     begun = threading.Event()
     go_on = threading.Event()
     add = LinearIndex.add
 
-    def slow(self: LinearIndex, new: Any) -> None:
+    def slow(self, new):
         begun.set()
         assert go_on.wait(60)
         add(self, [(entries.append(at), (at, each))[1] for at, each in new])
@@ -386,7 +382,7 @@ async def test_all_who_ask_at_once_share_one_index(monkeypatch):
 
 def test_event_loops_of_several_threads_share_one_index(tmp_path, monkeypatch):
     """A session that is opened read-only by all of them is indexed once."""
-    indexed: list[int] = []
+    indexed = []
     append = LinearIndex._append
     monkeypatch.setattr(
         LinearIndex,
@@ -397,16 +393,16 @@ def test_event_loops_of_several_threads_share_one_index(tmp_path, monkeypatch):
         )[1],
     )
 
-    async def fill() -> None:
+    async def fill():
         async with SessionMemory.open(tmp_path, sections=SPECS[:1]) as memory:
             memory.add_many("documents", seeded_texts(600, words=20))
 
-    async def ask() -> str | None:
+    async def ask():
         async with SessionMemory.open(tmp_path, sections=SPECS[:1], read_only=True) as memory:
             return (await memory.assemble_context("of the", budget=500)).text
 
     asyncio.run(fill())
-    texts: list[str | None] = []
+    texts = []
     threads = [threading.Thread(target=lambda: texts.append(asyncio.run(ask()))) for _ in range(3)]
     for thread in threads:
         thread.start()

@@ -1,23 +1,20 @@
 """What was evicted stays known without its text, which is read from its archive file when it is proposed."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
-from kaosmem import Context, Reason, SectionSpec, SessionMemory, ToolResultBlock, ToolUseBlock
+from kaosmem import Reason, SectionSpec, SessionMemory, ToolResultBlock, ToolUseBlock
 from kaosmem.errors import CorruptionError
 from kaosmem.persistence import log as session_log
 from kaosmem.persistence.layout import ARCHIVE
-from kaosmem.persistence.steps import Read, ReadParts
+from kaosmem.persistence.steps import Read
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections import lazy_index
@@ -32,21 +29,21 @@ TURNS = 400
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(monkeypatch):
     """Snapshots come early, and indexes are kept of small sections."""
     monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 1_000)
     monkeypatch.setattr(lazy_index, "MIN_STORED", 50)
 
 
-def opened(place: Any, **options: Any) -> Any:
+def opened(place, **options):
     return SessionMemory.open(place, "s", sections=(SPEC,), **options)
 
 
-async def filled(place: Any) -> None:
+async def filled(place):
     await fill_once(place, fill)
 
 
-async def fill(place: Any) -> None:
+async def fill(place):
     """Store a session that was told a fact and then so much else, some of it as calls, and has ranked it."""
     async with opened(place) as memory:
         memory.add("messages", FACT, id="fact")
@@ -74,25 +71,25 @@ async def fill(place: Any) -> None:
         await memory.assemble_context(QUESTION, budget=1_000)
 
 
-def shown(context: Context) -> set[str]:
+def shown(context):
     return {
         decision.item_id for decision in context.decisions if decision.reason is Reason.RECALLED
     }
 
 
-def unread(memory: SessionMemory) -> list[EvictedItem]:
+def unread(memory):
     """Return what of the section's past is known without its text."""
     evicted = memory["messages"].held.evicted
     return [item for item in evicted.values() if isinstance(item, EvictedItem)]
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[Read | ReadParts]:
+def reads(monkeypatch):
     """Return what is read of archive files on the local disk, as it is read."""
     perform = LocalStorage.perform
     seen = []
 
-    def noting(self: LocalStorage, step: Any) -> Any:
+    def noting(self, step):
         paths = (
             {step.path}
             if isinstance(step, Read)
@@ -144,16 +141,16 @@ async def test_a_snapshot_takes_the_texts_out_of_memory(place):
         assert after.text == before.text
 
 
-def stored_line(place: Any, found: bytes) -> tuple[str, int]:
+def stored_line(place, found):
     """Return the archive file that holds these bytes, and where."""
     return next((path, data.find(found)) for path, data in archives(place).items() if found in data)
 
 
-def archives(place: Any) -> dict[str, bytes]:
+def archives(place):
     return {path: data for path, data in files_in(place).items() if f"/{ARCHIVE}/" in path}
 
 
-def flipped(data: bytes, at: int) -> bytes:
+def flipped(data, at):
     return data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :]
 
 
@@ -269,11 +266,11 @@ def test_a_session_recalls_as_one_that_holds_all_in_memory(placement, steps, log
         session_log.MIN_LOG_BYTES, lazy_index.MIN_STORED = before
 
 
-async def _alike(specs: tuple[SectionSpec, ...], steps: list[tuple[str, int]]) -> None:
+async def _alike(specs, steps):
     plain = SessionMemory.test_mode(sections=specs)  # never saved: all is in its memory
     fs = IsolatedMemoryFileSystem()
     texts = seeded_texts(300, words=8)
-    ids: list[str] = []
+    ids = []
     opening = SessionMemory.open(fs, "s", sections=specs)
     memory = await opening.__aenter__()
     for number, (step, value) in enumerate([*steps, ("open", 0), ("ask", 7)]):
@@ -333,7 +330,7 @@ def test_a_filter_refuses_evicted_items_of_two_sections(tmp_path):
     specs = [SectionSpec(name, retrieval_threshold=0) for name in ("addresses", "phones")]
     question = "What did Ann have before?"
 
-    async def ask() -> Context:
+    async def ask():
         async with SessionMemory.open(tmp_path, "s", sections=specs) as memory:
             for spec in specs:
                 for source in ("old.md", "new.md"):

@@ -1,7 +1,5 @@
 """What a section evicts stays recallable: in the process that evicted it, and after it is opened again."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
@@ -9,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
-from kaosmem import Context, Reason, SectionSpec, SessionMemory
+from kaosmem import Reason, SectionSpec, SessionMemory
 from kaosmem.language.query import Query
 from kaosmem.persistence import log as session_log
 
@@ -22,12 +20,12 @@ FACT = "The vault code of the Zurich office is 4711."
 QUESTION = "What is the vault code in Zurich?"
 
 
-def told(memory: SessionMemory, turns: int) -> None:
+def told(memory, turns):
     for turn, text in enumerate(seeded_texts(2 * turns, words=12)):
         memory.add("messages", text, role="user" if turn % 2 == 0 else "assistant")
 
 
-def recalled(context: Context) -> set[str]:
+def recalled(context):
     return {
         decision.item_id for decision in context.decisions if decision.reason is Reason.RECALLED
     }
@@ -168,7 +166,7 @@ def test_of_few_items_the_one_that_is_asked_for_is_shown(count, place, section):
         )
         memory.add(section, said, id=f"i{number}")
 
-    async def shown() -> set[str]:
+    async def shown():
         whole = await memory.assemble_context("where does the osprey nest?", budget=10_000)
         assert {item.id for item in whole.items} == {f"i{number}" for number in range(count)}
         context = await memory.assemble_context(

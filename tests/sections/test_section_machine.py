@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -22,13 +21,11 @@ from hypothesis.stateful import (
 
 from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError, SectionFullError
 from kaosmem.language.query import Query
-from kaosmem.sections.archive import Archived
 from kaosmem.sections.eviction import POLICIES
-from kaosmem.sections.operations import Credit, Evict, SectionOperation, parse_operation
+from kaosmem.sections.operations import Credit, Evict, parse_operation
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import COMPACTED, Replaced, Substitution
-from kaosmem.types import Content
 from kaosmem.types.content import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import Item
 from kaosmem.units import Link
@@ -37,7 +34,7 @@ from tests.units.plain import PlainUnits, open_calls, speaks
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MADE = {COMPACTED: asdict(Replaced(1, 1))}
 
-ORDER: dict[str, Callable[[list[Row]], tuple[int, ...]]] = {
+ORDER = {
     "fifo": lambda unit: (min(row.position for row in unit),),
     "lifo": lambda unit: (-max(row.position for row in unit),),
     "lru": lambda unit: (max(row.last_use for row in unit), unit[0].position),
@@ -75,20 +72,20 @@ class PlainSection:
     verified: set[str] = field(default_factory=set)
 
     @property
-    def used(self) -> int:
+    def used(self):
         return sum(row.item.tokens for row in self.rows)
 
-    def row(self, item_id: str) -> Row | None:
+    def row(self, item_id):
         return next((row for row in self.rows if row.item.id == item_id), None)
 
-    def unit(self, row: Row) -> list[Row]:
+    def unit(self, row):
         group = self.units.group_of(row.position)
         return [other for other in self.rows if other.position in group]
 
-    def all_units(self) -> list[list[Row]]:
+    def all_units(self):
         return [[row for row in self.rows if row.position in group] for group in self.units.groups]
 
-    def own(self, item: Item) -> set[int]:
+    def own(self, item):
         """Return the positions of what an item, new or updated, would be one with."""
         link = Link.of(item)
         old = self.row(item.id)
@@ -98,7 +95,7 @@ class PlainSection:
             own = own.union(*map(self.units.group_of, partners))
         return own
 
-    def superseded(self, item: Item) -> list[Row]:
+    def superseded(self, item):
         """Return the unit of the other item with an item's key."""
         older = [
             row
@@ -107,7 +104,7 @@ class PlainSection:
         ]
         return self.unit(older[0]) if older else []
 
-    def victims(self, spec: SectionSpec, item: Item, growth: int, count: int) -> list[Row] | None:
+    def victims(self, spec, item, growth, count):
         """Return what leaves, what is superseded first, then in the policy's order, or None where there is no room."""
         policy = POLICIES[spec.eviction]
         superseded = self.superseded(item)
@@ -130,7 +127,7 @@ class PlainSection:
         units = [u for u in self.all_units() if not own & {row.position for row in u}]
         units = [u for u in units if not any(row in superseded for row in u)]
         units = [u for u in units if not any(r.item.pinned for r in u) and not self.waits(u, item)]
-        chosen: list[Row] = list(superseded)
+        chosen = list(superseded)
         if spec.eviction in ORDER:
             for unit in sorted(units, key=ORDER[spec.eviction]):
                 if excess <= 0 and surplus <= 0:
@@ -145,27 +142,27 @@ class PlainSection:
                 surplus -= len(unit)
         return chosen if excess <= 0 and surplus <= 0 else None
 
-    def waits(self, unit: list[Row], newcomer: Item | None = None) -> bool:
+    def waits(self, unit, newcomer=None):
         """Return whether a unit has a call without a result, and nobody has spoken since, the newcomer included."""
         if newcomer is not None and self.row(newcomer.id) is None and speaks(Link.of(newcomer)):
             return False
         links = {row.position: self.units.links[row.position] for row in unit}
         return self.units.asking in links and bool(open_calls(links))
 
-    def is_outranked(self, spec: SectionSpec, item: Item) -> bool:
+    def is_outranked(self, spec, item):
         """Return whether an item that finds no room goes to the archive: one that is in no unit with others."""
         old = self.row(item.id)
         alone = {old.position} if old else set()
         is_plain = Link.of(item).is_plain and not item.pinned and self.own(item) == alone
         return spec.eviction == "priority" and is_plain and not self.superseded(item)
 
-    def drop(self, rows: list[Row]) -> None:
+    def drop(self, rows):
         for row in rows:
             self.rows.remove(row)
             self.archived.append(row.item)
         self.units.remove({row.position for row in rows})
 
-    def compact(self, replaced: list[Row], items: list[tuple[Row, Item]], *, recalls: bool) -> None:
+    def compact(self, replaced, items, *, recalls):
         """Let items take the places of rows; what leaves in whole units, and stands for none, is archived last."""
         owners = [row for row, _ in items]
         leaving = [row for row in replaced if row not in owners and row.item.metadata != MADE]
@@ -180,14 +177,14 @@ class PlainSection:
         for row, item in items:
             self.change(row, item)
 
-    def change(self, row: Row, item: Item) -> None:
+    def change(self, row, item):
         link = Link.of(item)
         is_changed = link != self.units.links[row.position]
         partners = self.units.partners(row.position, link) if is_changed else []
         row.item = item
         self.units.place(row.position, link, partners)
 
-    def forget(self, item_ids: list[str]) -> int:
+    def forget(self, item_ids):
         """Erase items and return how many versions of them there were."""
         doomed = [row for row in self.rows if row.item.id in item_ids]
         kept = [item for item in self.archived if item.id not in item_ids]
@@ -200,18 +197,18 @@ class PlainSection:
             self.verified.discard(item_id)
         return erased
 
-    def add(self, item: Item) -> None:
+    def add(self, item):
         self.rows.append(Row(item, self.taken, last_use=self.clock))
         self.units.add(self.taken, Link.of(item))
         self.taken += 1
 
-    def update(self, item: Item) -> None:
+    def update(self, item):
         row = self.row(item.id)
         assert row is not None
         self.archived.append(row.item)
         self.change(row, item)
 
-    def use(self, item_ids: list[str]) -> None:
+    def use(self, item_ids):
         rows = [row for row in self.rows if row.item.id in item_ids]
         self.clock += bool(rows)
         for row in rows:
@@ -221,7 +218,7 @@ class PlainSection:
 
 TEXTS = st.sampled_from(["alpha", "beta gamma", "delta"])
 CALLS = st.lists(st.sampled_from("abc"), min_size=1, max_size=2, unique=True)
-SPOKEN: st.SearchStrategy[tuple[str, Content]] = st.one_of(
+SPOKEN = st.one_of(
     st.tuples(st.sampled_from(["user", "user", "assistant", "system"]), TEXTS),
     CALLS.map(lambda ids: ("assistant", tuple(ToolUseBlock(name, "find") for name in ids))),
     CALLS.map(
@@ -251,7 +248,7 @@ class SectionMachine(RuleBasedStateMachine):
         max_items=st.sampled_from([None, None, 2, 5]),
         placement=st.sampled_from(["static", "history", "query"]),
     )
-    def begin(self, budget: int | None, max_items: int | None, placement: str) -> None:
+    def begin(self, budget, max_items, placement):
         bounded = POLICIES[self.policy].bounded
         self.spec = SectionSpec(
             "s",
@@ -262,30 +259,30 @@ class SectionMachine(RuleBasedStateMachine):
         )
         self.section = Section(self.spec)
         self.plain = PlainSection()
-        self.flushed: list[Archived] = []
-        self.journal: list[SectionOperation] = []
+        self.flushed = []
+        self.journal = []
         self.made = self.accepted = 0
-        self.outranked: str | None = None
+        self.outranked = None
 
     def item(
         self,
-        item_id: str,
-        spoken: tuple[str, Content],
-        tokens: int,
-        priority: int,
+        item_id,
+        spoken,
+        tokens,
+        priority,
         *,
-        pinned: bool,
-        key: str | None,
-    ) -> Item:
+        pinned,
+        key,
+    ):
         role, content = spoken
         return Item(
             item_id, "s", role, content, tokens, NOW, priority=priority, pinned=pinned, key=key
         )
 
-    def known_ids(self) -> list[str]:
+    def known_ids(self):
         return [row.item.id for row in self.plain.rows]
 
-    def attempt(self, change: Callable[[Item], None], item: Item, growth: int, count: int) -> bool:
+    def attempt(self, change, item, growth, count):
         """Make a change that may be refused; return whether it was made."""
         superseded = self.plain.superseded(item)
         if superseded and superseded[0].position in self.plain.own(item):
@@ -324,14 +321,14 @@ class SectionMachine(RuleBasedStateMachine):
             )
         return victims is not None
 
-    def settle(self, item: Item) -> None:
+    def settle(self, item):
         """Count an accepted change, and archive the item if the change was the outranked item's own."""
         self.accepted += 1
         if self.outranked == item.id:
             self.plain.drop([row for row in self.plain.rows if row.item.id == item.id])
         self.outranked = None
 
-    def whatever_goes(self, change: Callable[[Item], None], item: Item) -> list[Row] | None:
+    def whatever_goes(self, change, item):
         """Make a change under a policy of which the plain account knows no order: believe the section's choice."""
         before = self.seen()
         try:
@@ -351,7 +348,7 @@ class SectionMachine(RuleBasedStateMachine):
                 assert not self.plain.waits(unit, item)
         return rows
 
-    def seen(self) -> object:
+    def seen(self):
         section = self.section
         return (
             section.state(),
@@ -362,9 +359,7 @@ class SectionMachine(RuleBasedStateMachine):
         )
 
     @rule(spoken=SPOKEN, tokens=SIZES, priority=PRIORITIES, pinned=PINNED, key=KEYS)
-    def add(
-        self, spoken: tuple[str, Content], tokens: int, priority: int, pinned: bool, key: str | None
-    ) -> None:
+    def add(self, spoken, tokens, priority, pinned, key):
         item = self.item(f"i{self.made}", spoken, tokens, priority, pinned=pinned, key=key)
         self.made += 1
         if self.attempt(self.section.add, item, tokens, 1):
@@ -375,13 +370,13 @@ class SectionMachine(RuleBasedStateMachine):
     @rule(data=st.data(), spoken=SPOKEN, tokens=SIZES, priority=PRIORITIES, pinned=PINNED, key=KEYS)
     def update(
         self,
-        data: st.DataObject,
-        spoken: tuple[str, Content],
-        tokens: int,
-        priority: int,
-        pinned: bool,
-        key: str | None,
-    ) -> None:
+        data,
+        spoken,
+        tokens,
+        priority,
+        pinned,
+        key,
+    ):
         old = data.draw(st.sampled_from(self.plain.rows)).item
         if data.draw(st.booleans()):
             spoken = (old.role, old.content)
@@ -393,13 +388,13 @@ class SectionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.plain.rows)
     @rule(data=st.data())
-    def remove(self, data: st.DataObject) -> None:
+    def remove(self, data):
         row = data.draw(st.sampled_from(self.plain.rows))
         self.section.remove(row.item.id)
         self.plain.drop([row])
 
     @rule(data=st.data())
-    def bring_back_what_was_archived(self, data: st.DataObject) -> None:
+    def bring_back_what_was_archived(self, data):
         gone = [item for item in self.plain.archived if item.id not in self.known_ids()]
         if gone:
             item = data.draw(st.sampled_from(gone))
@@ -409,7 +404,7 @@ class SectionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.plain.rows)
     @rule(data=st.data(), spoken=st.lists(SPOKEN, max_size=3))
-    def compact(self, data: st.DataObject, spoken: list[tuple[str, Content]]) -> None:
+    def compact(self, data, spoken):
         chosen = data.draw(
             st.sets(st.integers(0, len(self.plain.rows) - 1), min_size=1, max_size=8)
         )
@@ -440,7 +435,7 @@ class SectionMachine(RuleBasedStateMachine):
         assert self.seen() == before
 
     @rule(tokens=st.integers(0, 60), data=st.data())
-    def make_room(self, tokens: int, data: st.DataObject) -> None:
+    def make_room(self, tokens, data):
         kept = (
             data.draw(st.lists(st.sampled_from(self.plain.rows), max_size=2))
             if self.plain.rows
@@ -451,7 +446,7 @@ class SectionMachine(RuleBasedStateMachine):
         units = [
             u for u in units if not any(row.item.pinned for row in u) and not self.plain.waits(u)
         ]
-        chosen: list[Row] = []
+        chosen = []
         if self.policy in ORDER:
             for unit in sorted(units, key=ORDER[self.policy]):
                 if sum(row.item.tokens for row in chosen) < tokens:
@@ -465,7 +460,7 @@ class SectionMachine(RuleBasedStateMachine):
             assert self.seen() == before
 
     @rule(data=st.data())
-    def forget(self, data: st.DataObject) -> None:
+    def forget(self, data):
         known = dict.fromkeys([*self.known_ids(), *(item.id for item in self.plain.archived)])
         item_ids = data.draw(st.lists(st.sampled_from([*known, "nowhere"]), max_size=3))
         self.journal += self.section.drain_journal()
@@ -478,7 +473,7 @@ class SectionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.section.journal)
     @rule()
-    def refuse_to_forget_what_is_not_logged_yet(self) -> None:
+    def refuse_to_forget_what_is_not_logged_yet(self):
         before = self.seen()
         with pytest.raises(ValueError, match="drain and log them first"):
             self.section.forget(self.known_ids())
@@ -486,7 +481,7 @@ class SectionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.plain.rows)
     @rule(data=st.data())
-    def use(self, data: st.DataObject) -> None:
+    def use(self, data):
         item_ids = data.draw(st.lists(st.sampled_from([*self.known_ids(), "nowhere"]), max_size=4))
         self.section.use(item_ids)
         if POLICIES[self.policy].counts_uses:
@@ -494,7 +489,7 @@ class SectionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.plain.rows)
     @rule(data=st.data())
-    def credit(self, data: st.DataObject) -> None:
+    def credit(self, data):
         """What a reply used is counted apart, and changes no standing."""
         ids = st.lists(st.sampled_from(self.known_ids()), max_size=3, unique=True).map(tuple)
         credit = Credit("s", NOW, *(data.draw(ids) for _ in range(3)))
@@ -508,7 +503,7 @@ class SectionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.plain.rows)
     @rule(data=st.data())
-    def get(self, data: st.DataObject) -> None:
+    def get(self, data):
         item = data.draw(st.sampled_from(self.plain.rows)).item
         assert self.section.get(item.id) == item
         if POLICIES[self.policy].counts_uses:
@@ -516,7 +511,7 @@ class SectionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.plain.rows)
     @rule(data=st.data())
-    def refuse_what_makes_no_sense(self, data: st.DataObject) -> None:
+    def refuse_what_makes_no_sense(self, data):
         live = data.draw(st.sampled_from(self.plain.rows)).item
         before = self.seen()
         with pytest.raises(DuplicateError):
@@ -531,7 +526,7 @@ class SectionMachine(RuleBasedStateMachine):
         assert self.seen() == before
 
     @rule()
-    def restart(self) -> None:
+    def restart(self):
         on_disk = self.section.archive.in_memory()
         self.section.archive.release(on_disk)
         self.flushed += on_disk
@@ -541,11 +536,11 @@ class SectionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.section.held.unloaded)
     @rule()
-    def load_what_was_evicted_before_a_restart(self) -> None:
+    def load_what_was_evicted_before_a_restart(self):
         self.section.load(self.flushed)
 
     @invariant()
-    def holds_what_the_plain_account_holds(self) -> None:
+    def holds_what_the_plain_account_holds(self):
         section = self.section
         plain = self.plain
         assert list(section) == [row.item for row in plain.rows]
@@ -558,7 +553,7 @@ class SectionMachine(RuleBasedStateMachine):
             assert (entry.get("uses", 0), entry.get("last_use", 0)) == (row.uses, row.last_use)
 
     @invariant()
-    def counts_what_replies_used(self) -> None:
+    def counts_what_replies_used(self):
         """Archived items keep their counts, forgotten ones lose them, restarts change nothing."""
         usage = self.section.ledger
         assert usage.credited == self.plain.credited
@@ -567,14 +562,14 @@ class SectionMachine(RuleBasedStateMachine):
         assert usage.verified_at.keys() == self.plain.verified
 
     @invariant()
-    def one_item_of_a_key_is_live(self) -> None:
+    def one_item_of_a_key_is_live(self):
         live = {item.key: item for item in self.section if item.key is not None}
         assert len(live) == sum(item.key is not None for item in self.section)
         for key in ("plan", "owner"):
             assert self.section.keyed(key) == live.get(key)
 
     @invariant()
-    def proposes_whole_units(self) -> None:
+    def proposes_whole_units(self):
         proposed = [
             [item.id for item in each.items]
             for each in self.section.proposer.propose(Query(""), cap=10**6).candidates
@@ -583,7 +578,7 @@ class SectionMachine(RuleBasedStateMachine):
         assert sorted(proposed) == sorted(units)
 
     @invariant()
-    def nothing_is_lost_and_budgets_hold(self) -> None:
+    def nothing_is_lost_and_budgets_hold(self):
         archived = [version.item for version in (*self.flushed, *self.section.archive.in_memory())]
         assert archived == self.plain.archived
         assert len(self.section.archive) == len(archived)
@@ -592,7 +587,7 @@ class SectionMachine(RuleBasedStateMachine):
             assert self.spec.budget is None or self.section.used <= self.spec.budget
             assert self.spec.max_items is None or len(self.section) <= self.spec.max_items
 
-    def teardown(self) -> None:
+    def teardown(self):
         """Replay the whole journal into an empty section: it ends in the same state."""
         if not hasattr(self, "section"):
             return

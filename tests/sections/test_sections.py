@@ -1,7 +1,5 @@
 """Sections: specs that are checked, and what a section proposes for a window."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,13 +16,10 @@ from kaosmem.errors import (
     UnsupportedVersionError,
 )
 from kaosmem.language.query import Query
-from kaosmem.sections import Candidate
 from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.sections.operations import parse_operation
-from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec, check_specs
-from kaosmem.types import Content
 from kaosmem.types.content import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import Item
 from kaosmem.units import Link
@@ -34,37 +29,37 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def item(
-    item_id: str,
-    content: Content = "plain words",
-    tokens: int = 10,
+    item_id,
+    content="plain words",
+    tokens=10,
     *,
-    role: str = "user",
-    priority: int = 0,
-    pinned: bool = False,
-) -> Item:
+    role="user",
+    priority=0,
+    pinned=False,
+):
     return Item(item_id, "s", role, content, tokens, NOW, priority=priority, pinned=pinned)
 
 
-def call(item_id: str, *calls: str, tokens: int = 10) -> Item:
+def call(item_id, *calls, tokens=10):
     return item(
         item_id, tuple(ToolUseBlock(name, "find") for name in calls), tokens, role="assistant"
     )
 
 
-def result(item_id: str, *calls: str, tokens: int = 10) -> Item:
+def result(item_id, *calls, tokens=10):
     return item(
         item_id, tuple(ToolResultBlock(name, "found") for name in calls), tokens, role="tool"
     )
 
 
-def section_of(*items: Item, **spec: object) -> Section:
+def section_of(*items, **spec):
     section = Section(SectionSpec("s", **spec))
     for each in items:
         section.add(each)
     return section
 
 
-def ids(candidates: tuple[Candidate, ...]) -> list[str]:
+def ids(candidates):
     return [" ".join(each.id for each in candidate.items) for candidate in candidates]
 
 
@@ -320,7 +315,7 @@ def test_a_history_recalls_by_worth_what_lies_before_its_tail():
 
 
 ROLES = st.sampled_from(["user", "assistant", "system"])
-SPOKEN: st.SearchStrategy[tuple[str, Content]] = st.one_of(
+SPOKEN = st.one_of(
     st.tuples(
         ROLES, st.sampled_from(["merger terms", "small talk", "merger merger", "nothing", ""])
     ),
@@ -346,7 +341,7 @@ SPECS = st.builds(
 )
 
 
-def filled(spec: SectionSpec, made: list[tuple[tuple[str, Content], int, bool]]) -> Section:
+def filled(spec, made):
     section = Section(spec)
     for n, ((role, content), tokens, pinned) in enumerate(made):
         section.add(item(f"i{n}", content, tokens, role=role, pinned=pinned))
@@ -445,7 +440,7 @@ def test_the_same_section_proposes_the_same_whatever_led_to_it(spec, made, query
         other.proposer.propose(Query("merger detour"), cap=cap)
         other.update(each)
     before = section.state(), pickle.dumps(list(section.held.entries()))
-    proposals: list[Proposal] = [
+    proposals = [
         section.proposer.propose(Query(query), cap=cap),
         section.proposer.propose(Query(query), cap=cap),
         other.proposer.propose(Query(query), cap=cap),

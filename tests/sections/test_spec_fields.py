@@ -1,7 +1,5 @@
 """What each field of a spec that shapes a window does, seen from outside: a property each."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import cache
 
@@ -9,24 +7,24 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
-from kaosmem import Context, Reason, SectionSpec, SessionMemory, WindowTooSmallError
+from kaosmem import Reason, SectionSpec, SessionMemory, WindowTooSmallError
 from kaosmem.formats.text import header_piece, item_piece
 
 sizes = st.lists(st.integers(1, 12), min_size=1, max_size=40)
 
 
 @cache
-def texts() -> list[str]:
+def texts():
     return seeded_texts(400, words=12)
 
 
-def text(number: int, words: int) -> str:
+def text(number, words):
     """Return a text of so many words that says what no other one does."""
     return " ".join([f"t{number}", *texts()[number % len(texts())].split()[1:words]])
 
 
-def assembled(memory: SessionMemory, budget: int, **given: object) -> Context:
-    return asyncio.run(memory.assemble_context("notice", budget=budget, **given))  # type: ignore[arg-type]
+def assembled(memory, budget, **given):
+    return asyncio.run(memory.assemble_context("notice", budget=budget, **given))
 
 
 @example([1] * 12 + [5, 3, 9, 8, 12, 11], [5, 10], 0.25, 60)

@@ -1,29 +1,25 @@
 """Versions of a fact: a question about now is shown the current one, a question about the past both, labelled."""
 
-from __future__ import annotations
-
 import asyncio
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import Context, Reason, SectionSpec, SessionMemory, WindowTooSmallError
+from kaosmem import Reason, SectionSpec, SessionMemory, WindowTooSmallError
 from kaosmem.persistence import log as session_log
 from tests.told import NAMES, World, ops
 
 OLD, NEW = "The user's address is 1 Elm Street.", "The user's address is 9 Oak Avenue."
 
 
-def moved(others: int, **old: object) -> SessionMemory:
+def moved(others, **old):
     """Return a session in which an address was replaced, among so many other findings."""
     memory = SessionMemory.test_mode()
     memory.add(
         "findings", OLD, key="address", id="old", metadata={"timestamp": "2023-03-01"}, **old
-    )  # type: ignore[arg-type]
+    )
     for number in range(others):
         memory.add(
             "findings",
@@ -193,7 +189,7 @@ def test_a_replaced_fact_is_never_shown_as_if_current(steps, query, budget, form
     asyncio.run(_is_true_as_of_now(steps, query, budget, format))
 
 
-async def _is_true_as_of_now(steps: list[Any], query: str, budget: int, format: str) -> None:
+async def _is_true_as_of_now(steps, query, budget, format):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session_log, "MIN_LOG_BYTES", 500)
         memory = await World().run(steps)
@@ -232,7 +228,7 @@ async def _is_true_as_of_now(steps: list[Any], query: str, budget: int, format: 
     assert sum(len(LABEL.findall(text)) for text in _texts(context)) == len(labelled)
 
 
-def _is_in_tail(context: Context, item_id: str) -> bool:
+def _is_in_tail(context, item_id):
     decision = context.decision(item_id)
     return decision.section in ("messages", "compacted") and decision.reason in (
         Reason.TAIL,
@@ -240,12 +236,12 @@ def _is_in_tail(context: Context, item_id: str) -> bool:
     )
 
 
-def _texts(context: Context) -> Iterator[str]:
+def _texts(context):
     """Yield the text of a context, or the block of its messages: the other messages have no labels."""
     if context.rendered.text is not None:
         yield context.rendered.text
     for message in context.rendered.messages or ():
-        content: Any = message["content"]
+        content = message["content"]
         for text in (
             [content] if isinstance(content, str) else [block.get("text", "") for block in content]
         ):

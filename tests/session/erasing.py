@@ -8,7 +8,6 @@ from kaosmem import (
     SectionSpec,
     SessionMemory,
 )
-from kaosmem.persistence.steps import Step
 from kaosmem.persistence.storage.local import LocalStorage
 from tests.places import fill_once
 
@@ -26,16 +25,16 @@ SPECS = (
 )
 
 
-def opened(place: Any, **options: Any) -> Any:
+def opened(place, **options):
     return SessionMemory.open(place, sections=SPECS, **options)
 
 
-async def filled(place: Any) -> None:
+async def filled(place):
     """Fill a place as `fill` does."""
     await fill_once(place, fill)
 
 
-async def fill(place: Any) -> None:
+async def fill(place):
     """Store a session whose files hold the canary everywhere: log, snapshots, archives, indexes, and long texts."""
     for turn in range(8):
         async with opened(place) as memory:
@@ -56,7 +55,7 @@ class Failing(LocalStorage):
 
     refused: Any = staticmethod(lambda step: False)
 
-    def perform(self, step: Step) -> Any:
+    def perform(self, step):
         if self.refused(step):
             raise OSError(28, "no space left on device")
         return super().perform(step)

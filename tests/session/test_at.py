@@ -1,17 +1,14 @@
 """The view of a session at another time."""
 
-from __future__ import annotations
-
 import pytest
 
 from kaosmem import InvalidArgumentError, NotFoundError, SessionMemory
-from kaosmem.session.at import MemoryAt
 
 OLD = "Ann lives in Oslo."
 NEW = "Ann lives in Bergen."
 
 
-def moved() -> SessionMemory:
+def moved():
     """Return a session with a fact of 2023 and its replacement of 2024."""
     memory = SessionMemory.test_mode()
     for day, home in (("2023-03-01", "Oslo"), ("2024-06-01", "Bergen")):
@@ -20,7 +17,7 @@ def moved() -> SessionMemory:
     return memory
 
 
-async def found(view: MemoryAt, query: str = "Where does Ann live?") -> list[str]:
+async def found(view, query="Where does Ann live?"):
     return [hit.item.text for hit in await view.search(query)]
 
 

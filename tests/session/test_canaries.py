@@ -1,15 +1,11 @@
 """What a session holds, is asked or is opened with stays out of logs, errors and reprs."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
 import pickle
-from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -62,7 +58,7 @@ BLOCKS = (
 )
 
 
-def filled() -> SessionMemory:
+def filled():
     memory = SessionMemory.test_mode(sections=SPECS, counter=COUNTER)
     memory.add("role", CONTENT)
     for number in range(9):
@@ -78,7 +74,7 @@ def filled() -> SessionMemory:
     return memory
 
 
-async def with_graph() -> SessionMemory:
+async def with_graph():
     memory = SessionMemory.test_mode(counter=COUNTER)
     memory.graph.add(
         [Entity("a", CONTENT, description=CONTENT, aliases=(CONTENT,)), {"id": "b"}],
@@ -89,18 +85,18 @@ async def with_graph() -> SessionMemory:
 
 MEMORY = filled()
 STORED = MEMORY["findings"].peek("live").to_dict()
-DEEP: list[Any] = [CONTENT]
+DEEP = [CONTENT]
 for _ in range(70):
     DEEP = [DEEP]
 
-ADDED: dict[str, dict[str, Any]] = {
+ADDED = {
     "a surrogate after text": {"content": CONTENT + "\ud800"},
     "a surrogate in a block": {"content": [TextBlock(CONTENT + "\ud800")]},
     "content of no kind": {"content": {CONTENT: CONTENT}},
     "bytes": {"content": CONTENT.encode()},
     "a block of no kind": {"content": [{"type": "text", "text": [CONTENT]}]},
     "a block with an unknown field": {"content": [{"type": "text", "text": "x", CONTENT: CONTENT}]},
-    "a block of the wrong type": {"content": [TextBlock({CONTENT})]},  # type: ignore[arg-type]
+    "a block of the wrong type": {"content": [TextBlock({CONTENT})]},
     "a block of an unknown type": {"content": [{"type": CONTENT}]},
     "keys in a text block": {"content": [{"type": "text", "text": {CONTENT: 1}}]},
     "arguments that are no JSON": {
@@ -126,7 +122,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "an unknown section": {"section": "nowhere", "content": CONTENT},
     "content as a section": {"section": f"{CONTENT} is", "content": "messages"},
 }
-ASSEMBLED: dict[str, dict[str, Any]] = {
+ASSEMBLED = {
     "a window that is too small": {"query": CONTENT, "budget": 3},
     "a budget that is none": {"query": CONTENT, "budget": -1},
     "a budget that is text": {"budget": CONTENT},
@@ -139,7 +135,7 @@ ASSEMBLED: dict[str, dict[str, Any]] = {
     "a filter by a value as condition": {"filter": {f"{CONTENT} is": {f"${CONTENT} is": 1}}},
 }
 CALLED = {"type": "tool_use", "id": "1", "name": "f"}
-MESSAGES: dict[tuple[str, str], Any] = {
+MESSAGES = {
     ("openai", "text"): CONTENT,
     ("openai", "content"): {"role": "user", "content": {CONTENT: CONTENT}},
     ("openai", "part"): {"role": "user", "content": [CONTENT]},
@@ -161,7 +157,7 @@ MESSAGES: dict[tuple[str, str], Any] = {
     ("anthropic", "keys"): {"role": "assistant", "content": [{**CALLED, "input": {CONTENT: {1}}}]},
     ("anthropic", "source"): {"role": "user", "content": [{"type": "image", "source": CONTENT}]},
 }
-ENTITIES: dict[str, Any] = {
+ENTITIES = {
     "of another type": [CONTENT],
     "without an id": {"name": CONTENT},
     "with an unknown field": {"id": "a", "name": CONTENT, CONTENT: CONTENT},
@@ -177,20 +173,20 @@ STORED_ITEMS = {
 }
 
 
-def added(*, section: str = "messages", content: Any = "x", **given: Any) -> Any:
+def added(*, section="messages", content="x", **given):
     return MEMORY.add(section, content, **given)
 
 
-def assembled(*, query: Any = None, **given: Any) -> Any:
+def assembled(*, query=None, **given):
     return MEMORY.assemble_context(query, **{"budget": 9, **given})
 
 
-def committed(data: Any) -> Any:
+def committed(data):
     log, _ = SessionLog.open(IsolatedMemoryFileSystem(), "s")
     return log.commit([Change("", "open", {"version": 1, "a": data})])
 
 
-BAD_INPUTS: dict[str, Callable[[], Any]] = {
+BAD_INPUTS = {
     **{name: partial(added, **given) for name, given in ADDED.items()},
     **{name: partial(assembled, **given) for name, given in ASSEMBLED.items()},
     **{
@@ -203,11 +199,11 @@ BAD_INPUTS: dict[str, Callable[[], Any]] = {
         f"a stored {name} that is none": partial(Item.from_dict, {**STORED, **given}, "messages")
         for name, given in STORED_ITEMS.items()
     },
-    "an update": lambda: MEMORY.update("live", [CONTENT]),  # type: ignore[list-item]
+    "an update": lambda: MEMORY.update("live", [CONTENT]),
     "what has no room": lambda: (MEMORY.add("small", CONTENT[:9]), MEMORY.add("small", CONTENT)),
     "a query with a surrogate": lambda: MEMORY.search(CONTENT + "\ud800"),
-    "a query of another type": lambda: MEMORY.search([CONTENT]),  # type: ignore[arg-type]
-    "a limit that is text": lambda: MEMORY.search("x", limit=CONTENT),  # type: ignore[arg-type]
+    "a query of another type": lambda: MEMORY.search([CONTENT]),
+    "a limit that is text": lambda: MEMORY.search("x", limit=CONTENT),
     "a relationship without an end": lambda: Relationship.of(
         {"source": "a", "description": CONTENT}
     ),
@@ -220,7 +216,7 @@ BAD_INPUTS: dict[str, Callable[[], Any]] = {
     ),
     "a fact with a time to live of text": lambda: InMemoryLongTermMemory().save(
         "a", "x", ttl=CONTENT
-    ),  # type: ignore[arg-type]
+    ),
     "an event with an unknown field": lambda: EventLog.from_lines(
         [json.dumps({"type": "action", CONTENT: 1})]
     ),
@@ -251,7 +247,7 @@ async def test_a_relationship_that_is_not_there_is_not_described():
     assert CONTENT not in shown
 
 
-async def stored_lines() -> dict[str, list[bytes]]:
+async def stored_lines():
     """A session's log, with an item of every kind of field."""
     memory = SessionMemory.test_mode(session_id="s", sections=SPECS, counter=COUNTER)
     memory.add(
@@ -275,7 +271,7 @@ async def test_damage_is_described_without_what_is_damaged():
     """Errors and notices of damaged files, and of files whose checksums fit and whose values don't, show no value."""
     lines = await stored_lines()
     (path,) = lines
-    broken: list[dict[str, bytes]] = []
+    broken = []
     whole = seal(lines)
     for at in range(0, len(whole[path]), 41):
         broken += [
@@ -334,12 +330,12 @@ async def test_reprs_hold_no_content():
 
 
 @pytest.fixture
-def records() -> Iterator[list[logging.LogRecord]]:
+def records():
     """All that any logger is told, from DEBUG up."""
-    seen: list[logging.LogRecord] = []
+    seen = []
 
     class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
+        def emit(self, record):
             seen.append(record)
 
     root = logging.getLogger()
@@ -366,7 +362,7 @@ def records() -> Iterator[list[logging.LogRecord]]:
 
 
 @asynccontextmanager
-async def debugged() -> Any:
+async def debugged():
     loop = asyncio.get_running_loop()
     loop.set_debug(True)
     yield

@@ -1,12 +1,8 @@
 """Streamed replies are stored as one message; requests and records go out as plain values."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from openai.types.chat import ChatCompletionChunk
@@ -30,14 +26,14 @@ anthropic_types = Lazy("anthropic.types")
 gemini_types = Lazy("google.genai.types")
 
 
-STREAMS: dict[str, list[Any]] = json.loads(Path(__file__).with_name("streams.json").read_text())
+STREAMS = json.loads(Path(__file__).with_name("streams.json").read_text())
 """The events of one reply, as each provider sends them."""
 
 
 @cache
-def events_of(name: str) -> list[Any]:
+def events_of(name):
     """Return the events of a stream as the SDK of the provider gives them."""
-    validated: dict[str, Callable[[], Any]] = {
+    validated = {
         "anthropic": lambda: TypeAdapter(anthropic_types.RawMessageStreamEvent).validate_python,
         "gemini": lambda: gemini_types.GenerateContentResponse.model_validate,
         "openai": lambda: ChatCompletionChunk.model_validate,
@@ -129,7 +125,7 @@ async def test_a_request_has_the_arguments_of_the_sdk(name, fields):
     """Messages, system prompt and tools under the SDK's names; marks change no message of the context."""
     memory = SessionMemory.test_mode()
     tools = memory.tools(name)
-    marked: list[int] = []
+    marked = []
     for turn in range(4):
         memory.add("messages", f"question {turn}", role="user")
         context = await memory.assemble_context(

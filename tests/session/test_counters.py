@@ -1,7 +1,5 @@
 """Counters that lie."""
 
-from __future__ import annotations
-
 import pytest
 
 from kaosmem import InvalidArgumentError, SessionMemory
@@ -23,7 +21,7 @@ def test_a_counter_that_counts_nothing_possible_is_refused(count):
 def test_a_counter_that_raises_changes_nothing():
     """What a counter raises is raised, and the section stays as it was."""
 
-    def count(text: str) -> int:
+    def count(text):
         if text == "bad":
             raise RuntimeError("no tokens today")
         return len(text)

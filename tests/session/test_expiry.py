@@ -1,20 +1,16 @@
 """Items with a time to live: no context shows them after their end, whoever asks and however."""
 
-from __future__ import annotations
-
 import asyncio
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import kaosmem.persistence.log as log_module
-from kaosmem import ChatMessage, InvalidArgumentError, SectionSpec, SessionMemory, SessionOptions
+from kaosmem import InvalidArgumentError, SectionSpec, SessionMemory, SessionOptions
 from kaosmem.compaction import SummarizationCompaction
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections.default_sections import DEFAULT_SECTIONS
@@ -26,7 +22,7 @@ from kaosmem.tokens.counters import EstimateCounter
 WORD = re.compile(r"fact\d+x")
 
 
-def quoting(prompt: Sequence[ChatMessage]) -> str:
+def quoting(prompt):
     """A summary that repeats every fact: the worst that a model can do to what is to end."""
     return f"Said {' '.join(dict.fromkeys(WORD.findall(prompt[-1].text)))}."
 
@@ -46,7 +42,7 @@ SPECS = (
 )
 
 
-def opened(place: Any, clock: Clock, *, missing_ok: bool = False, **given: Any) -> Any:
+def opened(place, clock, *, missing_ok=False, **given):
     return SessionMemory.open(
         place,
         sections=SPECS,
@@ -56,7 +52,7 @@ def opened(place: Any, clock: Clock, *, missing_ok: bool = False, **given: Any) 
     )
 
 
-async def texts(memory: SessionMemory, clock: Clock, query: str) -> list[str]:
+async def texts(memory, clock, query):
     """All that assemblies of several kinds, and a search, show of a session."""
     start = clock() - timedelta(days=2)
     before = memory.at(as_of=start + timedelta(days=1, hours=23))
@@ -90,21 +86,21 @@ def test_no_context_shows_an_item_after_its_end(played):
     asyncio.run(_play(played))
 
 
-async def _play(played: list[Any]) -> None:
+async def _play(played):
     place = IsolatedMemoryFileSystem()
     clock = Clock()
     smallest = log_module.MIN_LOG_BYTES
-    log_module.MIN_LOG_BYTES = 1_000  # type: ignore[assignment,misc]
-    ends: dict[str, Any] = {}
-    managers: dict[int, Any] = {}
-    memories: dict[int, SessionMemory] = {}
+    log_module.MIN_LOG_BYTES = 1_000
+    ends = {}
+    managers = {}
+    memories = {}
 
-    def check(shown: list[str]) -> None:
+    def check(shown):
         said = {word for text in shown for word in WORD.findall(text)}
         over = {word for word, end in ends.items() if end is not None and end <= clock()}
         assert not said & over
 
-    async def close(writer: int) -> None:
+    async def close(writer):
         memories.pop(writer)
         await managers.pop(writer).__aexit__(None, None, None)
 
@@ -148,7 +144,7 @@ async def _play(played: list[Any]) -> None:
             }
             assert not kept & {word for word, end in ends.items() if end is not None}
     finally:
-        log_module.MIN_LOG_BYTES = smallest  # type: ignore[misc]
+        log_module.MIN_LOG_BYTES = smallest
 
 
 async def test_an_expired_item_is_archived_and_can_be_forgotten():

@@ -1,7 +1,5 @@
 """Processes and threads that fail a session."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
@@ -67,10 +65,10 @@ print(count, os.read(reading, 1)[0])
 async def test_two_threads_with_one_session_do_not_tear_the_log(tmp_path):
     """Saves from event loops in two threads are made one after the other, or refused; what is acknowledged is there."""
     await session(tmp_path, "a")
-    acknowledged: list[str] = []
+    acknowledged = []
     async with memory_at(tmp_path) as memory:
 
-        def work(name: str) -> None:
+        def work(name):
             for number in range(10):
                 try:
                     memory.add("messages", "text", id=f"{name}{number}")

@@ -1,10 +1,6 @@
 """Forgetting for good: what a session's files hold, whoever wrote them, whatever fails on the way."""
 
-from __future__ import annotations
-
 import asyncio
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,15 +16,15 @@ from kaosmem import (
     repair_session,
 )
 from kaosmem.persistence.layout import FOLDERS, PURGE
-from kaosmem.persistence.steps import Append, Delete, Publish, Step, Write
+from kaosmem.persistence.steps import Append, Delete, Publish, Write
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import paths_holding
 from tests.places import files_in
-from tests.session.erasing import CANARY, LONG, SPECS, Failing, filled, opened
+from tests.session.erasing import CANARY, LONG, SPECS, filled, opened
 
 
 @pytest.mark.usefixtures("small_snapshots")
-async def test_no_file_holds_what_is_forgotten(place: Any) -> None:
+async def test_no_file_holds_what_is_forgotten(place):
     """Live or archived, long or short, derived in any step: all of it goes, and all else stays."""
     await filled(place)
     folders = {path.split("/")[-2] for path in paths_holding(place, CANARY)}
@@ -61,12 +57,10 @@ async def test_no_file_holds_what_is_forgotten(place: Any) -> None:
 @pytest.mark.parametrize(
     "kind", ["tombstone", "archive/", "snap/", "deleting log/", "deleting snap/"]
 )
-async def test_a_forgetting_that_fails_is_finished_later(
-    tmp_path: Path, failing: type[Failing], kind: str, again: str
-) -> None:
+async def test_a_forgetting_that_fails_is_finished_later(tmp_path, failing, kind, again):
     """It is not acknowledged; once it is in the log, the next save of whoever opens the session finishes it."""
 
-    def refused(step: Step) -> bool:
+    def refused(step):
         if kind == "tombstone":
             return type(step).__name__ == "Append"
         folder = kind.removeprefix("deleting ")
@@ -143,9 +137,7 @@ async def test_no_unsaved_window_brings_back_what_another_forgets(tmp_path, fail
 
 
 @pytest.mark.usefixtures("small_snapshots")
-async def test_an_evicted_item_is_not_recalled_while_its_erasure_is_unfinished(
-    tmp_path: Path, failing: type[Failing]
-) -> None:
+async def test_an_evicted_item_is_not_recalled_while_its_erasure_is_unfinished(tmp_path, failing):
     """The archive files still have its text: it is shown to nobody, and no index that is stored again knows its words.
 
     Another item in the same files is recalled.
@@ -212,7 +204,7 @@ async def test_a_session_with_nothing_left_is_still_there(place):
 
 
 @pytest.mark.usefixtures("small_snapshots")
-async def test_other_writers_go_on_without_it(place: Any) -> None:
+async def test_other_writers_go_on_without_it(place):
     """A writer that has the item still loses it with its next save, and nothing else."""
     await filled(place)
     async with opened(place) as one, opened(place) as other:
@@ -249,7 +241,7 @@ async def test_what_is_derived_elsewhere_meanwhile_is_refused(place):
 async def test_a_store_that_cannot_delete_does_not_forget(monkeypatch):
     """The call raises, as the text is still there."""
 
-    def rm_file(path: str) -> None:
+    def rm_file(path):
         raise NotImplementedError
 
     place = IsolatedMemoryFileSystem()
@@ -264,7 +256,7 @@ async def test_a_store_that_cannot_delete_does_not_forget(monkeypatch):
     assert paths_holding(place, CANARY) == []
 
 
-def _is_tombstone(step: Step) -> bool:
+def _is_tombstone(step):
     return isinstance(step, Append) and b'"op":"forget"' in step.data
 
 
@@ -273,11 +265,11 @@ async def test_what_is_asked_for_while_a_tombstone_is_written_is_forgotten_too(t
     loop = asyncio.get_running_loop()
     asked = []
 
-    async def forget_second() -> None:
+    async def forget_second():
         asked.append(asyncio.create_task(memory.forget("second")))
         await asyncio.sleep(0)  # until it waits for its turn
 
-    def ask(step: Step) -> bool:
+    def ask(step):
         if _is_tombstone(step) and not asked:
             asyncio.run_coroutine_threadsafe(forget_second(), loop).result(30)
         return False

@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict, deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import pytest
 
 from kaosmem import (
     BM25Ranker,
-    Context,
     ImageBlock,
-    Item,
     Section,
     SectionSpec,
     SessionMemory,
@@ -30,7 +26,6 @@ from kaosmem.errors import ReadOnlyError
 from kaosmem.language.query import Query
 from kaosmem.retrieval import GraphRanker, RankBM25Ranker
 from kaosmem.sections import ForgettingSource
-from kaosmem.sections.archive import Archived
 from kaosmem.sections.eviction import POLICIES
 from kaosmem.sections.substitution import derived_from
 from kaosmem.session.roster import Roster
@@ -71,7 +66,7 @@ TEXT_SECTIONS = tuple(spec.name for spec in SPECS if spec.name != "graph")
 
 
 @pytest.fixture(autouse=True)
-def _a_process_that_knows_nothing() -> None:
+def _a_process_that_knows_nothing():
     """Other tests' memos are not this test's."""
     from kaosmem.memos import clear_memos
 
@@ -90,18 +85,18 @@ def test_the_search_finds_what_a_module_remembers():
     assert any("_lru_cache_wrapper" in way for way in found)
 
 
-def filled() -> tuple[SessionMemory, list[str]]:
+def filled():
     """Return a session with the canary in every kind of section and state, and the ids of those items to forget."""
     memory = SessionMemory.test_mode(sections=SPECS, counter="estimate")
     return memory, fill(memory, mark="qzxj")
 
 
-def fill(memory: SessionMemory, *, mark: str) -> list[str]:
+def fill(memory, *, mark):
     """Put the canary into every kind of section and state; return the ids of those items, which begin with a mark."""
     forgotten = []
 
-    def add(section: str, content: object, **given: object) -> Item:
-        return memory.add(section, content, **given)  # type: ignore[arg-type]
+    def add(section, content, **given):
+        return memory.add(section, content, **given)
 
     memory.add("role", "You read contracts.")
     for name in TEXT_SECTIONS:
@@ -137,7 +132,7 @@ def fill(memory: SessionMemory, *, mark: str) -> list[str]:
     return forgotten
 
 
-def spoken(memory: SessionMemory) -> list[Item]:
+def spoken(memory):
     """Add a call with the canary, its results, an image and a speaker of that name to the histories."""
     added = []
     for name in ("messages", "side"):
@@ -151,7 +146,7 @@ def spoken(memory: SessionMemory) -> list[Item]:
     return added
 
 
-def derive(memory: SessionMemory, source: str) -> None:
+def derive(memory, source):
     """Add what was derived from an item in three steps, some of it evicted, updated or archived."""
     for step in range(3):
         derived = memory.add(
@@ -166,7 +161,7 @@ def derive(memory: SessionMemory, source: str) -> None:
     memory.remove("step-2")
 
 
-def crowd(memory: SessionMemory) -> None:
+def crowd(memory):
     """Add so much that bounded sections evict most of what they held."""
     for names, count in ((("messages", "side"), 150), (EVICTING, 40)):
         for number in range(count):
@@ -174,14 +169,14 @@ def crowd(memory: SessionMemory) -> None:
                 memory.add(name, NOISE.format(number), priority=1)
 
 
-def versions(memory: SessionMemory) -> Iterable[Item]:
+def versions(memory):
     """Yield all that a memory knows, live and archived."""
     for spec in memory.sections:
         yield from memory[spec.name]
         yield from (version.item for version in memory[spec.name].archive.in_memory())
 
 
-async def ask(memory: SessionMemory) -> list[Context]:
+async def ask(memory):
     """Rank, filter, search and assemble for the canary, in every format, whole and cut."""
     contexts = []
     for number, query in enumerate((CANARY, "qzxj", "龘靐", None, "notice period")):
@@ -202,7 +197,7 @@ async def ask(memory: SessionMemory) -> list[Context]:
     return contexts
 
 
-def forget(memory: SessionMemory, item_ids: Iterable[str]) -> set[str]:
+def forget(memory, item_ids):
     """Forget items and what was derived from them in all sections, and return their ids."""
     doomed = derived_from(item_ids, versions(memory))
     memory._session.saver.trace.forget(doomed)
@@ -213,7 +208,7 @@ def forget(memory: SessionMemory, item_ids: Iterable[str]) -> set[str]:
     return doomed
 
 
-def handed_over(context: Context) -> str:
+def handed_over(context):
     """Return all that a context gives away but the query, which is the user's."""
     shown = [context.rendered, context.items, context.decisions, context.by_section]
     return f"{shown!r}{[(item.to_dict(), item.text) for item in context.items]!r}".casefold()
@@ -235,7 +230,7 @@ async def test_not_a_byte_of_what_is_forgotten_is_in_memory():
     await _goes_on_without(memory, item_ids)
 
 
-async def _goes_on_without(memory: SessionMemory, item_ids: list[str]) -> None:
+async def _goes_on_without(memory, item_ids):
     """Make sure that no query, format or budget shows any of these items, and that what is left is still shown."""
     queries = (CANARY, "qzxj", "龘靐", "summary", "Acme", None, "notice period")
     for turn in range(len(queries)):
@@ -322,7 +317,7 @@ def test_a_relationship_is_derived_from_its_ends_where_no_item_names_sources():
     assert derived_from([supplies.id], memory["graph"]) == {supplies.id}
 
 
-def history(*items: Item) -> Section:
+def history(*items):
     section = Section(SectionSpec("s", 40, placement="history", retrieval_threshold=0))
     for each in items:
         section.add(each)
@@ -354,7 +349,7 @@ def test_orphans_among_what_was_evicted_are_not_recalled(restarted):
     assert "second" not in chain.from_iterable(earlier(section))
 
 
-def earlier(section: Section) -> list[list[str]]:
+def earlier(section):
     return [
         [each.id for each in unit.items]
         for unit in section.proposer.propose(Query(""), cap=100).earlier
@@ -365,7 +360,7 @@ def test_a_tombstone_gives_every_process_the_same_state():
     """Whether what left the section is in its memory, in archive files, or read from these."""
     items = [CALL, *RESULTS, *map(item, "abcdefg")]
     first = history(*items)
-    stored: list[Archived] = first.archive.in_memory()
+    stored = first.archive.in_memory()
     state, entries = json.loads(json.dumps([first.state(), list(first.held.entries())]))
     restarted, loaded = (Section.restore(first.spec, state, entries) for _ in range(2))
     loaded.load(stored)
@@ -425,11 +420,11 @@ async def test_a_session_read_before_is_dropped_from_the_process(tmp_path):
         room.add("documents", CANARY)
     shared = SharedSessions()
 
-    def opening(location: Any, session_id: str = "room", namespace: str = "default") -> Opening:
+    def opening(location, session_id="room", namespace="default"):
         sections = (SectionSpec("documents", eviction="none"),)
         return Opening(location, session_id, namespace, sections, "estimate", None)
 
-    def read(location: Any) -> object:
+    def read(location):
         return shared.read(opening(location))
 
     kept = await asyncio.to_thread(read, tmp_path)
@@ -447,14 +442,14 @@ class Holder:
     held: object
 
 
-def holders(planted: str) -> dict[str, object]:
+def holders(planted):
     """Return objects that hold a text, each in its own way."""
 
     @lru_cache(maxsize=4)
-    def bounded(text: str) -> int:
+    def bounded(text):
         return len(text)
 
-    def closure() -> str:
+    def closure():
         return planted
 
     bounded(planted)

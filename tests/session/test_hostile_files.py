@@ -1,9 +1,6 @@
 """Files of a session that are no files, and bytes that ask to be run."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +14,7 @@ from tests.stored import (
 )
 
 
-async def refused(files: dict[str, bytes], error: type[Exception] = CorruptionError) -> Exception:
+async def refused(files, error=CorruptionError):
     """The error that opening raises, having left every file as it was."""
     filesystem = in_memory(files)
     before = {path: file.getvalue() for path, file in filesystem.store.items()}
@@ -61,7 +58,7 @@ async def test_json_that_asks_to_be_an_object_stays_json(tmp_path):
         assert memory["messages"].peek("a").metadata == metadata
 
 
-UNSTORABLE: dict[str, list[Any]] = {
+UNSTORABLE = {
     "integers": [2**64, 2**70, 2**63, -(2**63) - 1],
     "floats": [float("nan"), float("inf"), float("-inf"), float("1e999")],
     "surrogates": ["a\ud800", "\udfffb"],

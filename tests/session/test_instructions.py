@@ -1,14 +1,9 @@
 """Instructions and tools of one call: counted, first in the request, not stored, free to change."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from kaosmem import (
     ChatMessage,
-    Context,
     InvalidArgumentError,
     SessionMemory,
     TextBlock,
@@ -23,12 +18,12 @@ from kaosmem.testing import PrefixBinding, paths_holding
 SYSTEM = "Zanzibar agents answer in one sentence."
 
 
-def tools_of(name: str) -> list[dict[str, Any]]:
+def tools_of(name):
     is_neutral = name in ("blocks", "text")
     return SessionMemory.test_mode().tools("openai" if is_neutral else name)
 
 
-def talk(memory: SessionMemory, turns: int = 6) -> None:
+def talk(memory, turns=6):
     memory.add("role", "You are careful.")
     for turn in range(turns):
         memory.add("documents", f"Room {turn} costs {turn} euros a night, breakfast included.")
@@ -37,19 +32,19 @@ def talk(memory: SessionMemory, turns: int = 6) -> None:
     memory.add("messages", "And which room is the cheapest?", role="user")
 
 
-def recounted(context: Context, counter: object, tools: list[dict[str, Any]]) -> int:
-    handed_over: Any = context.text if context.format == "text" else context.messages
+def recounted(context, counter, tools):
+    handed_over = context.text if context.format == "text" else context.messages
     system = context.rendered.system or ""
     return count_messages(
         handed_over,
         context.format,
         system=system,
         tools=tools,
-        counter=counter,  # type: ignore[arg-type]
+        counter=counter,
     )
 
 
-def uneven(text: str) -> int:
+def uneven(text):
     """Count more for texts that stand together than for each of them."""
     return len(text) // 4 + len(text) ** 2 // 50_000
 
@@ -96,7 +91,7 @@ async def test_they_are_not_stored():
 class Agent:
     """An agent with signed thinking: its provider refuses thinking that is bound to another request."""
 
-    def __init__(self, memory: SessionMemory, window: str, system: str) -> None:
+    def __init__(self, memory, window, system):
         self.memory = memory
         self.window = window
         self.system = system
@@ -104,7 +99,7 @@ class Agent:
         self.provider = PrefixBinding()
         self.thinking = 0
 
-    async def turn(self, question: str) -> Context:
+    async def turn(self, question):
         self.memory.add("messages", question, role="user")
         context = await self.memory.assemble_context(
             budget=16_000,
@@ -113,7 +108,7 @@ class Agent:
             system=self.system,
             tools=self.tools,
         )
-        asked: Any = (context.messages, context.system)
+        asked = (context.messages, context.system)
         self.thinking = self.provider.check(*asked, tools=self.tools)
         reply = self.provider.reply(
             *asked, tools=self.tools, content=[{"type": "text", "text": f"To: {question}"}]

@@ -1,14 +1,11 @@
 """Items with a key: the newest of a section is live, those before it are where evicted items are."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import (
-    Item,
     NotFoundError,
     Reason,
     SectionSpec,
@@ -29,11 +26,11 @@ SPECS = (
 
 
 @pytest.fixture
-def memory() -> SessionMemory:
+def memory():
     return SessionMemory.test_mode(sections=SPECS)
 
 
-def live(memory: SessionMemory, section: str) -> list[Item]:
+def live(memory, section):
     return list(memory[section])
 
 

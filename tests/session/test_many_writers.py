@@ -1,16 +1,13 @@
 """Many writers and readers of one session, in processes, threads and tasks: nothing is lost, nothing is there twice."""
 
-from __future__ import annotations
-
 import asyncio
-from multiprocessing.connection import Connection, wait
-from typing import Any
+from multiprocessing.connection import wait
 
 from kaosmem import SessionMemory
 from tests.many_writers import SECTIONS, SESSION, processes, talk
 
 
-async def ids_in(place: Any, section: str) -> list[str]:
+async def ids_in(place, section):
     """The ids of a section's items, as somebody reads them who only reads."""
     async with SessionMemory.open(
         place, SESSION, sections=SECTIONS, counter="estimate", read_only=True
@@ -19,7 +16,7 @@ async def ids_in(place: Any, section: str) -> list[str]:
         return [item.id for item in memory[section]]
 
 
-def of(name: str, item_ids: list[str]) -> list[str]:
+def of(name, item_ids):
     return [item_id for item_id in item_ids if item_id.startswith(f"{name}-")]
 
 
@@ -29,10 +26,10 @@ async def test_two_processes_talk_and_every_reader_reads_a_valid_session(tmp_pat
     names = ("ann", "ben")
     turns = 40
     reads = 0
-    seen: list[str] = []
+    seen = []
     with processes(talk, *((place, name, turns) for name in names)) as heard:
-        acknowledged: set[str] = set()
-        speaking: list[Connection] = [*heard]
+        acknowledged = set()
+        speaking = [*heard]
         while speaking:
             for receiver in wait(speaking):
                 try:
@@ -54,7 +51,7 @@ async def test_two_processes_talk_and_every_reader_reads_a_valid_session(tmp_pat
 async def test_a_writer_that_is_outrun_tries_once_more(place):
     """Writers wait in line, so that nobody commits between a writer's second look at the session and its commit."""
 
-    async def talk_in_a_task(name: str) -> None:
+    async def talk_in_a_task(name):
         for turn in range(3):
             async with SessionMemory.open(
                 place, SESSION, sections=SECTIONS, counter="estimate"
@@ -70,7 +67,7 @@ async def test_a_writer_that_is_outrun_tries_once_more(place):
 async def test_twenty_tasks_with_one_memory(place):
     """Tasks that share a memory may add and save at any time: when a save returns, what came before it is stored."""
 
-    async def talk_in_a_task(memory: SessionMemory, name: str) -> None:
+    async def talk_in_a_task(memory, name):
         for turn in range(3):
             memory.add("messages", "a word", id=f"{name}-{turn}", role="user")
             await memory.save()

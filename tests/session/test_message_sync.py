@@ -1,7 +1,5 @@
 """A caller hands over its whole list of messages, and each message is stored once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from typing import Any
@@ -17,11 +15,11 @@ from kaosmem.compaction.strategies import SummarizationCompaction
 Message = Mapping[str, Any]
 
 
-def said(text: str, role: str = "user") -> Message:
+def said(text, role="user"):
     return {"role": role, "content": text}
 
 
-def conversation(length: int) -> list[Message]:
+def conversation(length):
     roles = ("user", "assistant")
     return [said(f"Sentence {at} of the talk.", roles[at % 2]) for at in range(length)]
 
@@ -30,14 +28,14 @@ def test_memory(**spec):
     return SessionMemory.test_mode(sections=[SectionSpec("messages", placement="history", **spec)])
 
 
-test_memory.__test__ = False  # type: ignore[attr-defined]
+test_memory.__test__ = False
 
 
-async def synced(memory: SessionMemory, messages: list[Message]) -> list[str]:
+async def synced(memory, messages):
     return [item.text for item in await memory.sync_messages(messages, format="openai")]
 
 
-def texts(memory: SessionMemory) -> list[str]:
+def texts(memory):
     return [item.text for item in memory["messages"]]
 
 
@@ -76,9 +74,9 @@ async def test_a_list_that_was_cut_or_rewritten_adds_only_what_is_new():
 def test_a_sliding_list_of_repeated_turns_withdraws_nothing(turns, keep):
     """A framework hands over its newest messages, whose short texts stand in the conversation several times."""
 
-    async def converse() -> None:
+    async def converse():
         memory = test_memory()
-        full: list[Message] = []
+        full = []
         for told in turns:
             full += map(said, told)
             handed = [each["content"] for each in full[-keep:]]
@@ -94,7 +92,7 @@ async def test_calls_and_results_are_known_again():
     """Also without the thinking, and for a result of which only a part is shown."""
     memory = test_memory(budget=1_000, eviction="fifo")
     call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
-    messages: list[Message] = [
+    messages = [
         said("Read it."),
         {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "Hm."},
         {"role": "tool", "tool_call_id": "c1", "content": "A long line. " * 2_000},
@@ -123,7 +121,7 @@ async def test_summarised_messages_are_known():
     """A summary knows the messages that it replaced."""
     compaction = SummarizationCompaction(Summarizer(None), 40, 30)
     memory = test_memory(budget=120, compaction=compaction)
-    messages: list[Message] = []
+    messages = []
     for turn in range(12):
         messages.append(said(f"Sentence {turn} of a talk about the weather in town {turn}."))
         assert len(await synced(memory, messages)) == 1
@@ -154,9 +152,9 @@ def test_each_message_is_stored_once(turns, budget):
     """Each turn opens the session anew. Whatever was evicted, cut or edited, the view ends as the list does."""
     spec = SectionSpec("messages", budget, placement="history", eviction="fifo")
 
-    async def converse() -> None:
+    async def converse():
         fs = SessionMemory.test_mode().admin.fs
-        full: list[Message] = []
+        full = []
         for text, event in turns:
             is_edited = event == "edit" and len(full) > 1
             before = full[:-1] if is_edited else full

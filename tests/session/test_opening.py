@@ -1,17 +1,12 @@
 """Opening a session: what is stored comes back as it was, or is refused with a typed error before it is used."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json
 import pickle
 import weakref
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +15,7 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.persistence.files.lines import encode_line
 from kaosmem.types.items import StoredItem
 
-STORED: Mapping[str, Any] = {
+STORED = {
     "id": "a",
     "role": "user",
     "content": "text",
@@ -35,7 +30,7 @@ STORED: Mapping[str, Any] = {
     "sources": ["b"],
 }
 LEAST = "id", "role", "content", "tokens", "created_at", "trust"
-WRONG: dict[str, tuple[Any, ...]] = {
+WRONG = {
     "id": (1, None, ["a"]),
     "role": (None, 0),
     "content": (None, 1, {"type": "text"}, [{"type": "text"}], [{"type": "other"}]),
@@ -93,7 +88,7 @@ async def test_opening_and_asking_decode_few_items(tmp_path, monkeypatch):
     async with SessionMemory.open(tmp_path) as memory:
         memory.add_many("documents", [f"{number} " + "word " * 200 for number in range(300)])
         before = list(memory["documents"])
-    asked: list[str] = []
+    asked = []
     item = StoredItem.item
     monkeypatch.setattr(StoredItem, "item", lambda stored: asked.append(stored.id) or item(stored))
     async with SessionMemory.open(tmp_path) as memory:
@@ -107,12 +102,12 @@ async def test_opening_and_asking_decode_few_items(tmp_path, monkeypatch):
         assert len(asked) == len(set(asked)) == 300
 
 
-def line_of(stored: Mapping[str, Any]) -> StoredItem:
+def line_of(stored):
     """Return an item of STORED that is still a line."""
     return StoredItem("a", "documents", "user", 1, 5, b"line", lambda _: stored)
 
 
-async def stored(folder: Path, *, pinned: bool = False) -> Path:
+async def stored(folder, *, pinned=False):
     """Store 300 items, the first of them pinned or plain, and return the snapshot."""
     async with SessionMemory.open(folder) as memory:
         memory.add("documents", "yesterday " + "word " * 200, pinned=pinned)
@@ -122,7 +117,7 @@ async def stored(folder: Path, *, pinned: bool = False) -> Path:
 
 
 @contextmanager
-def forged(snapshot: Path) -> Iterator[list[dict[str, Any]]]:
+def forged(snapshot):
     """Give the lines of a file to be changed, and store them under checksums that fit."""
     lines = [json.loads(line) for line in snapshot.read_bytes().splitlines()]
     yield lines
@@ -249,7 +244,7 @@ async def test_opening_decodes_the_items_evicted_since_the_snapshot(tmp_path, mo
     async with SessionMemory.open(tmp_path, sections=history) as memory:
         assert memory["messages"].newest_question == before[-1]
         memory.add_many("messages", ["a later one"] * 150)
-    asked: list[str] = []
+    asked = []
     item = StoredItem.item
     monkeypatch.setattr(StoredItem, "item", lambda stored: asked.append(stored.id) or item(stored))
     async with SessionMemory.open(tmp_path, sections=history) as memory:

@@ -1,13 +1,9 @@
 """Several writers of one session: what each adds stays, and what both rewrite is refused to the second."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -38,7 +34,7 @@ SPECS = (
 
 
 @asynccontextmanager
-async def writers(place: Any, number: int = 2) -> AsyncIterator[list[SessionMemory]]:
+async def writers(place, number=2):
     """Several memories over one session that has been saved once; what they have not saved at the end is dropped."""
     async with SessionMemory.open(place, sections=SPECS) as memory:
         memory.add("role", "Be brief.", id="role")
@@ -54,7 +50,7 @@ class _DroppedError(Exception):
     """Raised to leave without saving."""
 
 
-def held(memory: SessionMemory) -> dict[str, list[tuple[str, str]]]:
+def held(memory):
     """What a session holds, but for what is never stored."""
     return {
         spec.name: [(item.id, item.text) for item in memory[spec.name]]
@@ -63,7 +59,7 @@ def held(memory: SessionMemory) -> dict[str, list[tuple[str, str]]]:
     }
 
 
-async def _is_as_stored(memory: SessionMemory, place: Any) -> None:
+async def _is_as_stored(memory, place):
     """A session that took in what others did holds, finds and shows what one that is opened anew does."""
     async with SessionMemory.open(
         place, sections=SPECS, read_only=True, options=SessionOptions(missing_ok=True)
@@ -84,7 +80,7 @@ async def _is_as_stored(memory: SessionMemory, place: Any) -> None:
                 assert memory.search(query, name, 50) == other.search(query, name, 50)
 
 
-async def stored(place: Any) -> dict[str, list[tuple[str, str]]]:
+async def stored(place):
     async with SessionMemory.open(
         place, sections=SPECS, read_only=True, options=SessionOptions(missing_ok=True)
     ) as memory:
@@ -117,12 +113,12 @@ async def test_of_one_key_the_later_save_is_live(place, section, before):
         assert held(one) == await stored(place)
 
 
-def say(memory: SessionMemory, *numbers: int) -> None:
+def say(memory, *numbers):
     for number in numbers:
         memory.add("talk", f"w {number} " * 4, id=f"t{number}", role="user")
 
 
-def talked(memory: SessionMemory) -> list[str]:
+def talked(memory):
     return [item.id if item.role == "user" else item.role for item in memory["talk"]]
 
 
@@ -241,7 +237,7 @@ async def test_what_was_to_be_forgotten_is_forgotten_though_all_else_is_discarde
         raise _DroppedError
 
 
-def _fails(*_: object) -> None:
+def _fails(*_):
     raise DurabilityError("the disk is full")
 
 
@@ -320,7 +316,7 @@ async def test_closing_that_is_cancelled_can_be_done_again(tmp_path, monkeypatch
     written = threading.Event()
     snapshot = log_module.SessionLog.snapshot
 
-    def slow(*args: Any, **options: Any) -> bool:
+    def slow(*args, **options):
         written.wait(30)
         return snapshot(*args, **options)
 
@@ -382,39 +378,36 @@ def test_every_order_of_two_that_compact_ends_in_one_session(seed):
     asyncio.run(_play(steps, _holds_what_is_stored))
 
 
-async def _holds_what_is_stored(memory: SessionMemory, place: Any) -> None:
+async def _holds_what_is_stored(memory, place):
     assert held(memory) == await stored(place)
 
 
-async def _play(
-    steps: list[tuple[str, int, str, int]], check: Callable[[SessionMemory, Any], Awaitable[None]]
-) -> None:
+async def _play(steps, check):
     place = IsolatedMemoryFileSystem()
     smallest = log_module.MIN_LOG_BYTES
-    log_module.MIN_LOG_BYTES = 2_000  # type: ignore[assignment,misc]
-    memories: dict[int, Any] = {}
-    acknowledged: dict[str, str] = {}
-    pending: dict[int, dict[str, str]] = {}
-    changed: set[int] = set()
+    log_module.MIN_LOG_BYTES = 2_000
+    memories = {}
+    acknowledged = {}
+    pending = {}
+    changed = set()
     number = 0
 
-    async def opened(writer: int) -> SessionMemory:
+    async def opened(writer):
         if writer not in memories:
             manager = SessionMemory.open(place, sections=SPECS)
             memories[writer] = manager, await manager.__aenter__()
             pending[writer] = {}
             changed.discard(writer)
-        memory: SessionMemory = memories[writer][1]
-        return memory
+        return memories[writer][1]
 
-    async def discarded(writer: int) -> None:
-        memory: SessionMemory = memories[writer][1]
+    async def discarded(writer):
+        memory = memories[writer][1]
         await memory.admin.refresh(discard=True)
         pending[writer] = {}
         changed.discard(writer)
         await check(memory, place)
 
-    async def dropped(writer: int) -> None:
+    async def dropped(writer):
         await memories.pop(writer)[1].admin.close()
 
     try:
@@ -470,7 +463,7 @@ async def _play(
             for item_id in acknowledged:
                 await memory.fetch(item_id)
     finally:
-        log_module.MIN_LOG_BYTES = smallest  # type: ignore[misc]
+        log_module.MIN_LOG_BYTES = smallest
         for writer in list(memories):
             await dropped(writer)
 
@@ -572,7 +565,7 @@ async def test_a_section_that_others_brought_is_kept(place):
 async def test_first_opens_at_once(place, sections):
     """All who open a session that is not there yet, and save, are in it."""
 
-    async def take_part(number: int) -> None:
+    async def take_part(number):
         async with SessionMemory.open(place, sections=sections) as memory:
             memory.add("documents", f"part {number}", id=str(number))
 

@@ -1,12 +1,8 @@
 """The receipt of an erasure: it names what was erased, and says later whether that still holds."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,24 +19,24 @@ from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.session import ErasureReceipt
 from kaosmem.testing import paths_holding
 from tests.places import files_in, put
-from tests.session.erasing import CANARY, Failing, filled, opened
+from tests.session.erasing import CANARY, filled, opened
 from tests.session.notes import ErasableNotes, Notes
 
 SESSION = "default/default"
 
 
-def files(place: Any) -> dict[str, bytes]:
+def files(place):
     return files_in(place, SESSION)
 
 
-async def verified(place: Any, receipt: ErasureReceipt) -> tuple[str, ...]:
+async def verified(place, receipt):
     """Verify a receipt in a session that is opened anew for it."""
     async with SessionMemory.open(place, read_only=True) as memory:
         return await memory.admin.verify(receipt)
 
 
 @pytest.mark.usefixtures("small_snapshots")
-async def test_a_receipt_names_items_derived_items_windows_and_files(place: Any) -> None:
+async def test_a_receipt_names_items_derived_items_windows_and_files(place):
     """It is frozen, survives JSON, holds no text, and holds for as long as the session goes on."""
     await filled(place)
     async with opened(place) as memory:
@@ -66,7 +62,7 @@ async def test_a_receipt_names_items_derived_items_windows_and_files(place: Any)
     assert CANARY not in stored
     assert ErasureReceipt.from_dict(json.loads(stored)) == receipt
     with pytest.raises(AttributeError):
-        receipt.record = 0  # type: ignore[misc]
+        receipt.record = 0
     for turn in range(12):
         async with opened(place) as memory:
             memory.add("documents", f"life goes on {turn} " * 200)
@@ -80,7 +76,7 @@ async def test_a_receipt_names_items_derived_items_windows_and_files(place: Any)
 
 
 @pytest.mark.usefixtures("small_snapshots")
-async def test_each_file_that_comes_back_is_named(place: Any) -> None:
+async def test_each_file_that_comes_back_is_named(place):
     """A file from a copy is found, whichever it is; so is a session that is brought back as a whole."""
     await filled(place)
     before = files(place)
@@ -100,7 +96,7 @@ async def test_each_file_that_comes_back_is_named(place: Any) -> None:
 
 
 @pytest.mark.usefixtures("small_snapshots")
-async def test_a_writer_erases_each_file_that_a_slow_server_stored_after_the_erasure() -> None:
+async def test_a_writer_erases_each_file_that_a_slow_server_stored_after_the_erasure():
     """A server may carry out a request long after its client gave up.
 
     `verify` names the file, the next save erases.
@@ -252,9 +248,7 @@ async def test_attached_sources_are_named_and_asked(tmp_path):
 
 
 @pytest.mark.usefixtures("small_snapshots")
-async def test_the_next_receipt_names_what_a_failed_call_had_begun(
-    tmp_path: Path, failing: type[Failing]
-) -> None:
+async def test_the_next_receipt_names_what_a_failed_call_had_begun(tmp_path, failing):
     """A call that fails gives no receipt.
 
     Once a save has finished it, the next receipt names its items too.

@@ -1,15 +1,11 @@
 """Whatever a session accepts it can read back, whichever arguments it was opened with."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from enum import IntEnum, StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -37,21 +33,21 @@ from kaosmem.tokens.counters import EstimateCounter
 class Nowhere(tzinfo):
     """A zone that says no offset, so that its times are naive."""
 
-    def utcoffset(self, _: datetime | None) -> timedelta | None:
+    def utcoffset(self, _):
         return None
 
 
 class Moment(datetime):
     """A time of another class, as those of test tools and data frames are, with a text form of its own."""
 
-    def isoformat(self, *_: Any, **__: Any) -> str:
+    def isoformat(self, *_, **__):
         return "now"
 
 
 class WithoutRules(tzinfo):
     """A zone that says only its offset."""
 
-    def utcoffset(self, _: datetime | None) -> timedelta | None:
+    def utcoffset(self, _):
         return timedelta(hours=1)
 
 
@@ -69,11 +65,11 @@ class Counter:
 
     additive = False
 
-    def __init__(self, name: Any, count: Any) -> None:
+    def __init__(self, name, count):
         self.name = name
         self.count = count
 
-    def __call__(self, _: str) -> Any:
+    def __call__(self, _):
         return self.count
 
 
@@ -127,7 +123,7 @@ fields = {
     "provenance": st.sampled_from([True, False, 0]),
 }
 specs = st.fixed_dictionaries({}, optional=fields)
-PLACES: dict[str, Callable[[str], Any]] = {
+PLACES = {
     "folder": str,
     "path": Path,
     "URL of a folder": lambda folder: f"file://{folder}",
@@ -159,7 +155,7 @@ def test_whatever_is_saved_reopens(place, clock, counter, ranker, spec):
         )
 
 
-async def _saved_and_reopened(place: Any, fields: dict[str, Any], **given: Any) -> None:
+async def _saved_and_reopened(place, fields, **given):
     try:
         specs = [SectionSpec("notes", **fields)]
         async with SessionMemory.open(place, "s", sections=specs, **given) as memory:
@@ -184,7 +180,7 @@ async def _saved_and_reopened(place: Any, fields: dict[str, Any], **given: Any) 
 def test_a_time_without_a_zone_is_refused_at_once(clock, tmp_path):
     """A clock without a zone is refused before anything is stored, by an error that says which clock to give."""
 
-    async def opened() -> None:
+    async def opened():
         async with SessionMemory.open(tmp_path / "root", options=SessionOptions(clock=clock)):
             pass
 

@@ -1,14 +1,9 @@
 """Rescuing a damaged session into a new one, by the API and the command."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -31,8 +26,6 @@ from kaosmem.session import RepairReport
 from tests.persistence.damage.damaged import (
     LONG,
     SPECS,
-    Case,
-    Held,
     cases,
     held,
     opened,
@@ -43,7 +36,7 @@ from tests.persistence.damage.turns import FIRST, added, forged, newer, turns, w
 from tests.places import files_in, put
 
 
-async def filled(place: Any, session_id: str = "s") -> Held:
+async def filled(place, session_id="s"):
     """Store a session with a snapshot, an archive and a long text, and return what it holds."""
     with patch("kaosmem.persistence.log.MIN_LOG_BYTES", 3_000):
         for number in range(12):
@@ -64,7 +57,7 @@ async def filled(place: Any, session_id: str = "s") -> Held:
         return held(memory)
 
 
-def break_log(place: Any, session_id: str = "s") -> None:
+def break_log(place, session_id="s"):
     """Damage the last record but one, of the long text."""
     path = max(path for path in files_in(place) if f"/{session_id}/log/" in path)
     data = bytearray(files_in(place)[path])
@@ -72,7 +65,7 @@ def break_log(place: Any, session_id: str = "s") -> None:
     put(place, {path: bytes(data)})
 
 
-async def archived(place: Any, session_id: str, item_ids: list[str]) -> list[Any]:
+async def archived(place, session_id, item_ids):
     async with opened(place, session_id, read_only=True) as memory:
         return [(await memory.fetch(item_id)).content for item_id in item_ids]
 
@@ -155,7 +148,7 @@ async def test_an_interrupted_repair_is_taken_up_by_the_next(place):
     class KilledError(Exception):
         pass
 
-    def killed(*_: object, **__: object) -> None:
+    def killed(*_, **__):
         raise KilledError
 
     with patch.object(SessionLog, "purge", killed), pytest.raises(KilledError):
@@ -192,7 +185,7 @@ async def test_what_is_no_session_or_a_newer_one_is_refused(place):
 async def test_a_session_with_its_own_counter_and_sections_keeps_them(tmp_path):
     """Specs are those that were stored. A counter that is not here counts all again when it opens the new session."""
 
-    def words(text: str) -> int:
+    def words(text):
         return len(text.split())
 
     async with SessionMemory.open(tmp_path, "s", sections=SPECS, counter=words) as memory:
@@ -212,7 +205,7 @@ async def test_a_session_with_its_own_counter_and_sections_keeps_them(tmp_path):
     log.close()
 
 
-async def check(case: Case) -> None:
+async def check(case):
     place = place_of(case.files)
     before = files_in(place)
     try:
@@ -251,14 +244,14 @@ ROOT = "kept"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     handler = signal.getsignal(signal.SIGINT)
     yield tmp_path / ROOT
     signal.signal(signal.SIGINT, handler)
 
 
-def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
+def run(capsys, *args):
     """Run the command as its script does, in this process."""
     capsys.readouterr()
     with patch.object(sys, "argv", ["kaosmem", *args]), pytest.raises(SystemExit) as ended:

@@ -1,9 +1,6 @@
 """Retention: items go by age, use, kind and size; what is needed stays; erasures have receipts."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -23,26 +20,26 @@ ERASING = RetentionPolicy(older_than=timedelta(days=30), erase=True)
 class Clock:
     """A clock that stands still until a test moves it."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.now = START
 
-    def __call__(self) -> datetime:
+    def __call__(self):
         return self.now
 
-    def pass_days(self, days: float) -> None:
+    def pass_days(self, days):
         self.now += timedelta(days=days)
 
 
-def begun() -> tuple[SessionMemory, Clock]:
+def begun():
     clock = Clock()
     return SessionMemory.test_mode(options=SessionOptions(clock=clock)), clock
 
 
-def texts(memory: SessionMemory, section: str = "findings") -> list[str]:
+def texts(memory, section="findings"):
     return [item.text for item in memory[section]]
 
 
-async def credit(memory: SessionMemory, *item_ids: str) -> None:
+async def credit(memory, *item_ids):
     context = await memory.assemble_context("?", budget=2_000)
     context.credit(ids=item_ids)
 
@@ -224,7 +221,7 @@ async def test_a_section_retains_by_itself_at_the_end(erase):
     sections = DEFAULT_SECTIONS.replace(findings={"retention": policy})
     options = SessionOptions(clock=clock)
     fs = SessionMemory.test_mode().admin.fs
-    opening: dict[str, Any] = {"sections": sections, "options": options}
+    opening = {"sections": sections, "options": options}
     async with SessionMemory.open(fs, "s", **opening) as memory:
         old = memory.add("findings", "The roof is red.")
     clock.pass_days(31)

@@ -1,7 +1,5 @@
 """A search finds what a context can show, live or archived, and says where it is."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -20,12 +18,12 @@ WEATHER = [f"On day {day} the weather was {('fine', 'dull', 'wet')[day % 3]}." f
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(monkeypatch):
     """Snapshots come early, and with them archive files."""
     monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 1_000)
 
 
-async def stored(memory: SessionMemory) -> None:
+async def stored(memory):
     """Save often enough that archived items leave the memory."""
     for _ in range(2):
         memory.add("notes", "A note beside it.")
@@ -33,7 +31,7 @@ async def stored(memory: SessionMemory) -> None:
         await memory._session.saver._checkpoints.finished()
 
 
-def told(memory: SessionMemory, section: str = "notes") -> str:
+def told(memory, section="notes"):
     """Add a fact and so many notes that it is evicted, and return its id."""
     fact = memory.add(section, FACT, metadata={"tenant": "acme"})
     for text in WEATHER:

@@ -1,14 +1,11 @@
 """SessionMemory: kept, opened again, isolated, and clear about bad input."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import pickle
 import subprocess
 import sys
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -45,7 +42,7 @@ from kaosmem.tokens.counters import TiktokenCounter
 from tests.worlds import worlds
 
 
-def held(memory: SessionMemory) -> dict[str, tuple[object, ...]]:
+def held(memory):
     """Return all that a memory keeps on disk of itself."""
     return {
         spec.name: (
@@ -62,7 +59,7 @@ def held(memory: SessionMemory) -> dict[str, tuple[object, ...]]:
 def test_a_session_opened_again_is_the_session_that_was_saved(world, again):
     """Items, archives, uses and order survive, and the next context is the same."""
 
-    async def run() -> None:
+    async def run():
         memory = world.memory
         await memory.save()
         if again and world.accepted:
@@ -261,10 +258,10 @@ asyncio.run(main())
 
 async def test_a_text_is_counted_once():
     """An item is counted when it comes; assembling again, or once more after an answer, counts only what is new."""
-    counted: list[str] = []
+    counted = []
 
     class Recording(TiktokenCounter):
-        def __call__(self, text: str) -> int:
+        def __call__(self, text):
             counted.append(text)
             return super().__call__(text)
 
@@ -422,9 +419,9 @@ async def test_reading_a_session_that_is_not_there_names_the_nearest(tmp_path):
 async def test_ingest_reads_again_only_what_changed(tmp_path):
     """A changed file's passages replace their old ones, a vanished file's go to the archive, the rest is not read."""
     memory = SessionMemory.test_mode()
-    read: list[str] = []
+    read = []
 
-    async def ingest() -> Any:
+    async def ingest():
         read.clear()
         return await memory.ingest(tmp_path, progress=lambda what, *_: read.append(what))
 
@@ -467,10 +464,10 @@ async def test_two_places_are_ingested_side_by_side(tmp_path):
 
 async def test_test_mode_takes_what_open_takes():
     """A ranker, sources and a counter named after a model do in test mode as they do in `open`."""
-    asked: list[str] = []
+    asked = []
 
     class Ranker(BM25Ranker):
-        def index(self, **options: Any) -> Any:
+        def index(self, **options):
             asked.append("index")
             return super().index(**options)
 
@@ -490,7 +487,7 @@ async def test_test_mode_takes_what_open_takes():
 async def test_a_smaller_budget_is_told_at_opening():
     """The notice names both budgets, and the tokens that are over; an equal or larger budget gives none."""
 
-    def with_budget(budget: int | None) -> tuple[SectionSpec, ...]:
+    def with_budget(budget):
         return (SectionSpec("findings", budget),)
 
     memory = SessionMemory.test_mode(sections=with_budget(200))

@@ -1,10 +1,6 @@
 """A server keeps the sessions of its users: opened on demand, one turn at a time, closed when idle."""
 
-from __future__ import annotations
-
 import asyncio
-from contextlib import AbstractAsyncContextManager
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +10,7 @@ from kaosmem import InvalidArgumentError, SessionMemory, Sessions
 from kaosmem.errors import ConcurrentUseError, InvalidNameError, ReadOnlyError
 
 
-async def texts(place: Any, session_id: str) -> list[str]:
+async def texts(place, session_id):
     async with SessionMemory.open(place, session_id) as memory:
         return [item.text for item in memory["messages"]]
 
@@ -53,9 +49,9 @@ async def test_closing_waits_for_the_turn_that_runs_and_refuses_those_that_wait(
     tmp_path,
 ):
     sessions = Sessions(tmp_path)
-    order: list[str] = []
+    order = []
 
-    async def turn(text: str) -> None:
+    async def turn(text):
         async with sessions.turn("a") as memory:
             order.append(text)
             memory.add("messages", text)
@@ -76,12 +72,12 @@ async def test_closing_waits_for_the_turn_that_runs_and_refuses_those_that_wait(
 async def test_a_turn_inside_a_turn_of_the_same_session_is_refused(tmp_path):
     """It would wait for itself, of whatever kind the two are, also in a task that the turn waits for."""
 
-    def turn(kind: str, session_id: str) -> AbstractAsyncContextManager[SessionMemory]:
+    def turn(kind, session_id):
         if kind == "sessions":
             return sessions.turn(session_id)
         return SessionMemory.open(tmp_path, session_id, in_turn=True)
 
-    async def inner(kind: str) -> None:
+    async def inner(kind):
         async with turn(kind, "a"):
             pytest.fail("it waited for itself")
 
@@ -101,7 +97,7 @@ def test_event_loops_follow_each_other(tmp_path):
     """A program that runs each request in a loop of its own opens the session anew in each."""
     sessions = Sessions(tmp_path)
 
-    async def request(number: int) -> None:
+    async def request(number):
         async with asyncio.timeout(30), sessions.turn("a") as memory:
             memory.add("messages", f"message {number}")
 
@@ -113,7 +109,7 @@ def test_event_loops_follow_each_other(tmp_path):
 async def test_a_turn_in_a_second_event_loop_at_the_same_time_is_refused(tmp_path):
     """The error names the remedies; once the turn has ended, another loop may hold one."""
 
-    async def request() -> None:
+    async def request():
         async with asyncio.timeout(30), sessions.turn("a") as memory:
             memory.add("messages", "elsewhere")
 
@@ -145,11 +141,11 @@ async def test_wrong_arguments_are_refused(tmp_path):
 def test_no_turn_is_lost(turns, max_open):
     """Each turn that did not raise is stored once, whatever runs, waits, fails or closes meanwhile."""
 
-    async def run() -> None:
+    async def run():
         fs = SessionMemory.test_mode().admin.fs
-        done: dict[int, list[str]] = {user: [] for user in range(4)}
+        done = {user: [] for user in range(4)}
 
-        async def turn(number: int, user: int, pauses: int, fails: bool) -> None:
+        async def turn(number, user, pauses, fails):
             async with sessions.turn(f"user-{user}") as memory:
                 memory.add("messages", f"message {number}")
                 for _ in range(pauses):

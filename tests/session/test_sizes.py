@@ -1,9 +1,5 @@
 """Small inputs that ask for much."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from kaosmem import CorruptionError, InvalidArgumentError, SectionSpec, SessionMemory
@@ -26,7 +22,7 @@ async def test_a_session_has_so_many_sections_at_most(tmp_path):
         await ids_at(in_memory(files))
 
 
-TOO_LARGE: list[dict[str, Any]] = [
+TOO_LARGE = [
     {"content": "x", "metadata": {"nested": [[]] * 600}},
     {"content": "x", "metadata": {"long": ["y" * 1_000] * 20}},
     {"content": "x", "tags": ["z" * 1_000] * 20},
@@ -64,7 +60,7 @@ async def test_what_could_not_be_stored_is_refused_before_it_is_taken(tmp_path, 
 @pytest.mark.parametrize("kind", ["lists", "mappings", "values"])
 def test_shared_references_are_refused_before_they_are_copied(kind):
     """Metadata that is small in memory, and vast in JSON as its parts stand in many places, costs little time."""
-    shared: Any = ["x"] * (10_000 if kind == "values" else 1)
+    shared = ["x"] * (10_000 if kind == "values" else 1)
     for _ in range(60 if kind != "values" else 1):
         shared = (
             {"a": shared, "b": shared}

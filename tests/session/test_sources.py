@@ -1,19 +1,13 @@
 """Sources beside a session's own sections: sections of other sessions, read once a process, and one's own."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 
 from kaosmem import (
-    Context,
     Item,
     NotFoundError,
     Proposal,
@@ -25,10 +19,8 @@ from kaosmem import (
     WindowTooSmallError,
 )
 from kaosmem.errors import ReadOnlyError
-from kaosmem.filters import MetadataFilter
 from kaosmem.formats import count_messages
-from kaosmem.language.query import Query
-from kaosmem.persistence.steps import Read, Step
+from kaosmem.persistence.steps import Read
 from kaosmem.persistence.storage.local import LocalStorage
 from tests.contexts import counted, handed_over
 from tests.worlds import budgets, formats, queries, worlds
@@ -42,7 +34,7 @@ CLAUSES = (
 )
 
 
-async def stored_room(root: Path, *, documents: int = 100, session_id: str = "room") -> None:
+async def stored_room(root, *, documents=100, session_id="room"):
     async with SessionMemory.open(root, session_id) as room:
         for number in range(documents):
             clause = CLAUSES[number % len(CLAUSES)]
@@ -144,7 +136,7 @@ async def test_two_items_under_one_id_are_both_shown():
 def test_the_promises_hold_with_another_session_attached(world, other, query, budget, format):
     """Counted from scratch it fits, every item is decided once, and twice the same is the same."""
 
-    async def twice() -> list[Context]:
+    async def twice():
         for section in other.memory.sections:
             await world.memory.attach(other.memory[section.name])
         return [
@@ -191,12 +183,12 @@ async def test_a_session_opened_read_only_refuses_every_change(tmp_path):
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def reads(monkeypatch):
     """Return the files that are read whole from the local disk, as they are read."""
-    perform: Callable[..., Any] = LocalStorage.perform
-    seen: list[str] = []
+    perform = LocalStorage.perform
+    seen = []
 
-    def noting(self: LocalStorage, step: Step) -> Any:
+    def noting(self, step):
         if isinstance(step, Read):
             seen.append(step.path)
         return perform(self, step)
@@ -210,7 +202,7 @@ async def test_a_process_reads_a_read_only_session_once(tmp_path, reads):
     await stored_room(tmp_path)
     reads.clear()
 
-    async def ask(user: int) -> set[str]:
+    async def ask(user):
         memory = SessionMemory.test_mode(session_id=f"user-{user}")
         async with SessionMemory.open(tmp_path, "room", read_only=True) as room:
             await memory.attach(room["documents"])
@@ -238,7 +230,7 @@ async def test_what_is_read_differently_is_not_shared(tmp_path):
     """Other specs, counters, sessions and namespaces are read for themselves, and few are kept."""
     await stored_room(tmp_path)
     await stored_room(tmp_path, documents=2, session_id="other")
-    opened: list[object] = []
+    opened = []
     for different in (
         {},
         {"sections": (SectionSpec("documents", eviction="none"),)},
@@ -263,15 +255,13 @@ class Weather:
 
     spec = SectionSpec("weather", 50, 65)
 
-    async def propose(
-        self, query: Query, *, cap: int, wanted: MetadataFilter | None = None
-    ) -> Proposal:
+    async def propose(self, query, *, cap, wanted=None):
         await asyncio.sleep(0)
         text = f"It is raining; asked: {query.text}"
         item = Item("w1", "weather", "tool", text, 10, datetime(2024, 1, 1, tzinfo=UTC))
         return Proposal.of([(item, 0.5)])
 
-    async def get(self, item_id: str) -> Item | None:
+    async def get(self, item_id):
         return None
 
 

@@ -1,10 +1,6 @@
 """What ranks a section is kept with the session: it saves time, and changes nothing."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -42,21 +38,21 @@ MIN = 6
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(monkeypatch):
     """Indexes are kept of small sections, and snapshots come early."""
     monkeypatch.setattr(lazy_index, "MIN_STORED", MIN)
     monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 2_000)
 
 
-def text(number: int) -> str:
+def text(number):
     return " ".join(WORDS[number // 10**each % 10] for each in range(4)) + f" {number}"
 
 
-def opened(place: Any, **options: Any) -> Any:
+def opened(place, **options):
     return SessionMemory.open(place, sections=SPECS, **options)
 
 
-def indexes(place: Any) -> dict[str, bytes]:
+def indexes(place):
     return {
         path.rpartition("/")[2]: data
         for path, data in files_in(place).items()
@@ -64,14 +60,14 @@ def indexes(place: Any) -> dict[str, bytes]:
     }
 
 
-async def asked(memory: SessionMemory, query: str = "alpha beta 3") -> tuple[Any, ...]:
+async def asked(memory, query="alpha beta 3"):
     context = await memory.assemble_context(query, budget=120)
     decisions = [(each.item_id, each.included, each.rank, each.score) for each in context.decisions]
     found = [(item.id, score) for item, score in memory.search(query, limit=50, archived=False)]
     return context.text, decisions, found
 
 
-async def filled(place: Any, count: int = 20, **options: Any) -> None:
+async def filled(place, count=20, **options):
     """Store a session that was asked, so that it has indexes."""
     async with opened(place, **options) as memory:
         for number in range(count):
@@ -80,7 +76,7 @@ async def filled(place: Any, count: int = 20, **options: Any) -> None:
         await asked(memory)
 
 
-async def asked_anew(place: Any, **options: Any) -> tuple[Any, ...]:
+async def asked_anew(place, **options):
     """Return what a session answers that has no index."""
     files = {path: data for path, data in files_in(place).items() if f"/{INDEX}/" not in path}
     async with opened(in_memory(files, ""), **options) as memory:
@@ -90,11 +86,11 @@ async def asked_anew(place: Any, **options: Any) -> tuple[Any, ...]:
 class Reads:
     """Which indexes were read back into a ranker's index."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch):
         self.count = 0
         original = LinearIndex.load
 
-        def load(index: LinearIndex, data: Any) -> LinearIndex:
+        def load(index, data):
             self.count += 1
             return original(index, data)
 
@@ -125,19 +121,17 @@ OPS = st.sampled_from(
     ops=st.lists(st.tuples(OPS, st.integers(0, 9_999)), min_size=5, max_size=40),
     ranker=st.sampled_from([None, BM25Ranker()]),
 )
-def test_whatever_happens_a_kept_index_changes_nothing(
-    ops: Sequence[tuple[str, int]], ranker: Any
-) -> None:
+def test_whatever_happens_a_kept_index_changes_nothing(ops, ranker):
     """After each opening the session says what one says that makes its index anew."""
     place = IsolatedMemoryFileSystem()
 
-    async def turn(ops: Sequence[tuple[str, int]]) -> None:
+    async def turn(ops):
         async with opened(place, ranker=ranker) as memory:
             assert await asked(memory) == await asked_anew(place, ranker=ranker)
             for op, number in ops:
                 await do(memory, op, number)
 
-    async def do(memory: SessionMemory, op: str, number: int) -> None:
+    async def do(memory, op, number):
         live = [item.id for spec in memory.sections for item in memory[spec.name]]
         if op in ("add", "say", "note"):
             section = {"add": "documents", "say": "messages", "note": "notes"}[op]
@@ -160,14 +154,14 @@ def test_whatever_happens_a_kept_index_changes_nothing(
                 other.add("documents", text(number))
                 await other.assemble_context(text(number), budget=100)
 
-    turns: list[list[tuple[str, int]]] = [[("add", each) for each in range(MIN + 2)]]
+    turns = [[("add", each) for each in range(MIN + 2)]]
     for op, number in ops:
         if op == "open":
             turns.append([])
         else:
             turns[-1].append((op, number))
 
-    async def run() -> None:
+    async def run():
         for each in (*turns, []):
             await turn(each)
 
@@ -184,7 +178,7 @@ async def test_small_sections_have_none(place):
     assert [name.partition("-")[0] for name in sorted(indexes(place))] == ["documents"]
 
 
-async def filled_more(place: Any, count: int) -> None:
+async def filled_more(place, count):
     async with opened(place) as memory:
         for _ in range(count):
             memory.add("documents", text(len(memory["documents"])))
@@ -214,13 +208,13 @@ async def test_it_is_written_anew_when_a_tenth_is_missing(place):
 async def test_who_does_not_rank_does_not_read_it(tmp_path, monkeypatch):
     """Opening and saving do without, and who ranks reads each once."""
     await filled(tmp_path)
-    steps: list[Any] = []
+    steps = []
     perform = LocalStorage.perform
     monkeypatch.setattr(
         LocalStorage, "perform", lambda self, step: (steps.append(step), perform(self, step))[1]
     )
 
-    def read() -> list[str]:
+    def read():
         return [
             step.path for step in steps if isinstance(step, Read) and step.path.startswith(INDEX)
         ]
@@ -240,7 +234,7 @@ async def test_a_full_disk_costs_the_index_alone(tmp_path, monkeypatch):
     """The save succeeds, and a notice says that no index was written."""
     perform = LocalStorage.perform
 
-    def full(self: LocalStorage, step: Any) -> Any:
+    def full(self, step):
         if isinstance(step, Draft) and step.path.startswith(INDEX):
             raise OSError(28, "No space left on device")
         return perform(self, step)
@@ -268,7 +262,7 @@ class Renamed(LinearRanker):
     """A ranker of another name with indexes of the same format."""
 
     @property
-    def name(self) -> str:
+    def name(self):
         return "renamed"
 
 
@@ -300,11 +294,11 @@ async def test_what_another_forgets_while_an_index_is_written_is_not_in_it(tmp_p
     perform = LocalStorage.perform
     is_over = False
 
-    async def forget() -> None:
+    async def forget():
         async with opened(tmp_path) as other:
             await other.forget("secret")
 
-    def slow(self: LocalStorage, step: Any) -> Any:
+    def slow(self, step):
         nonlocal is_over
         if isinstance(step, Draft) and step.path.startswith(INDEX) and not is_over:
             is_over = True

@@ -1,7 +1,5 @@
 """A program without `async` uses a session as others do."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import os
@@ -70,7 +68,7 @@ def test_threads_share_a_memory():
     """The turns of threads follow each other."""
     with SyncSessionMemory.test_mode() as memory:
 
-        def turn(number: int) -> None:
+        def turn(number):
             with memory.turn():
                 memory.add("messages", f"question {number}")
                 memory.add("messages", f"answer {number}", role="assistant")
@@ -101,7 +99,7 @@ def test_a_callback_cannot_wait_for_its_own_loop(tmp_path):
     with SyncSessionMemory.test_mode() as memory:
         with pytest.raises(ConcurrentUseError):
             memory.ingest(tmp_path, progress=lambda *_: memory.save())
-        seen: list[str] = []
+        seen = []
         memory.ingest(tmp_path, progress=lambda source, *_: seen.append(source))
         assert seen == ["a.md"]
 
@@ -126,7 +124,7 @@ def test_a_forked_process_has_a_loop_of_its_own():
 
 
 def test_an_async_memory_beside_it_is_untouched(tmp_path):
-    async def add() -> None:
+    async def add():
         async with SessionMemory.open(tmp_path) as memory:
             memory.add("findings", "Two.")
 

@@ -1,7 +1,5 @@
 """A model's thinking is never text: it goes back to its provider, in its place, or nowhere."""
 
-from __future__ import annotations
-
 import pytest
 
 from kaosmem import (
@@ -32,13 +30,11 @@ KINDS = {
 
 
 @pytest.fixture(params=KINDS)
-def thought(request: pytest.FixtureRequest) -> ThinkingBlock:
+def thought(request):
     return KINDS[request.param]
 
 
-def reply(
-    thought: ThinkingBlock, words: str = "The notice period is two months."
-) -> tuple[ThinkingBlock, TextBlock]:
+def reply(thought, words="The notice period is two months."):
     return thought, TextBlock(words)
 
 

@@ -1,10 +1,7 @@
 """Two clocks: what held at a time, and what a session had been told by a time, exact against a plain model."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -28,7 +25,7 @@ def test_what_held_and_was_known_is_exact(steps, as_of, known_at):
     asyncio.run(_is_exact(steps, as_of, known_at))
 
 
-async def _is_exact(steps: list[Any], as_of: int | None, known_at: int | None) -> None:
+async def _is_exact(steps, as_of, known_at):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session_log, "MIN_LOG_BYTES", 500)
         world = World()
@@ -59,7 +56,7 @@ def test_versions_are_all_that_had_a_key(steps):
     asyncio.run(_are_versions(steps))
 
 
-async def _are_versions(steps: list[Any]) -> None:
+async def _are_versions(steps):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session_log, "MIN_LOG_BYTES", 500)
         world = World()
@@ -150,7 +147,7 @@ async def test_versions_in_a_new_process_cost_the_lines_asked_for(tmp_path, monk
             if number % 100 == 50:
                 await memory.save()
                 await memory._session.saver._checkpoints.finished()
-    reads: list[Any] = []
+    reads = []
     async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
         perform = memory._session.log.storage.perform
         monkeypatch.setattr(

@@ -1,7 +1,5 @@
 """Stored text that wants to be obeyed, and who may be trusted."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket
@@ -76,7 +74,7 @@ def test_a_derived_item_is_trusted_as_the_least_of_its_sources():
 async def test_a_url_in_a_text_is_never_fetched(monkeypatch):
     """A link or an image in stored text is handed over as it is, and nothing here follows it."""
 
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_, **__):
         raise AssertionError("something was fetched")
 
     text = "![x](https://evil.example/?leak=1) <img src='https://evil.example/'> data:text/html,x"

@@ -1,11 +1,7 @@
 """Turns of one session come one after another, and never wait for themselves."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,11 +13,11 @@ from kaosmem.session.saving.turns import Queues
 from kaosmem.tokens.counters import EstimateCounter
 
 
-def memory_of_turns() -> SessionMemory:
+def memory_of_turns():
     return SessionMemory.test_mode(counter=EstimateCounter())
 
 
-async def take_turn(memory: SessionMemory, number: int, pauses: list[int]) -> None:
+async def take_turn(memory, number, pauses):
     async with memory.turn():
         for step, pause in enumerate(pauses):
             memory.add("messages", f"{number}.{step}")
@@ -34,7 +30,7 @@ def test_turns_are_never_mixed(turns):
     """However often each turn waits, its messages stand together, and turns in the order in which they were asked."""
     memory = memory_of_turns()
 
-    async def run() -> None:
+    async def run():
         await asyncio.gather(
             *(take_turn(memory, number, pauses) for number, pauses in enumerate(turns))
         )
@@ -68,7 +64,7 @@ async def test_a_task_that_was_started_in_a_turn_may_take_a_later_one():
     memory = memory_of_turns()
     ended = asyncio.Event()
 
-    async def later() -> None:
+    async def later():
         await ended.wait()
         await take_turn(memory, 1, [0])
 
@@ -82,10 +78,10 @@ async def test_a_task_that_was_started_in_a_turn_may_take_a_later_one():
 
 async def test_a_second_event_loop_is_refused(tmp_path):
     """A turn in another loop, while one holds or awaits a turn, is an error instead of a wait without end."""
-    raised: list[BaseException] = []
+    raised = []
     async with SessionMemory.open(tmp_path, counter=EstimateCounter()) as memory:
 
-        def elsewhere() -> None:
+        def elsewhere():
             try:
                 asyncio.run(take_turn(memory, 1, [0]))
             except ConcurrentUseError as error:
@@ -100,12 +96,12 @@ async def test_a_second_event_loop_is_refused(tmp_path):
 
 
 def turns_of_two_places(
-    tmp_path: Path,
-) -> tuple[list[str], Callable[[str, int, int], Awaitable[None]]]:
+    tmp_path,
+):
     """A journal, and a turn over one of two sessions, which notes in it when it begins and ends."""
-    journal: list[str] = []
+    journal = []
 
-    async def turn(session_id: str, number: int, pauses: int) -> None:
+    async def turn(session_id, number, pauses):
         async with SessionMemory.open(
             tmp_path, session_id, counter=EstimateCounter(), in_turn=True
         ) as memory:
@@ -123,7 +119,7 @@ async def test_instances_of_one_session_take_turns_across_threads_and_loops(tmp_
     """Each turn reads what the one before saved; turns of another session do not wait."""
     journal, turn = turns_of_two_places(tmp_path)
 
-    def elsewhere(number: int) -> None:
+    def elsewhere(number):
         asyncio.run(turn("s", number, number % 3))
 
     threads = [threading.Thread(target=elsewhere, args=(number,)) for number in range(6, 12)]
@@ -152,7 +148,7 @@ def test_a_queue_lets_one_in_at_a_time(turns, ticks):
     inside = []
     done = []
 
-    async def take(number: int, pauses: int) -> None:
+    async def take(number, pauses):
         async with queues.take("key"):
             assert not inside
             inside.append(number)
@@ -163,7 +159,7 @@ def test_a_queue_lets_one_in_at_a_time(turns, ticks):
             finally:
                 inside.clear()
 
-    async def run() -> None:
+    async def run():
         tasks = [
             asyncio.create_task(take(number, pauses)) for number, (pauses, _) in enumerate(turns)
         ]
@@ -201,7 +197,7 @@ async def test_a_turn_that_fails_or_is_cancelled_gives_way():
     """The next turn goes on after an exception, and after a waiting turn is cancelled."""
     memory = memory_of_turns()
 
-    async def fail() -> None:
+    async def fail():
         async with memory.turn():
             await asyncio.sleep(0)
             raise ValueError("the model failed")

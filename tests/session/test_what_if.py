@@ -1,10 +1,7 @@
 """`what_if` shows what other budgets and rankers would show, and changes nothing."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -22,7 +19,7 @@ BUDGETS = 120, 400, 2_000
 SECTIONS = DEFAULT_SECTIONS.replace(findings={"budget": 400, "eviction": "lru"})
 
 
-async def _fill(memory: SessionMemory) -> None:
+async def _fill(memory):
     """Fill a session: with evicted and replaced findings, a history, and documents."""
     memory.add("role", "You are a careful clerk of a hotel.")
     memory.add_many("documents", [f"Room {n} costs {n} euros a night." for n in range(80)])
@@ -32,7 +29,7 @@ async def _fill(memory: SessionMemory) -> None:
         memory.add("messages", f"Breakfast, with a view to the sea {n}.", role="assistant")
 
 
-def _uses(memory: SessionMemory) -> list[Any]:
+def _uses(memory):
     return [list(section.held.entries()) for section in memory]
 
 
@@ -83,7 +80,7 @@ async def test_it_prints_the_differences():
 async def test_bad_arguments_are_refused_by_name():
     memory = SessionMemory.test_mode()
     memory.add("role", "You are a careful clerk of a hotel, who never forgets a guest.")
-    bad: list[dict[str, Any]] = [
+    bad = [
         {"budgets": []},
         {"budgets": 100},
         {"budgets": [-1]},

@@ -1,7 +1,5 @@
 """Prints the shortest list of steps that still fails: python -m tests.simulation SEED PLACE [STEPS]."""
 
-from __future__ import annotations
-
 import re
 import sys
 
@@ -9,7 +7,7 @@ from tests.simulation.account import ViolationError
 from tests.simulation.life import lived
 
 
-def failure(seed: int, place: str, steps: int, skipped: frozenset[int]) -> ViolationError | None:
+def failure(seed, place, steps, skipped):
     """Return the failure of a life without some of its acts."""
     try:
         lived(seed, is_local=place == "disk", steps=steps, skipped=skipped)
@@ -18,12 +16,12 @@ def failure(seed: int, place: str, steps: int, skipped: frozenset[int]) -> Viola
     return None
 
 
-def kind(error: ViolationError) -> str:
+def kind(error):
     """Return what a failure says, without the names of items and files."""
     return re.sub(r"\W[\w-]*\d[\w-]*", "", str(error).partition("\n")[0])[:60]
 
 
-def shortest(seed: int, place: str, steps: int) -> ViolationError | None:
+def shortest(seed, place, steps):
     """Leave out acts, in halves, quarters and so on, as long as the life still fails."""
     found = failure(seed, place, steps, frozenset())
     skipped = frozenset[int]()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 Value = tuple[str, bool | None] | None
@@ -51,7 +50,7 @@ class Held:
     born: int | None = None
     settled: int | None = None
 
-    def possible(self) -> set[Value]:
+    def possible(self):
         """Return the values that the item may have now."""
         if self.erasing == "done":
             return {None}
@@ -72,16 +71,16 @@ class Held:
 class Account:
     """All items that any process ever tried to save."""
 
-    def __init__(self) -> None:
-        self.items: dict[str, Held] = {}
+    def __init__(self):
+        self.items = {}
         self.ticks = 0
 
-    def tick(self) -> int:
+    def tick(self):
         """Return the next moment."""
         self.ticks += 1
         return self.ticks
 
-    def began(self, unsaved: Iterable[tuple[Held, Attempt]]) -> None:
+    def began(self, unsaved):
         """Note that a process begins to save."""
         now = self.tick()
         for held, attempt in unsaved:
@@ -90,7 +89,7 @@ class Account:
                 held.attempts.append(attempt)
             held.born = held.born or now
 
-    def acknowledged(self, unsaved: list[tuple[Held, Attempt]]) -> None:
+    def acknowledged(self, unsaved):
         """Note that a process was told that all is saved.
 
         Of several values of one item the last counts.
@@ -106,14 +105,14 @@ class Account:
                 held.attempts.remove(attempt)
         unsaved.clear()
 
-    def dropped(self, unsaved: list[tuple[Held, Attempt]]) -> None:
+    def dropped(self, unsaved):
         """Note that a process gives up what it has not saved: it may be there or not."""
         now = self.tick()
         for _, attempt in unsaved:
             attempt.ended = now
         unsaved.clear()
 
-    def erased_with(self, item_id: str) -> Iterator[Held]:
+    def erased_with(self, item_id):
         """Yield an item and all that was derived from it."""
         found = {item_id}
         while True:
@@ -123,7 +122,7 @@ class Account:
             found |= more
         yield from (self.items[each] for each in found if each in self.items)
 
-    def settle(self, seen: Mapping[str, Value]) -> None:
+    def settle(self, seen):
         """Note the only value that each item can have, as nobody is at work."""
         now = self.tick()
         for item_id, value in seen.items():
@@ -142,7 +141,7 @@ class Account:
             )
             held.settled = held.settled or now
 
-    def check(self, held: Held, seen: Value, allowed: set[Value] = frozenset()) -> None:  # type: ignore[assignment]
+    def check(self, held, seen, allowed=frozenset()):
         """Raise ViolationError for a value that an item cannot have. allowed: other values."""
         possible = held.possible() | allowed
         if any(seen == value or _same(seen, value) for value in possible):
@@ -154,7 +153,7 @@ class Account:
             f"item {held.id} {lost}, and can only be {' or '.join(map(_shown, possible))}"
         )
 
-    def check_order(self, ids: Iterable[str]) -> None:
+    def check_order(self, ids):
         """Raise ViolationError if an item stands before one that was acknowledged before it was begun."""
         latest = 0
         before = ""
@@ -169,11 +168,11 @@ class Account:
                 before = each
 
 
-def _same(seen: Value, value: Value) -> bool:
+def _same(seen, value):
     return seen is not None and value is not None and seen[0] == value[0] and value[1] is None
 
 
-def _shown(value: Value) -> str:
+def _shown(value):
     if value is None:
         return "nowhere"
     return f"{value[0][:14]!r}" + {None: "", True: ", live", False: ", removed"}[value[1]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kaosmem.persistence.storage.disk import irregular
@@ -22,7 +22,7 @@ class Written:
     start: int
     data: bytes
 
-    def on(self, content: bytes) -> bytes:
+    def on(self, content):
         """Return the content with them; what lies between its end and them reads as NULs."""
         return (
             content[: self.start].ljust(self.start, b"\0")
@@ -41,7 +41,7 @@ class Torn:
     end: int
     pieces: tuple[tuple[int, bytes], ...] = ()
 
-    def on(self, content: bytes) -> bytes:
+    def on(self, content):
         """Return the content with them; new bytes in no piece read as NULs."""
         content = content.ljust(self.end, b"\0")
         for start, data in self.pieces:
@@ -55,7 +55,7 @@ class Truncated:
 
     size: int
 
-    def on(self, content: bytes) -> bytes:
+    def on(self, content):
         """Return the content so cut."""
         return content[: self.size].ljust(self.size, b"\0")
 
@@ -69,16 +69,16 @@ class File:
     content: bytes = b""
     locked_by: int | None = None
 
-    def change(self, change: Written | Truncated) -> None:
+    def change(self, change):
         self.unsynced.append(change)
         self.content = change.on(self.content)
 
-    def sync(self) -> None:
+    def sync(self):
         for change in self.unsynced:
             self.durable = change.on(self.durable)
         self.unsynced.clear()
 
-    def lose_pages(self) -> None:
+    def lose_pages(self):
         """Take what is unsynced for written, though only its size will ever be."""
         self.unsynced = [
             Torn(change.start + len(change.data)) if isinstance(change, Written) else change
@@ -94,11 +94,11 @@ class Folder:
     unsynced: list[tuple[tuple[str, Node | None], ...]] = field(default_factory=list)
     entries: dict[str, Node] = field(default_factory=dict)
 
-    def change(self, *change: tuple[str, Node | None]) -> None:
+    def change(self, *change):
         self.unsynced.append(change)
         set_entries(self.entries, change)
 
-    def sync(self) -> None:
+    def sync(self):
         self.durable = dict(self.entries)
         self.unsynced.clear()
 
@@ -106,7 +106,7 @@ class Folder:
 Node = File | Folder
 
 
-def set_entries(entries: dict[str, Node], change: tuple[tuple[str, Node | None], ...]) -> None:
+def set_entries(entries, change):
     """Set each name to its node, or remove it."""
     for name, node in change:
         if node is None:
@@ -125,14 +125,12 @@ class SimulatedDisk:
     watch: called with the name of each call that changes something, before it does.
     """
 
-    def __init__(
-        self, image: Image | None = None, watch: Callable[[str], None] | None = None
-    ) -> None:
+    def __init__(self, image=None, watch=None):
         self.root = Folder()
         self.watch = watch
         self.calls = 0
-        self._files: dict[int, tuple[File, int]] = {}
-        self._positions: dict[int, int] = {}
+        self._files = {}
+        self._positions = {}
         self._next = 3
         for path, content in sorted((image or {}).items()):
             folder, name = self._place(path)
@@ -140,16 +138,16 @@ class SimulatedDisk:
             folder.durable[name] = folder.entries[name]
 
     @property
-    def image(self) -> Image:
+    def image(self):
         """What a reader sees of the disk now."""
         return dict(_walk(self.root, ""))
 
     @property
-    def descriptors(self) -> frozenset[int]:
+    def descriptors(self):
         """Which descriptors are open."""
         return frozenset(self._files)
 
-    def open(self, path: str, flags: int) -> int:
+    def open(self, path, flags):
         folder, name = self._place(path)
         node = folder.entries.get(name)
         if node is None and not flags & os.O_CREAT:
@@ -166,17 +164,17 @@ class SimulatedDisk:
         self._next += 1
         return self._next - 1
 
-    def close(self, fd: int) -> None:
+    def close(self, fd):
         self.unlock(fd)
         del self._files[fd]
 
-    def read(self, fd: int, start: int = 0, size: int | None = None) -> bytes:
+    def read(self, fd, start=0, size=None):
         file, flags = self._open(fd)
         if flags & os.O_WRONLY:
             raise _error(errno.EBADF, str(fd))
         return file.content[start:][:size]
 
-    def write(self, fd: int, data: bytes | memoryview, start: int | None = None) -> int:
+    def write(self, fd, data, start=None):
         file = self._writable(fd)
         appends = bool(self._open(fd)[1] & os.O_APPEND)
         self._changing("write")
@@ -187,64 +185,64 @@ class SimulatedDisk:
         self._positions[fd] = at + len(data)
         return len(data)
 
-    def size(self, fd: int) -> int:
+    def size(self, fd):
         return len(self._open(fd)[0].content)
 
-    def inode(self, fd: int) -> int:
+    def inode(self, fd):
         self._open(fd)
         return 1
 
-    def truncate(self, fd: int, size: int) -> None:
+    def truncate(self, fd, size):
         file = self._writable(fd, errno.EINVAL)
         self._changing("truncate")
         file.change(Truncated(size))
 
-    def sync(self, fd: int) -> None:
+    def sync(self, fd):
         file, _ = self._open(fd)
         self._changing("sync")
         file.sync()
 
-    def lose_pages(self, fd: int) -> None:
+    def lose_pages(self, fd):
         """Do what Linux does where a sync fails: take the pages for clean, so that no later sync writes them."""
         self._open(fd)[0].lose_pages()
 
-    def age_s(self, path: str, now: float) -> float:
+    def age_s(self, path, now):
         """Return 0: no time passes, so no half-written file is old enough to be swept away."""
         self._node(path)
         return 0.0
 
-    def list(self, folder: str) -> list[str]:
+    def list(self, folder):
         return list(self._folder(folder).entries)
 
-    def is_folder(self, path: str) -> bool:
+    def is_folder(self, path):
         try:
             return isinstance(self._node(path), Folder)
         except OSError:
             return False
 
-    def is_link(self, path: str) -> bool:
+    def is_link(self, path):
         return False
 
-    def make_folder(self, path: str) -> None:
+    def make_folder(self, path):
         folder, name = self._place(path)
         if name in folder.entries:
             raise _error(errno.EEXIST, path)
         self._changing("make_folder")
         folder.change((name, Folder()))
 
-    def sync_folder(self, path: str) -> None:
+    def sync_folder(self, path):
         node = self._node(path)
         self._changing("sync_folder")
         node.sync()
 
-    def remove_folder(self, path: str) -> None:
+    def remove_folder(self, path):
         folder, name = self._place(path)
         if self._folder(path).entries:
             raise _error(errno.ENOTEMPTY, path)
         self._changing("remove_folder")
         folder.change((name, None))
 
-    def replace(self, old: str, new: str) -> None:
+    def replace(self, old, new):
         (folder, name), (target, new_name) = self._place(old), self._place(new)
         node = self._node(old)
         there = target.entries.get(new_name)
@@ -260,64 +258,64 @@ class SimulatedDisk:
         self._changing("replace")
         folder.change((new_name, node), (name, None))
 
-    def unlink(self, path: str) -> None:
+    def unlink(self, path):
         folder, name = self._place(path)
         if isinstance(self._node(path), Folder):
             raise _error(errno.EISDIR, path)
         self._changing("unlink")
         folder.change((name, None))
 
-    def lock(self, fd: int) -> None:
+    def lock(self, fd):
         file, _ = self._open(fd)
         assert file.locked_by in (None, fd), (
             "the lock is held already: one thread would wait for itself"
         )
         file.locked_by = fd
 
-    def unlock(self, fd: int) -> None:
+    def unlock(self, fd):
         file, _ = self._open(fd)
         if file.locked_by == fd:
             file.locked_by = None
 
-    def line_up(self, folder: str) -> None:
+    def line_up(self, folder):
         raise OSError(errno.ENOTSUP, "no folder can be locked", folder)
 
-    def is_at(self, fd: int, path: str) -> bool:
+    def is_at(self, fd, path):
         try:
             return self._open(fd)[0] is self._node(path)
         except FileNotFoundError:
             return False
 
-    def _changing(self, call: str) -> None:
+    def _changing(self, call):
         if self.watch is not None:
             self.watch(call)
         self.calls += 1
 
-    def _open(self, fd: int) -> tuple[File, int]:
+    def _open(self, fd):
         try:
             return self._files[fd]
         except KeyError:
             raise _error(errno.EBADF, str(fd)) from None
 
-    def _writable(self, fd: int, number: int = errno.EBADF) -> File:
+    def _writable(self, fd, number=errno.EBADF):
         file, flags = self._open(fd)
         if not flags & _WRITING:
             raise _error(number, str(fd))
         return file
 
-    def _place(self, path: str) -> tuple[Folder, str]:
+    def _place(self, path):
         """Return the folder that a path is in, and its name there."""
         above, _, name = path.rstrip("/").rpartition("/")
         return self._folder(above), name
 
-    def _folder(self, path: str) -> Folder:
+    def _folder(self, path):
         node = self._node(path)
         if not isinstance(node, Folder):
             raise _error(errno.ENOTDIR, path)
         return node
 
-    def _node(self, path: str) -> Node:
-        node: Node = self.root
+    def _node(self, path):
+        node = self.root
         for part in filter(None, path.split("/")):
             if not isinstance(node, Folder):
                 raise _error(errno.ENOTDIR, path)
@@ -327,7 +325,7 @@ class SimulatedDisk:
         return node
 
 
-def _walk(folder: Folder, above: str) -> Iterator[tuple[str, bytes | None]]:
+def _walk(folder, above):
     for name, node in folder.entries.items():
         path = f"{above}/{name}"
         if isinstance(node, File):
@@ -337,5 +335,5 @@ def _walk(folder: Folder, above: str) -> Iterator[tuple[str, bytes | None]]:
             yield from _walk(node, path)
 
 
-def _error(number: int, path: str) -> OSError:
+def _error(number, path):
     return OSError(number, os.strerror(number), path)

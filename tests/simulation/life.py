@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any
 
 from kaosmem import SessionMemory
 from kaosmem.errors import (
@@ -35,7 +33,7 @@ ACTS = (
 Unsaved = list[tuple[Held, Attempt]]
 
 
-def mark(name: str) -> str:
+def mark(name):
     """Return what stands in one text and nowhere else."""
     return "m" + hashlib.sha256(name.encode()).hexdigest()[:15]
 
@@ -43,19 +41,19 @@ def mark(name: str) -> str:
 class Writer:
     """One process with the session open."""
 
-    def __init__(self, world: World, process: Process, acts: list[str]) -> None:
+    def __init__(self, world, process, acts):
         self.world = world
         self.process = process
         self.acts = acts
         self.rng = world.rng
         self.account = world.account
-        self.unsaved: Unsaved = []
+        self.unsaved = []
         self.opened = self.account.tick()
         self.alone = False
         self.memory: SessionMemory
         process.state["unsaved"] = self.unsaved
 
-    async def main(self) -> None:
+    async def main(self):
         manager = self.world.opened(self.process)
         self.alone = len(self.process.schedule.living) == 1
         if not await self.did("open", self.enter(manager)):
@@ -75,10 +73,10 @@ class Writer:
             return
         await self.saving("leave", manager.__aexit__(None, None, None))
 
-    async def enter(self, manager: Any) -> None:
+    async def enter(self, manager):
         self.memory = await manager.__aenter__()
 
-    async def did(self, name: str, work: Coroutine[Any, Any, Any]) -> bool:
+    async def did(self, name, work):
         """Do an operation, and return whether it succeeded. Raises ConflictError."""
         self.process.calls, self.process.state["doing"] = 0, name
         try:
@@ -94,7 +92,7 @@ class Writer:
             raise ViolationError(f"{name} raises a bare {error!r}") from error
         return True
 
-    async def act(self, name: str) -> bool:
+    async def act(self, name):
         """Do one thing, and return whether the process goes on."""
         with suppress(*REFUSALS):
             match name:
@@ -123,7 +121,7 @@ class Writer:
 
     # changes
 
-    def text(self, held: Held) -> str:
+    def text(self, held):
         """Return a new text of an item."""
         word = mark(f"{held.id}-{next(self.world.numbers)}")
         held.marks.append(word)
@@ -131,10 +129,10 @@ class Writer:
         held.texts.add(text)
         return text
 
-    def value(self, held: Held, text: str, *, live: bool = True) -> Any:
+    def value(self, held, text, *, live=True):
         return text, live if held.section == "documents" else None
 
-    def add(self, kind: str) -> None:
+    def add(self, kind):
         for _ in range(self.rng.randint(1, 3) if kind == "add" else 1):
             number = next(self.world.numbers)
             section = self.rng.choice(
@@ -163,7 +161,7 @@ class Writer:
             self.account.items[held.id] = held
             self.unsaved.append((held, Attempt(self.value(held, text))))
 
-    def change(self, kind: str) -> None:
+    def change(self, kind):
         live = [held for held in self.account.items.values() if held.id in self.memory]
         if not live:
             return
@@ -179,7 +177,7 @@ class Writer:
 
     # what touches the files
 
-    async def saving(self, name: str, work: Coroutine[Any, Any, Any]) -> bool:
+    async def saving(self, name, work):
         """Save, and note what became of it. Return whether the process goes on."""
         self.account.began(self.unsaved)
         self.world.say(f"{name}s {len(self.unsaved)} changes")
@@ -195,7 +193,7 @@ class Writer:
             self.note_clean()
         return is_saved or self.rng.random() < 0.8
 
-    async def refresh(self, *, discard: bool) -> bool:
+    async def refresh(self, *, discard):
         self.account.began(self.unsaved)  # some of it may be there, its answer lost
         try:
             is_done = await self.did("refresh", self.memory.admin.refresh(discard=discard))
@@ -205,7 +203,7 @@ class Writer:
             self.account.dropped(self.unsaved)
         return is_done
 
-    async def forget(self) -> bool:
+    async def forget(self):
         known = [
             held for held in self.account.items.values() if held.erasing != "done" and held.born
         ]
@@ -239,7 +237,7 @@ class Writer:
         self.note_clean()
         return True
 
-    def note_clean(self) -> None:
+    def note_clean(self):
         """After a save that nobody was beside, no file holds what was forgotten.
 
         A request that takes effect late may bring back a file. The next writer to open the session
@@ -252,17 +250,17 @@ class Writer:
                 held.is_clean |= held.erasing == "done"
             self.process.schedule.apart(self.process, self.world.look)
 
-    async def fetch(self) -> None:
+    async def fetch(self):
         held = self.rng.choice([*self.account.items.values()] or [Held("none", "documents")])
         is_gone = held.erasing == "done"
         if await self.did("fetch", self.memory.fetch(held.id)) and is_gone and self.alone:
             raise ViolationError(f"forgotten item {held.id} is fetched")
 
-    async def assemble(self, *, is_window: bool) -> None:
-        options: dict[str, Any] = {"window": "main", "format": "openai"} if is_window else {}
-        found: list[Any] = []
+    async def assemble(self, *, is_window):
+        options = {"window": "main", "format": "openai"} if is_window else {}
+        found = []
 
-        async def work() -> None:
+        async def work():
             found.append(await self.memory.assemble_context("the fee", budget=600, **options))
 
         if not await self.did("assemble", work()):
@@ -279,13 +277,13 @@ class Writer:
 class Reader:
     """One process that reads the session and goes."""
 
-    def __init__(self, world: World, process: Process) -> None:
+    def __init__(self, world, process):
         self.world = world
         self.process = process
         self.account = world.account
         process.state["unsaved"] = []
 
-    async def main(self) -> None:
+    async def main(self):
         before = {held.id: held.possible() for held in self.account.items.values()}
         began = self.account.tick()
         self.process.calls, self.process.state["doing"] = 0, "read"
@@ -332,7 +330,7 @@ class Reader:
         self.account.check_order(ids["documents"])
 
 
-def lived(seed: int, *, is_local: bool, steps: int, skipped: frozenset[int] = frozenset()) -> World:
+def lived(seed, *, is_local, steps, skipped=frozenset()):
     """Live until so many steps are made, and return the world.
 
     Raises ViolationError with what happened.
@@ -356,7 +354,7 @@ def lived(seed: int, *, is_local: bool, steps: int, skipped: frozenset[int] = fr
     return world
 
 
-def episode(world: World) -> None:
+def episode(world):
     """Let some processes work at once, to the end of each; then check what they leave."""
     rng = world.rng
     schedule = Schedule(rng, world.each_step)
@@ -397,13 +395,13 @@ def episode(world: World) -> None:
     world.counts["clock back" if jump < 0 else "clock ahead"] += jump != 0
 
 
-def process(world: World, number: int) -> Process:
+def process(world, number):
     """Return a process that is about to begin."""
     rng = world.rng
     acts = [rng.choice(ACTS) for _ in range(rng.randint(1, 12))]
     is_reader = number > 0 and rng.random() < 0.3
 
-    async def main(process: Process) -> None:
+    async def main(process):
         await (Reader(world, process) if is_reader else Writer(world, process, acts)).main()
 
     made = Process(f"p{number}", main)

@@ -1,24 +1,21 @@
 """What befalls the files of a session while nobody is at work: they are deleted, swapped, or old copies come back."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from typing import Any
 
 from kaosmem import repair_session
 from kaosmem.errors import CorruptionError, KaosmemError, NotFoundError
 from kaosmem.persistence.layout import log_file
 from kaosmem.persistence.storage.places import delete_session
-from tests.simulation.account import Value, ViolationError
+from tests.simulation.account import ViolationError
 from tests.simulation.disk import SimulatedDisk
-from tests.simulation.world import ROOT, DiscardError, World
+from tests.simulation.world import ROOT, DiscardError
 
 Files = dict[str, bytes]
 LOSSES = "is deleted", "are swapped", "is an old copy", "is there again"
 
 
-def befall(world: World) -> None:
+def befall(world):
     """Damage some files, and check that nothing is lost or wrong without a word.
 
     Then bring them back, or repair.
@@ -36,7 +33,7 @@ def befall(world: World) -> None:
     _put(world, before)
 
 
-def _damaged(world: World, files: Files) -> tuple[str, Files]:
+def _damaged(world, files):
     rng = world.rng
     paths = sorted(
         path for path in files if f"/{world.session}/" in path and not path.endswith("/lock")
@@ -82,14 +79,14 @@ def _damaged(world: World, files: Files) -> tuple[str, Files]:
     }
 
 
-def _named(world: World, files: Files) -> str:
+def _named(world, files):
     """Return the path of the segment that the identity of the session names."""
     folder = f"{ROOT}/default/{world.session}"
     identity = files.get(f"{folder}/session.json")
     return f"{folder}/{log_file(json.loads(identity)['segment'])}" if identity else ""
 
 
-def _put(world: World, files: Files) -> None:
+def _put(world, files):
     """Let these be the files, whole and durable."""
     if world.is_local:
         folders = {path: None for path, data in world.disk.image.items() if data is None}
@@ -102,7 +99,7 @@ def _put(world: World, files: Files) -> None:
         }
 
 
-def _check_told(world: World, *, read_only: bool) -> bool:
+def _check_told(world, *, read_only):
     """Return whether something is missing or wrong.
 
     Raises ViolationError if the session does not say so.
@@ -114,7 +111,7 @@ def _check_told(world: World, *, read_only: bool) -> bool:
     return bool(wrong)
 
 
-async def _looked(world: World, *, read_only: bool) -> tuple[str, bool]:
+async def _looked(world, *, read_only):
     """Return what is missing or wrong in a session, and whether opening it says that there is damage."""
     wrong = ""
     is_told = False
@@ -140,7 +137,7 @@ async def _looked(world: World, *, read_only: bool) -> tuple[str, bool]:
         raise ViolationError(f"opening raises {error!r}") from error
 
 
-async def _value(memory: Any, held: Any) -> tuple[Value, bool]:
+async def _value(memory, held):
     """Return the value of an item, and whether its reading says that there is damage."""
     try:
         item = await memory.fetch(held.id)
@@ -151,7 +148,7 @@ async def _value(memory: Any, held: Any) -> tuple[Value, bool]:
     return (str(item.content), held.id in memory if held.section == "documents" else None), False
 
 
-def _repaired(world: World) -> bool:
+def _repaired(world):
     """Go on in a repaired session, with what is intact; return whether there is one."""
     try:
         report = asyncio.run(repair_session(world.location(), world.session))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import random
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Any
 
 from fsspec import AbstractFileSystem
 
-from tests.simulation.schedule import KilledError, Process
+from tests.simulation.schedule import KilledError
 
 
 @dataclass
@@ -29,63 +28,61 @@ class Store:
     came_late: int = 0
 
 
-class Client(AbstractFileSystem):  # type: ignore[misc]
+class Client(AbstractFileSystem):
     """One process's filesystem over a store. process: None for one whom nothing disturbs."""
 
     cachable = False
     protocol = "simulated"
 
-    def __init__(self, world: Any, process: Process | None = None) -> None:
+    def __init__(self, world, process=None):
         super().__init__()
         self.world = world
         self.store = world.store
         self.process = process
 
-    def __hash__(self) -> int:
+    def __hash__(self):
         return id(self)
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other):
         return self is other
 
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
-        def put() -> None:
+    def pipe_file(self, path, value, mode="overwrite", **options):
+        def put():
             if mode == "create" and path in self.store.objects:
                 raise OSError(errno.EINVAL, "PreconditionFailed")
             self.store.objects[path] = bytes(value), self.world.clock
 
         self._ask("put", path, put, changes=True)
 
-    def cat_file(
-        self, path: str, start: int | None = None, end: int | None = None, **options: Any
-    ) -> bytes:
-        def get() -> bytes:
+    def cat_file(self, path, start=None, end=None, **options):
+        def get():
             if path not in self.store.objects:
                 raise FileNotFoundError(errno.ENOENT, "no such object", path)
             return self.store.objects[path][0][start:end]
 
         return self._ask("get", path, get)
 
-    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+    def ls(self, path, detail=True, **options):
         return self._ask("list", path, lambda: self._listed(path.strip("/")))
 
-    def rm_file(self, path: str) -> None:
-        def delete() -> None:
+    def rm_file(self, path):
+        def delete():
             if self.store.objects.pop(path, None) is None:
                 raise FileNotFoundError(errno.ENOENT, "no such object", path)
 
         self._ask("delete", path, delete, changes=True)
 
-    def modified(self, path: str) -> Any:
-        def get() -> datetime:
+    def modified(self, path):
+        def get():
             if path not in self.store.objects:
                 raise FileNotFoundError(errno.ENOENT, "no such object", path)
             return datetime.fromtimestamp(self.store.objects[path][1], UTC)
 
         return self._ask("head", path, get)
 
-    def _listed(self, folder: str) -> list[dict[str, Any]]:
+    def _listed(self, folder):
         within = f"{folder}/" if folder else ""
-        found: dict[str, dict[str, Any]] = {}
+        found = {}
         for path, (data, _) in self.store.objects.items():
             if path.startswith(within):
                 name, is_below, _ = path.removeprefix(within).partition("/")
@@ -95,9 +92,7 @@ class Client(AbstractFileSystem):  # type: ignore[misc]
             raise FileNotFoundError(errno.ENOENT, "no such prefix", folder)
         return list(found.values())
 
-    def _ask(
-        self, kind: str, path: str, effect: Callable[[], Any], *, changes: bool = False
-    ) -> Any:
+    def _ask(self, kind, path, effect, *, changes=False):
         """Do a request, with what may become of it on the way there and back."""
         process = self.process
         rng = self.world.rng
@@ -124,7 +119,7 @@ class Client(AbstractFileSystem):  # type: ignore[misc]
         return answer
 
 
-def arrive(store: Store, rng: random.Random, now: int) -> None:
+def arrive(store, rng, now):
     """Let one of the late requests take effect, or get lost."""
     request = store.late.pop(rng.randrange(len(store.late)))
     if rng.random() < 0.7:
@@ -132,6 +127,6 @@ def arrive(store: Store, rng: random.Random, now: int) -> None:
         _done(request)
 
 
-def _done(effect: Callable[[], Any]) -> None:
+def _done(effect):
     with suppress(OSError):
         effect()

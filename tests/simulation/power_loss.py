@@ -21,21 +21,13 @@ Locks are free after it. What is not on the menu: stale bytes instead of NULs, a
 bytes.
 """
 
-from __future__ import annotations
-
-import random
-from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise, product
 from math import prod
-from typing import Any
 
 from tests.simulation.disk import (
     File,
     Folder,
-    Image,
-    Node,
-    SimulatedDisk,
     Torn,
     Truncated,
     Written,
@@ -51,9 +43,9 @@ MAX_FILES_OF_A_SOAK = 5_000
 Change = Written | Torn | Truncated
 
 
-def states(disk: SimulatedDisk) -> list[Image]:
+def states(disk):
     """Return what may be on a disk after a power loss now, each different image once."""
-    found: dict[frozenset[tuple[str, bytes | None]], Image] = {}
+    found = {}
     for files, folders in _trees(disk.root):
         for contents in _products(
             [_contents(file.durable, tuple(file.unsynced)) for file in files.values()]
@@ -63,27 +55,27 @@ def states(disk: SimulatedDisk) -> list[Image]:
     return list(found.values())
 
 
-def _trees(root: Folder) -> Iterator[tuple[dict[str, File], dict[str, None]]]:
+def _trees(root):
     """Yield, for each fate of the unsynced entries, the files by path, and the folders."""
     pending = [(folder, change) for folder in _all_folders(root) for change in folder.unsynced]
     whole = [len(change) for _, change in pending]
     if prod(steps + 1 for steps in whole) <= MAX_ENTRIES:
-        fates: Iterable[Sequence[int]] = product(*(range(steps + 1) for steps in whole))
+        fates = product(*(range(steps + 1) for steps in whole))
     else:
         fates = [
             [n * keep for n, keep in zip(whole, kept, strict=True)] for kept in _few(len(whole))
         ]
     for fate in fates:
-        entries: dict[Folder, dict[str, Node]] = {}
+        entries = {}
         for (folder, change), steps in zip(pending, fate, strict=True):
             set_entries(entries.setdefault(folder, dict(folder.durable)), change[:steps])
-        files: dict[str, File] = {}
-        folders: dict[str, None] = {}
+        files = {}
+        folders = {}
         _collect(root, "", entries, files, folders)
         yield files, folders
 
 
-def _all_folders(root: Folder) -> Iterator[Folder]:
+def _all_folders(root):
     """Yield every folder that may be found from here after a power loss."""
     nodes = {id(node): node for node in (*root.durable.values(), *root.entries.values())}
     nodes.update(
@@ -96,12 +88,12 @@ def _all_folders(root: Folder) -> Iterator[Folder]:
 
 
 def _collect(
-    folder: Folder,
-    above: str,
-    entries: dict[Folder, dict[str, Node]],
-    files: dict[str, File],
-    folders: dict[str, None],
-) -> None:
+    folder,
+    above,
+    entries,
+    files,
+    folders,
+):
     for name, node in entries.get(folder, folder.durable).items():
         if isinstance(node, File):
             files[f"{above}/{name}"] = node
@@ -110,7 +102,7 @@ def _collect(
             _collect(node, f"{above}/{name}", entries, files, folders)
 
 
-def _products(menus: Sequence[list[bytes]]) -> Iterator[tuple[bytes, ...]]:
+def _products(menus):
     if prod(map(len, menus)) <= MAX_FILES:
         yield from product(*menus)
         return
@@ -120,13 +112,13 @@ def _products(menus: Sequence[list[bytes]]) -> Iterator[tuple[bytes, ...]]:
 
 
 @lru_cache(maxsize=1_000)
-def _contents(durable: bytes, changes: tuple[Change, ...]) -> list[bytes]:
+def _contents(durable, changes):
     """Return what a file may hold, nothing unsynced first, all of it last.
 
     Most files are the same before and after a call of the disk.
     """
     count = len(changes)
-    found: dict[bytes, None] = {durable: None}
+    found = {durable: None}
     for kept in product((False, True), repeat=count) if count <= MAX_CHANGES else _few(count):
         some = [change for change, keep in zip(changes, kept, strict=True) if keep]
         found[_apply(durable, some)] = None
@@ -142,13 +134,13 @@ def _contents(durable: bytes, changes: tuple[Change, ...]) -> list[bytes]:
     return [*found, everything]
 
 
-def _apply(content: bytes, changes: Iterable[Change]) -> bytes:
+def _apply(content, changes):
     for change in changes:
         content = change.on(content)
     return content
 
 
-def _few(count: int) -> Iterator[list[bool]]:
+def _few(count):
     """Yield the first so many of `count` things, all but one, and one alone."""
     for index in range(count + 1):
         yield [other < index for other in range(count)]
@@ -157,7 +149,7 @@ def _few(count: int) -> Iterator[list[bool]]:
         yield [other == index for other in range(count)]
 
 
-def _parts(change: Written) -> Iterator[Change]:
+def _parts(change):
     """Yield what may be there of one write: cut, filled up with NULs, or some of its sectors."""
     start = change.start
     data = change.data
@@ -174,7 +166,7 @@ def _parts(change: Written) -> Iterator[Change]:
             yield Torn(start + edges[length], tuple(sector for sector, keep in pairs if keep))
 
 
-def _some(count: int) -> Iterator[list[bool]]:
+def _some(count):
     """Yield the sectors kept of many: all but one, one alone, and the last so many, for those near either end."""
     for index in (*range(EDGE), count // 2, *range(count - EDGE, count)):
         yield [other != index for other in range(count)]
@@ -182,13 +174,13 @@ def _some(count: int) -> Iterator[list[bool]]:
         yield [other >= index for other in range(count)]
 
 
-def _sectors(change: Written) -> list[int]:
+def _sectors(change):
     """Return where in a write the file's sectors begin."""
     first = -change.start % SECTOR or SECTOR
     return list(range(first, len(change.data), SECTOR))
 
 
-def _cuts(change: Written) -> list[int]:
+def _cuts(change):
     """Return where a write is cut, ascending: 0 for its size alone."""
     data = change.data
     ends = [at + 1 for at, byte in enumerate(data) if byte == 10]
@@ -200,26 +192,26 @@ def _cuts(change: Written) -> list[int]:
     return sorted(cut for cut in cuts if 0 <= cut < len(data))
 
 
-def _ends(values: list[Any]) -> list[Any]:
+def _ends(values):
     """Return the first and last few of many."""
     return values if len(values) <= 2 * EDGE else values[:EDGE] + values[-EDGE:]
 
 
-def sample(disk: SimulatedDisk, rng: random.Random) -> Image:
+def sample(disk, rng):
     """Return one of the states that a disk may be in after a power loss now."""
-    entries: dict[Folder, dict[str, Node]] = {}
+    entries = {}
     keeps = rng.choice([0.0, 0.5, 0.9, 1.0])
     for folder in _all_folders(disk.root):
         for change in folder.unsynced:
             steps = rng.randint(1, len(change)) if rng.random() < keeps else 0
             set_entries(entries.setdefault(folder, dict(folder.durable)), change[:steps])
-    files: dict[str, File] = {}
-    folders: dict[str, None] = {}
+    files = {}
+    folders = {}
     _collect(disk.root, "", entries, files, folders)
     return folders | {path: _sampled(file, rng) for path, file in files.items()}
 
 
-def _sampled(file: File, rng: random.Random) -> bytes:
+def _sampled(file, rng):
     """Return what a file may hold: each sector, and the size, as it was after some of the changes.
 
     A sector is written whole, with all that was in it then: never a later change without an earlier

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import threading
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 _local = threading.local()
 
@@ -28,19 +25,19 @@ class Process(threading.Thread):
         open files.
     """
 
-    def __init__(self, name: str, main: Callable[[Process], Coroutine[Any, Any, None]]) -> None:
+    def __init__(self, name, main):
         super().__init__(daemon=True)
         self.name = name
         self.main = main
         self.turn = threading.Semaphore(0)
         self.schedule: Schedule
         self.calls = 0
-        self.waits: Callable[[], bool] | None = None
+        self.waits = None
         self.is_killed = self.is_over = False
-        self.descriptors: set[int] = set()
-        self.state: dict[str, Any] = {}
+        self.descriptors = set()
+        self.state = {}
 
-    def run(self) -> None:
+    def run(self):
         self.turn.acquire()
         _local.process = self
         try:
@@ -64,16 +61,16 @@ class Schedule:
         process.
     """
 
-    def __init__(self, rng: random.Random, each_step: Callable[[Process], None]) -> None:
+    def __init__(self, rng, each_step):
         self.steps = 0
-        self.failure: BaseException | None = None
+        self.failure = None
         self._rng = rng
         self._each_step = each_step
-        self._processes: list[Process] = []
+        self._processes = []
         self._main = threading.Semaphore(0)
-        self._request: tuple[Process, Callable[[], None]] | None = None
+        self._request = None
 
-    def run(self, processes: list[Process]) -> None:
+    def run(self, processes):
         """Run processes to their ends. Raises the first failure of any."""
         self._processes = processes
         for process in processes:
@@ -95,21 +92,21 @@ class Schedule:
         if self.failure is not None:
             raise self.failure
 
-    def step(self, process: Process) -> None:
+    def step(self, process):
         """Count a call of a process, and let any process go on, before the call takes effect."""
         self.steps += 1
         process.calls += 1
         self._each_step(process)
         self._yield(process)
 
-    def wait(self, process: Process, until: Callable[[], bool]) -> None:
+    def wait(self, process, until):
         """Let others go on until something is so."""
         process.waits = until
         while not until():
             self._yield(process)
         process.waits = None
 
-    def apart(self, process: Process, work: Callable[[], None]) -> None:
+    def apart(self, process, work):
         """Do something in the main thread while all processes stand still."""
         self._request = process, work
         self._main.release()
@@ -117,29 +114,29 @@ class Schedule:
         if process.is_killed:
             raise KilledError
 
-    def fail(self, error: BaseException) -> None:
+    def fail(self, error):
         """End all processes, and raise an error at the end."""
         self.failure = self.failure or error
         self.kill_all()
 
-    def kill_all(self) -> None:
+    def kill_all(self):
         """Kill all processes."""
         for process in self._processes:
             process.is_killed = True
 
     @property
-    def living(self) -> list[Process]:
+    def living(self):
         """The processes that have neither ended nor been killed."""
         return [
             process for process in self._processes if not (process.is_over or process.is_killed)
         ]
 
-    def leave(self, process: Process) -> None:
+    def leave(self, process):
         """Let others go on at the end of a process."""
         process.is_over = True
         self._hand_over(process)
 
-    def _yield(self, process: Process) -> None:
+    def _yield(self, process):
         if process.is_killed:
             raise KilledError
         following = self._choose(process)
@@ -149,7 +146,7 @@ class Schedule:
         if process.is_killed:
             raise KilledError
 
-    def _choose(self, process: Process) -> Process:
+    def _choose(self, process):
         ready = [each for each in self._processes if not each.is_over and self._is_ready(each)]
         if not ready:
             self.fail(AssertionError("all processes wait for each other"))
@@ -159,10 +156,10 @@ class Schedule:
         return self._rng.choice(ready)
 
     @staticmethod
-    def _is_ready(process: Process) -> bool:
+    def _is_ready(process):
         return process.is_killed or process.waits is None or process.waits()
 
-    def _hand_over(self, process: Process | None) -> None:
+    def _hand_over(self, process):
         left = [each for each in self._processes if not each.is_over]
         if not left:
             self._main.release()
@@ -174,6 +171,6 @@ class Schedule:
         self._rng.choice(ready).turn.release()
 
 
-def current() -> Process | None:
+def current():
     """Return the process that runs in this thread, None in the main thread."""
     return getattr(_local, "process", None)

@@ -1,12 +1,8 @@
 """The simulated disk does what a disk does, and a power loss takes from it what POSIX lets it take."""
 
-from __future__ import annotations
-
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -45,7 +41,7 @@ calls = st.one_of(
 )
 
 
-def written(disk: SimulatedDisk, path: str, data: bytes, *, sync: bool = False) -> int:
+def written(disk, path, data, *, sync=False):
     descriptor = disk.open(path, WRITE)
     disk.write(descriptor, data)
     if sync:
@@ -53,12 +49,12 @@ def written(disk: SimulatedDisk, path: str, data: bytes, *, sync: bool = False) 
     return descriptor
 
 
-def contents(disk: SimulatedDisk, path: str) -> set[bytes | None]:
+def contents(disk, path):
     """What a file may hold after a power loss now; None where it is gone."""
     return {image.get(path) for image in power_loss.states(disk)}
 
 
-def answer(root: str, opened: list[int], disk: Any, call: tuple[Any, ...]) -> Any:
+def answer(root, opened, disk, call):
     """What a call answers or how it fails; paths are below `root`, descriptors by their order."""
     name, first, *rest = call
     if isinstance(first, int):
@@ -89,8 +85,8 @@ def test_it_answers_as_the_real_disk_does(sequence):
     real = Disk()
     simulated = SimulatedDisk({"/r": None})
     with tempfile.TemporaryDirectory() as root:
-        ours: list[int] = []
-        theirs: list[int] = []
+        ours = []
+        theirs = []
         try:
             for call in sequence:
                 assert answer("/r", ours, simulated, call) == answer(root, theirs, real, call), call
@@ -112,7 +108,7 @@ def test_what_is_synced_survives_every_power_loss(data):
     disk.close(written(disk, "/a/kept", data.draw(st.binary(max_size=1500)), sync=True))
     disk.sync_folder("/a")
     kept = disk.image["/a/kept"]
-    opened: list[int] = []
+    opened = []
     for call in data.draw(
         st.lists(calls.filter(lambda call: call[0] != "replace" or "a" not in call), max_size=6)
     ):
@@ -123,7 +119,7 @@ def test_what_is_synced_survives_every_power_loss(data):
     assert len(found) == len({frozenset(image.items()) for image in found})
 
 
-LOSSES: dict[str, tuple[dict[str, bytes | None], Callable[[SimulatedDisk], object], set[Any]]] = {
+LOSSES = {
     "unsynced data is lost, kept, torn or filled with NULs": (
         {"/f": b"old\n"},
         lambda disk: written(disk, "/f", b"one\ntwo\n"),
@@ -206,7 +202,7 @@ def test_pages_that_a_failed_sync_lost_are_never_written():
     ],
 )
 def test_each_call_that_changes_something_is_a_crash_point(act, changes):
-    seen: list[str] = []
+    seen = []
     disk = SimulatedDisk({"/f": b""}, seen.append)
     act(disk)
     assert len(seen) == disk.calls == changes

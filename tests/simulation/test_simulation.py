@@ -1,9 +1,6 @@
 """Whatever befalls its processes, disk and network, a session loses nothing, shows nothing forgotten and ends."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -28,16 +25,16 @@ RARE = {
 
 
 @pytest.fixture(scope="module")
-def table(request: pytest.FixtureRequest) -> Iterator[Table]:
+def table(request):
     """Counts to be printed once all tests have added to them."""
-    counts: Table = {}
+    counts = {}
     yield counts
     add_table(request.config, ("simulation", "steps", "states"), counts)
 
 
-def live(place: str, seeds: Iterable[int], steps: int, table: Table) -> Counter[str]:
+def live(place, seeds, steps, table):
     """Return how often each act and each fault happened."""
-    counts: Counter[str] = Counter()
+    counts = Counter()
     for seed in seeds:
         world = lived(seed, is_local=place == "disk", steps=steps)
         counts += world.counts
@@ -57,7 +54,7 @@ def test_no_history_breaks_a_promise(place, table):
 @pytest.mark.parametrize("place", PLACES)
 def test_a_million_steps_break_no_promise(place, table):
     """Each place has half of them, in lives of 1,000 steps and of 3,000; every kind of act and fault is among them."""
-    counts: Counter[str] = Counter()
+    counts = Counter()
     seed = 1_000
     while table.get(place, (0, 0))[0] < SOAKED:
         counts += live(place, range(seed, seed + 1), 1_000 if seed % 10 else 3_000, table)

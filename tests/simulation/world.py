@@ -8,7 +8,6 @@ import os
 import random
 import secrets
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -26,7 +24,6 @@ from kaosmem.compaction import SummarizationCompaction
 from kaosmem.errors import KaosmemError, NotFoundError
 from kaosmem.persistence import checkpoint, log
 from kaosmem.persistence.storage import local, objects, places
-from kaosmem.persistence.storage.disk import LeaveLine
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.sections import lazy_index
@@ -37,10 +34,10 @@ from kaosmem.session.saving import turns
 from kaosmem.testing import ScriptedLLM, paths_holding
 from tests.gist import gist
 from tests.simulation import power_loss
-from tests.simulation.account import Account, Value, ViolationError
-from tests.simulation.disk import File, Folder, SimulatedDisk
+from tests.simulation.account import Account, ViolationError
+from tests.simulation.disk import File, SimulatedDisk
 from tests.simulation.objects import Client, Store, arrive
-from tests.simulation.schedule import KilledError, Process, Schedule, current
+from tests.simulation.schedule import KilledError, current
 
 SECTIONS = (
     SectionSpec("role", 200_000, placement="static", eviction="none"),
@@ -96,7 +93,7 @@ class Faults:
     changing: int = 0
     syncs: int = 0
 
-    def count(self, name: str) -> bool:
+    def count(self, name):
         """Count a call, and return whether it changes something."""
         self.made += 1
         self.changing += name in CRITICAL
@@ -122,24 +119,24 @@ class World:
 
     copies: list[dict[str, bytes]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.rng = random.Random(self.seed)
         self.disk = SimulatedDisk()
-        self.said: list[str] = []
-        self.io: deque[str] = deque(maxlen=60)
-        self.schedule: Schedule | None = None
-        self.power_at: int | None = None
+        self.said = []
+        self.io = deque(maxlen=60)
+        self.schedule = None
+        self.power_at = None
         self.changing = self.shaken = (
             0  # for so many episodes, somebody may meet what a kill has left
         )
-        self.counts: Counter[str] = Counter()
+        self.counts = Counter()
         self.looks = 0.0
-        self.first: Process | None = None  # in the line of writers
-        self._looked: set[int] = set()
+        self.first = None  # in the line of writers
+        self._looked = set()
         self.numbers = count(1)
         self.acts = count()
 
-    def say(self, line: str) -> None:
+    def say(self, line):
         """Note what happened, for who reads a failure."""
         process = current()
         self.said.append(f"{process.name if process else '--'}: {line}")
@@ -147,11 +144,11 @@ class World:
 
     # what processes see
 
-    def location(self, process: Process | None = None) -> Any:
+    def location(self, process=None):
         """Return where the sessions are."""
         return ROOT if self.is_local else Client(self, process)
 
-    def called(self, process: Process, name: str, path: object) -> None:
+    def called(self, process, name, path):
         """Let time pass at a call, and all that may happen meanwhile."""
         self.io.append(f"    {process.name} {name} {path}")
         if name in ("replace", "put"):
@@ -161,10 +158,10 @@ class World:
         process.state["call"] = name
         process.schedule.step(process)
 
-    def each_step(self, process: Process) -> None:
+    def each_step(self, process):
         """Do what the world does at a call of a process."""
         self.clock += 0.01
-        faults: Faults = process.state["faults"]
+        faults = process.state["faults"]
         is_critical = faults.count(process.state["call"])
         if process.calls > BOUND:
             raise ViolationError(f"{process.state['doing']} makes more than {BOUND} calls")
@@ -183,17 +180,17 @@ class World:
         if is_critical and self.rng.random() < self.looks:
             process.schedule.apart(process, self.look)
 
-    def line_up(self, process: Process) -> Future[LeaveLine]:
+    def line_up(self, process):
         """Let a process wait for the first place in the line of writers."""
         process.schedule.wait(
             process, lambda: self.first is None or self.first.is_killed or self.first.is_over
         )
         self.first = process
-        turn: Future[LeaveLine] = Future()
+        turn = Future()
         turn.set_result(lambda: setattr(self, "first", None))
         return turn
 
-    def kill(self, process: Process) -> None:
+    def kill(self, process):
         """End a process: the system closes its files, and the page cache stays."""
         self.say("is killed")
         self.counts["kill"] += 1
@@ -203,9 +200,9 @@ class World:
             self.disk.close(descriptor)
         process.descriptors.clear()
 
-    def disk_fault(self, process: Process, name: str, given: tuple[Any, ...]) -> str:
+    def disk_fault(self, process, name, given):
         """Return what becomes of a call to the disk."""
-        faults: Faults = process.state["faults"]
+        faults = process.state["faults"]
         if name not in FAILING:
             return ""
         is_lasting = (
@@ -234,9 +231,9 @@ class World:
         self.counts[kind] += 1
         return kind
 
-    def network_fault(self, process: Process, name: str, path: str, *, changes: bool) -> str:
+    def network_fault(self, process, name, path, *, changes):
         """Return what becomes of a request."""
-        faults: Faults = process.state["faults"]
+        faults = process.state["faults"]
         is_lasting = (
             faults.lasting is not None and 0 <= faults.made - faults.lasting[0] < faults.lasting[1]
         )
@@ -251,23 +248,23 @@ class World:
     # what is stored
 
     @property
-    def files(self) -> dict[str, bytes]:
+    def files(self):
         """What is stored now, by path."""
         if self.is_local:
             return {path: data for path, data in self.disk.image.items() if data is not None}
         return {path: data for path, (data, _) in self.store.objects.items()}
 
-    def sampled(self) -> dict[str, bytes | None]:
+    def sampled(self):
         """Return what a disk may hold after a power loss now."""
         return dict(power_loss.sample(self.disk, self.rng))
 
     @property
-    def is_durable(self) -> bool:
+    def is_durable(self):
         """Whether a power loss now would take nothing that is seen, half-written files apart."""
         return not self.is_local or _is_synced(self.disk.root)
 
     @contextmanager
-    def holding(self, image: Mapping[str, bytes | None]) -> Iterator[None]:
+    def holding(self, image):
         """Let the world hold other files."""
         disk = self.disk
         before = self.store.objects
@@ -285,7 +282,7 @@ class World:
 
     # oracles
 
-    def look(self) -> None:
+    def look(self):
         """Check what a power loss, or the death of all processes, would leave now."""
         for image in (
             [self.sampled() for _ in range(SAMPLES)] if self.is_local else [dict(self.files)]
@@ -298,7 +295,7 @@ class World:
                     self.check()
                     self.check_erased()
 
-    def check(self) -> dict[str, Value]:
+    def check(self):
         """Check what is stored against the account. Nobody may be at work. Return what was seen."""
         calls = self.disk.calls
         seen = self.seen()
@@ -308,13 +305,13 @@ class World:
             self.account.check(held, seen[held.id])
         return seen
 
-    def seen(self) -> dict[str, Value]:
+    def seen(self):
         """Return the values of all items, as one who opens the session sees them."""
         with asyncio.Runner() as runner:
             return runner.run(self._seen())
 
-    async def _seen(self) -> dict[str, Value]:
-        seen: dict[str, Value] = {}
+    async def _seen(self):
+        seen = {}
         try:
             with suppress(DiscardError):
                 async with self.opened() as memory:
@@ -330,7 +327,7 @@ class World:
             raise ViolationError(f"the session cannot be opened: {error!r}") from error
         return seen
 
-    def opened(self, process: Process | None = None, **options: Any) -> Any:
+    def opened(self, process=None, **options):
         """Return the session, not yet opened."""
         skew = process.state["skew"] if process else 0.0
         return SessionMemory.open(
@@ -343,9 +340,9 @@ class World:
             **options,
         )
 
-    async def values(self, memory: SessionMemory) -> dict[str, Value]:
+    async def values(self, memory):
         """Return the value of each item of the account in a session."""
-        seen: dict[str, Value] = {}
+        seen = {}
         for held in self.account.items.values():
             if held.is_clean and held.id not in memory:  # the files are searched for its texts
                 seen[held.id] = None
@@ -368,7 +365,7 @@ class World:
                 raise ViolationError(f"{item_id} is live, and not found by its words")
         return seen
 
-    async def _check_keys(self, memory: SessionMemory, seen: Mapping[str, Value]) -> None:
+    async def _check_keys(self, memory, seen):
         keys = {
             held.key
             for held in self.account.items.values()
@@ -395,7 +392,7 @@ class World:
             if any(str(version.item.content).partition(" ")[0] in texts for version in versions):
                 raise ViolationError(f"a forgotten version of {key!r} is shown")
 
-    def check_erased(self) -> None:
+    def check_erased(self):
         """Raise ViolationError if a file holds a text that was forgotten while nobody else was at work."""
         marks = [
             mark for held in self.account.items.values() if held.is_clean for mark in held.marks
@@ -407,15 +404,15 @@ class World:
 class DiskView:
     """The calls of one process to the disk."""
 
-    def __init__(self, world: World, process: Process | None) -> None:
+    def __init__(self, world, process):
         self._world = world
         self._process = process
         self._disk = world.disk
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name):
         return partial(self._call, name, getattr(self._disk, name))
 
-    def _call(self, name: str, call: Callable[..., Any], *given: Any) -> Any:
+    def _call(self, name, call, *given):
         world = self._world
         process = self._process
         if process is None:
@@ -445,7 +442,7 @@ class DiskView:
         return self._do(process, name, call, *given)
 
     @staticmethod
-    def _do(process: Process, name: str, call: Callable[..., Any], *given: Any) -> Any:
+    def _do(process, name, call, *given):
         result = call(*given)
         if name == "open":
             process.descriptors.add(result)
@@ -457,10 +454,10 @@ class DiskView:
 class _ByProcess:
     """Something that the processes of the world each have of their own."""
 
-    def __init__(self, made: Callable[[], Any]) -> None:
+    def __init__(self, made):
         self._made = made
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         process = current()
         own = (
             self._made()
@@ -470,12 +467,12 @@ class _ByProcess:
         return getattr(own, name)
 
 
-def _lines() -> turns.Queues:
+def _lines():
     return turns.Queues("a save is inside a save")
 
 
 @contextmanager
-def simulated(world: World) -> Iterator[None]:
+def simulated(world):
     """Put the world in the place of the disk, the network, the clock, chance and threads."""
     numbers = count(1)
     own_rng = random.Random(world.seed + 1)
@@ -483,19 +480,19 @@ def simulated(world: World) -> Iterator[None]:
     open_folder = places.folder_storage
     list_folders = places.session_folders
 
-    def folder_storage(location: Any, parent: str, name: str, **options: Any) -> Any:
+    def folder_storage(location, parent, name, **options):
         if isinstance(location, str):
-            return LocalStorage(Path(ROOT), parent, name, disk=DiskView(world, current()))  # type: ignore[arg-type]
+            return LocalStorage(Path(ROOT), parent, name, disk=DiskView(world, current()))
         return open_folder(location, parent, name, **options)
 
-    def session_folders(location: Any, namespace: str) -> list[str]:
+    def session_folders(location, namespace):
         if not isinstance(location, str):
             return list_folders(location, namespace)
         return sorted(
             {path.split("/")[3] for path in world.files if "/log/" in path or "/snap/" in path}
         )
 
-    async def to_thread(call: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    async def to_thread(call, *given, **named):
         if own_rng.random() < 0.5:
             await asyncio.sleep(0)
         return call(*given, **named)
@@ -526,7 +523,7 @@ def simulated(world: World) -> Iterator[None]:
         yield
 
 
-def _is_synced(node: File | Folder) -> bool:
+def _is_synced(node):
     if isinstance(node, File):
         return not node.unsynced and node.durable == node.content
     changed = {name for change in node.unsynced for name, _ in change}
@@ -535,7 +532,7 @@ def _is_synced(node: File | Folder) -> bool:
     )
 
 
-def _sleep(world: World, seconds: float) -> None:
+def _sleep(world, seconds):
     world.clock += seconds
     process = current()
     if process is not None and not process.is_killed:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any
 
 from hypothesis import strategies as st
 
-from kaosmem import SessionMemory, Source, Trust
-from kaosmem.clients import EmbeddingClient
+from kaosmem import Trust
 from kaosmem.retrieval.embedders import WordVectorEmbedder
 from kaosmem.sections import ForgettingSource
 from kaosmem.sources import (
@@ -45,7 +42,7 @@ ENTITIES = [
 class WordVectorClient:
     """An EmbeddingClient over the word vectors that come with kaosmem."""
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+    async def embed(self, texts):
         return [list(map(float, vector)) for vector in WordVectorEmbedder().embed(texts)]
 
 
@@ -63,14 +60,14 @@ class Stores:
     files: InMemoryFileStore = field(default_factory=InMemoryFileStore)
 
     @classmethod
-    def new(cls) -> Stores:
+    def new(cls):
         ticks = count()
         clock = lambda: datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=next(ticks))  # noqa: E731
         return cls(InMemoryLongTermMemory(clock=clock, rng=random.Random(0)))
 
-    def sources(self, **options: Any) -> list[Source]:
+    def sources(self, **options):
         """Return a source over each."""
-        client: EmbeddingClient = WordVectorClient()
+        client = WordVectorClient()
         return [
             FactSource(self.facts, "a", **options),
             StateSource(self.state, "s", **options),
@@ -91,7 +88,7 @@ _pairs = st.tuples(*[st.integers(0, len(ENTITIES) - 1)] * 2)
 
 
 @st.composite
-def filled_sources(draw: st.DrawFn, *, most: int = 12) -> list[Source]:
+def filled_sources(draw, *, most=12):
     """Draw sources over stores that hold up to `most` texts each, hostile ones among them."""
     stores = Stores.new()
     sources = stores.sources(
@@ -142,10 +139,10 @@ def filled_sources(draw: st.DrawFn, *, most: int = 12) -> list[Source]:
     return sources
 
 
-async def attached(memory: SessionMemory, sources: Sequence[Source]) -> None:
+async def attached(memory, sources):
     for source in sources:
         await memory.attach(source)
 
 
-def forgets(source: Source) -> bool:
+def forgets(source):
     return isinstance(source, ForgettingSource)

@@ -1,7 +1,5 @@
 """What each kind of store shows, how it is narrowed, fetched and forgotten."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import ImageBlock, NotFoundError, Reason, SectionSpec, SessionMemory, Source, Trust
+from kaosmem import ImageBlock, NotFoundError, Reason, SectionSpec, SessionMemory, Trust
 from kaosmem.errors import MissingFileError, SourceError
 from kaosmem.language.query import Query
 from kaosmem.sections import NamedSource
@@ -35,18 +33,16 @@ from tests.sources.stores import FORGETTING, Stores, WordVectorClient, attached,
 
 
 @pytest.fixture
-def stores() -> Stores:
+def stores():
     return Stores.new()
 
 
 @pytest.fixture
-def memory() -> SessionMemory:
+def memory():
     return SessionMemory.test_mode()
 
 
-async def shown(
-    memory: SessionMemory, source: Source, query: str = "", budget: int = 1_000, **options
-) -> list[str]:
+async def shown(memory, source, query="", budget=1_000, **options):
     """Return the texts that one source alone brings."""
     name = next((name for name, each in memory.admin.sources.items() if each is source), None)
     name = name or await memory.attach(source)
@@ -307,9 +303,7 @@ async def test_relationships_of_the_same_ends_are_told_apart(stores, memory):
             await memory.fetch(f"relations/relationship:{unknown}")
 
 
-def link(
-    source: str, target: str, begin: str | None = None, end: str | None = None
-) -> Relationship:
+def link(source, target, begin=None, end=None):
     stated = {name: value for name, value in (("valid_from", begin), ("valid_until", end)) if value}
     return Relationship(
         source, target, "moved to", properties=stated, id=f"{source}-{target}-{begin}-{end}"

@@ -1,9 +1,6 @@
 """A conversation beside a session's own sections keeps every promise, whatever its log and condenser."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +20,6 @@ from kaosmem.compaction import Summarizer, ToolResultCompaction
 from kaosmem.compaction.protection import GIVING_WAY
 from kaosmem.conversation import (
     Condensation,
-    Condenser,
     ConversationView,
     EventLog,
     LLMSummarizingCondenser,
@@ -34,7 +30,6 @@ from kaosmem.conversation import (
 from kaosmem.conversation.outline import ViewOutline
 from kaosmem.errors import NoCondensationError, SourceError
 from kaosmem.language.query import Query
-from kaosmem.sections.proposal import Proposal
 from kaosmem.sources import ConversationSource
 from kaosmem.testing import ScriptedLLM
 from kaosmem.tokens import count_content
@@ -45,7 +40,7 @@ from tests.formats.checked import check_context
 from tests.worlds import queries
 
 
-def worked(turns: int) -> EventLog:
+def worked(turns):
     """Return the log of an agent that has called a tool so often."""
     events = [
         each
@@ -55,11 +50,11 @@ def worked(turns: int) -> EventLog:
     return logged(system("You write code."), user("fix TASK-17"), *events)
 
 
-def summarizing(**given: int) -> LLMSummarizingCondenser:
+def summarizing(**given):
     return LLMSummarizingCondenser(ScriptedLLM(brief), **given)
 
 
-async def remembering(log: EventLog, condenser: Condenser | None = None) -> SessionMemory:
+async def remembering(log, condenser=None):
     memory = SessionMemory.test_mode()
     memory.add("role", "Be careful.")
     memory.add("findings", "The fee is due in 30 days.")
@@ -101,9 +96,7 @@ def test_the_budget_holds_and_the_messages_are_the_providers(
     asyncio.run(scenario())
 
 
-def proposed_slowly(
-    view: ConversationView, *, cap: int
-) -> tuple[list[tuple[object, ...]], set[int], bool]:
+def proposed_slowly(view, *, cap):
     """Return the proposal of a view by a look at all of it, its legal cuts, and whether it is all."""
     outline = ViewOutline(view)
     sizes = [count_content(event.message.content, get_counter()) for event in view]
@@ -117,7 +110,7 @@ def proposed_slowly(
     kept = set(view.reasons).difference(without_room)
     must = {place for unit in outline.units if kept.intersection(unit) for place in unit}
     must.update(newest)
-    rows: list[tuple[object, ...]] = []
+    rows = []
     left = 2 * cap
     for unit in sorted(outline.units, key=lambda unit: (unit[0] not in must, -unit[-1])):
         if left <= 0 and unit[0] not in must:
@@ -128,16 +121,14 @@ def proposed_slowly(
     return rows, cuts_beside(outline.units, must), len(rows) == len(outline.units)
 
 
-def cuts_beside(units: Sequence[tuple[int, ...]], must: set[int]) -> set[int]:
+def cuts_beside(units, must):
     """Return where no unit is on both sides, but for those that are shown in any case."""
     spans = [(unit[0], unit[-1]) for unit in units if unit[0] not in must]
     ends = range(max((unit[-1] + 1 for unit in units), default=0) + 1)
     return {cut for cut in ends if not any(first < cut <= last for first, last in spans)}
 
 
-def check_positions(
-    proposal: Proposal, places: list[int], shown: list[int], whole: list[int]
-) -> None:
+def check_positions(proposal, places, shown, whole):
     """The positions ascend as the places in the view do, and are those of the view without condensations."""
     positions = [unit.position for _, unit in sorted(zip(places, proposal.candidates, strict=True))]
     assert positions == sorted({*positions})
@@ -297,7 +288,7 @@ async def test_appending_leaves_the_prefix():
     """As long as nothing is condensed, all messages before the query's block stay as they are."""
     log = worked(2)
     memory = await remembering(log, summarizing(max_size=40))
-    before: list[object] = []
+    before = []
     for number in range(12):
         context = await memory.assemble_context(budget=8_000, format="openai")
         assert context.messages[: len(before)] == before

@@ -1,10 +1,7 @@
 """Facts of a long-term memory that change: what a question about now, about the past, or as of a time is shown."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,20 +17,20 @@ from kaosmem.testing.contracts.store import Clock
 OLD, NEW = "The user's address is 1 Elm Street.", "The user's address is 9 Oak Avenue."
 
 
-def day(number: int) -> datetime:
+def day(number):
     return datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=number)
 
 
 days = st.integers(0, 9)
 
 
-async def moved(others: int = 0, **old: Any) -> tuple[InMemoryLongTermMemory, SessionMemory]:
+async def moved(others=0, **old):
     """Return facts in which an address was replaced, among so many others, and a session that shows them."""
     facts = await replaced(others, **old)
     return facts, await session_over(facts)
 
 
-async def replaced(others: int = 0, **old: Any) -> InMemoryLongTermMemory:
+async def replaced(others=0, **old):
     """Return facts in which an address was replaced, among so many others."""
     facts = InMemoryLongTermMemory()
     metadata = {"timestamp": "2023-03-01", **old}
@@ -47,7 +44,7 @@ async def replaced(others: int = 0, **old: Any) -> InMemoryLongTermMemory:
     return facts
 
 
-async def session_over(facts: InMemoryLongTermMemory) -> SessionMemory:
+async def session_over(facts):
     """Return a session that shows facts."""
     memory = SessionMemory.test_mode()
     await memory.attach(FactSource(facts, "a"))
@@ -55,7 +52,7 @@ async def session_over(facts: InMemoryLongTermMemory) -> SessionMemory:
 
 
 @pytest.fixture(scope="module", params=[0, 1, 40, 2_000])
-def others(request: pytest.FixtureRequest) -> tuple[int, InMemoryLongTermMemory]:
+def others(request):
     """Return a number of other facts, and the store that holds them, which no test changes."""
     return request.param, asyncio.run(replaced(request.param))
 
@@ -249,7 +246,7 @@ def test_as_of_and_known_at_are_exact(told, as_of, known_at):
     facts = InMemoryLongTermMemory(clock=None)
     clock._now = day(0)
     facts = InMemoryLongTermMemory(clock=clock)
-    model: list[tuple[str, datetime, datetime, str]] = []  # key, begin, known from, id
+    model = []  # key, begin, known from, id
 
     async def tell():
         for key, later, begins in told:

@@ -1,10 +1,7 @@
 """What a thread of messages shows as a source: promises P1, P3 to P5, P7 and P8, and what it reads."""
 
-from __future__ import annotations
-
 import asyncio
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -15,7 +12,6 @@ from hypothesis import strategies as st
 from benchmarks.corpus import seeded_texts
 from kaosmem import (
     ChatMessage,
-    Context,
     NotFoundError,
     Reason,
     SessionMemory,
@@ -31,7 +27,7 @@ from kaosmem.errors import SourceError
 from kaosmem.language.query import Query
 from kaosmem.sources import HistorySource
 from kaosmem.sources.history import HISTORY
-from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
+from kaosmem.stores import InMemoryHistoryProvider
 from kaosmem.stores.history import decode_message
 from tests.contexts import COUNTERS, handed_over
 from tests.formats.checked import check_context
@@ -39,30 +35,30 @@ from tests.tool_conversations import conversations
 from tests.worlds import budgets, formats, worlds
 
 
-def said(*texts: str, role: str = "user") -> list[ChatMessage]:
+def said(*texts, role="user"):
     return [ChatMessage(role, text) for text in texts]
 
 
-def called(call: str, result: str = "found") -> list[ChatMessage]:
+def called(call, result="found"):
     return [
         ChatMessage("assistant", (TextBlock("Let me see."), ToolUseBlock(call, "search"))),
         ChatMessage("tool", (ToolResultBlock(call, result),)),
     ]
 
 
-async def thread(messages: Sequence[ChatMessage]) -> InMemoryHistoryProvider:
+async def thread(messages):
     provider = InMemoryHistoryProvider()
     await provider.append_many("a", messages, session_id="s")
     return provider
 
 
-async def memory_over(source: HistorySource) -> SessionMemory:
+async def memory_over(source):
     memory = SessionMemory.test_mode()
     await memory.attach(source)
     return memory
 
 
-async def window(memory: SessionMemory, budget: int = 500, format: str = "openai") -> Context:
+async def window(memory, budget=500, format="openai"):
     context = await memory.assemble_context("", budget=budget, format=format)
     assert all(report.status == "ok" for report in context.sources.values())
     return context
@@ -111,7 +107,7 @@ def test_a_thread_beside_sections_keeps_budgets_reasons_and_rules(
     assert {item.id for unit in units for item in unit.items} <= decided.keys()
 
 
-def _position(item_id: str) -> int:
+def _position(item_id):
     return int(item_id.removeprefix("history/").lstrip("#m"))
 
 
@@ -141,7 +137,7 @@ def test_the_newest_unit_and_question_are_in_and_units_are_whole(messages, budge
     assert newest is None or newest in shown
 
 
-def grown(turns: int, *, words: int = 20) -> list[list[ChatMessage]]:
+def grown(turns, *, words=20):
     texts = seeded_texts(2 * turns, words=words)
     return [
         [*said(question), *called(f"c{turn}", answer), *said("So it is.", role="assistant")]
@@ -251,7 +247,7 @@ async def test_one_that_is_not_shown_is_found_by_its_id():
     assert (await memory.fetch("history/m3")).text == "3"
 
 
-def counting_turns(first: int, many: int) -> list[ChatMessage]:
+def counting_turns(first, many):
     return said(*(f"sheep-{number}- on the hill" for number in range(first, first + many)))
 
 
@@ -343,7 +339,7 @@ async def test_two_threads_are_two_histories_and_none_can_forget():
 
 def test_it_is_a_history_of_one_thread():
     """Another placement is refused, and so is an id that is none."""
-    provider: HistoryProvider = InMemoryHistoryProvider()
+    provider = InMemoryHistoryProvider()
     with pytest.raises(ValueError, match="use 'history'"):
         HistorySource(provider, "a", "s", spec=replace(HISTORY, placement="query"))
     for agent, session in (("", "s"), ("a", "")):

@@ -1,13 +1,11 @@
 """What is promised of sections holds of stores beside them: P1 to P5, P7, P8 and P10."""
 
-from __future__ import annotations
-
 import asyncio
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import Context, SessionMemory, Trust, WindowTooSmallError
+from kaosmem import SessionMemory, Trust, WindowTooSmallError
 from kaosmem.assembly.allocation import cap_of
 from kaosmem.display import width
 from kaosmem.formats.delimiters import OPENING
@@ -18,7 +16,7 @@ from tests.sources.stores import attached, filled_sources
 from tests.worlds import budgets, formats, queries, texts, worlds
 
 
-def assembled(memory: SessionMemory, query: str | None, budget: int, format: str) -> Context | None:
+def assembled(memory, query, budget, format):
     try:
         return asyncio.run(memory.assemble_context(query, budget=budget, format=format))
     except WindowTooSmallError:
@@ -111,7 +109,7 @@ def test_the_newest_message_is_in_and_the_prefix_stays(sources, said, format, bu
     memory = SessionMemory.test_mode()
     asyncio.run(attached(memory, sources))
     memory.add("role", "Be careful.")
-    before: list[object] = []
+    before = []
     for text in said:
         newest = memory.add("messages", text)
         context = assembled(memory, None, budget, format)

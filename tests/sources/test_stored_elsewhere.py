@@ -1,7 +1,5 @@
 """Sources over stores that another process has filled."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -30,7 +28,7 @@ asyncio.run(fill())
 """
 
 
-async def texts(memory: SessionMemory, query: str) -> list[str]:
+async def texts(memory, query):
     context = await memory.assemble_context(query, budget=500)
     assert all(report.status == "ok" for report in context.sources.values())
     return [item.text for item in context.items]
@@ -81,11 +79,11 @@ async def test_changes_of_another_process_are_seen(tmp_path):
 class CountingGraph(InMemoryGraphStore):
     """Notes how many entities each call reads."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.reads: list[int] = []
+        self.reads = []
 
-    async def _read_entities(self, ids: list[str]) -> list[Entity]:
+    async def _read_entities(self, ids):
         self.reads.append(len(ids))
         return await super()._read_entities(ids)
 
@@ -128,14 +126,14 @@ async def test_handles_that_are_given_are_the_only_ones():
 class Down(InMemoryFileStore, InMemoryGraphStore):
     """A store that cannot be listed."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         InMemoryFileStore.__init__(self)
         InMemoryGraphStore.__init__(self)
 
-    async def list_keys(self) -> list[str]:
+    async def list_keys(self):
         raise DurabilityError("the blob store does not answer")
 
-    async def list_entities(self) -> list[str]:
+    async def list_entities(self):
         raise DurabilityError("the graph store does not answer")
 
 

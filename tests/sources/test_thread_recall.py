@@ -1,24 +1,20 @@
 """Earlier messages of a thread that a question recalls."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from benchmarks.corpus import seeded_texts
-from kaosmem import ChatMessage, Context, Reason, SectionSpec, SessionMemory
+from kaosmem import ChatMessage, Reason, SectionSpec, SessionMemory
 from kaosmem.backends.redis import RedisDatabase, RedisHistoryProvider
 from kaosmem.backends.sqlite.database import SqliteDatabase
 from kaosmem.backends.sqlite.stores import SqliteHistoryProvider
 from kaosmem.conversation import ActionEvent, EventLog
 from kaosmem.sources import ConversationSource, HistorySource
 from kaosmem.sources.history import HISTORY
-from kaosmem.stores import HistoryProvider, InMemoryHistoryProvider
+from kaosmem.stores import InMemoryHistoryProvider
 from tests.servers import redis_server
 from tests.sources.test_history import Counting
 
@@ -26,23 +22,23 @@ FACT = "The launch code of the harbour crane is SWORDFISH."
 QUESTION = "What is the launch code of the harbour crane?"
 
 
-def talk(count: int, *, fact_at: int = 10) -> list[ChatMessage]:
+def talk(count, *, fact_at=10):
     """Return a conversation with one fact in it."""
     texts = seeded_texts(count, words=30)
     texts[fact_at] = FACT
     return [ChatMessage(("user", "assistant")[at % 2], text) for at, text in enumerate(texts)]
 
 
-async def asked(source: HistorySource, question: str = QUESTION, **options: object) -> Context:
+async def asked(source, question=QUESTION, **options):
     memory = SessionMemory.test_mode()
     await memory.attach(source)
-    context = await memory.assemble_context(question, budget=1_500, **options)  # type: ignore[call-overload]
+    context = await memory.assemble_context(question, budget=1_500, **options)
     assert context.sources["history"].status == "ok"
     return context
 
 
 @asynccontextmanager
-async def provided(kind: str, folder: Path) -> AsyncIterator[HistoryProvider]:
+async def provided(kind, folder):
     clock = lambda: datetime(2024, 5, 8, tzinfo=UTC)  # noqa: E731
     if kind == "sqlite":
         async with SqliteDatabase(folder / "threads.sqlite") as database:

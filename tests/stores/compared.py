@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -29,7 +29,6 @@ from kaosmem.stores import (
     Task,
     VectorDocument,
 )
-from kaosmem.stores.tasks import TaskStore
 from kaosmem.stores.vector import SearchResult
 from kaosmem.testing import (
     BlobContract,
@@ -77,9 +76,7 @@ class Step(NamedTuple):
     options: Mapping[str, Any] = {}
 
 
-def steps(
-    method: str, *arguments: st.SearchStrategy[Any], **options: st.SearchStrategy[Any]
-) -> st.SearchStrategy[Step]:
+def steps(method, *arguments, **options):
     """Return a strategy of calls of a method."""
     return st.builds(Step, st.just(method), st.tuples(*arguments), st.fixed_dictionaries(options))
 
@@ -111,11 +108,11 @@ class Compared:
         # In a thread, since the machine has an event loop of its own.
         await asyncio.to_thread(run_state_machine_as_test, self.machine(), settings=tried)
 
-    def operations(self) -> Iterable[st.SearchStrategy[Step]]:
+    def operations(self):
         """Return the calls that the comparison with the model chooses from."""
         raise NotImplementedError
 
-    async def outcome(self, store: Any, step: Step, ids: list[str]) -> object:
+    async def outcome(self, store, step, ids):
         """Do a step, and return its result or error as a value that is the same for each store.
 
         Afterwards the arguments and the result are changed. Nothing that is stored may change.
@@ -132,11 +129,11 @@ class Compared:
         spoil([given.arguments, given.options, result])
         return found
 
-    def comparable(self, result: Any, ids: list[str]) -> object:
+    def comparable(self, result, ids):
         """Return a copy of a result that is the same for each store."""
         return copy.deepcopy(result)
 
-    def machine(self) -> Callable[[], StoreMachine]:
+    def machine(self):
         """Return a constructor of the state machine of these operations."""
         # Three times, so that the store is seldom emptied and reopened.
         chosen = [*self.operations(), *self.operations(), *self.operations(), steps("delete_all")]
@@ -156,25 +153,25 @@ class Compared:
 class StoreMachine(RuleBasedStateMachine):
     """A store and its model, to which the same steps are done."""
 
-    def __init__(self, contract: Any) -> None:
+    def __init__(self, contract):
         super().__init__()
         self._contract = contract
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._clock = Clock()
         model = type(contract).model
         self._model = model(clock=self._clock) if contract.expires else model()
-        self._model_ids: list[str] = []
+        self._model_ids = []
         self._store = self._ask(contract.opened())
-        self._store_ids: list[str] = []
+        self._store_ids = []
 
     @invariant()
-    def both_read_the_same(self) -> None:
+    def both_read_the_same(self):
         listed = self._ask(self._contract.listed(self._store))
         assert listed == self._ask(self._contract.listed(self._model))
         for step in self._contract.reads:
             self.compare(step)
 
-    def compare(self, step: Step) -> None:
+    def compare(self, step):
         """Do a step to both. A step may also be to reopen the store, or to let time pass."""
         if step.method == "reopen":
             self._store = self._ask(self._contract.reopen(self._store))
@@ -186,11 +183,11 @@ class StoreMachine(RuleBasedStateMachine):
         expected = self._ask(self._contract.outcome(self._model, step, self._model_ids))
         assert self._ask(self._contract.outcome(self._store, step, self._store_ids)) == expected
 
-    def teardown(self) -> None:
+    def teardown(self):
         self._ask(self._contract.close(self._store))
         self._runner.close()
 
-    def _ask(self, asked: Coroutine[Any, Any, T]) -> T:
+    def _ask(self, asked):
         """Return the result of a call."""
         # Not by the runner, which takes and gives back the handler of Ctrl-C for each call.
         return self._runner.get_loop().run_until_complete(asked)
@@ -210,7 +207,7 @@ class ComparedHistory(Compared, HistoryContract):
         Step(method, pair) for method, pair in product(("get_messages", "count_messages"), _PAIRS)
     )
 
-    def operations(self) -> Iterator[st.SearchStrategy[Step]]:
+    def operations(self):
         roles = st.sampled_from(["user", "assistant", "tool", "critic"])
         messages = st.builds(ChatMessage, roles, texts) | st.just(ChatMessage("assistant", BLOCKS))
         runs = st.sampled_from(["", "r", "r-1"])
@@ -221,7 +218,7 @@ class ComparedHistory(Compared, HistoryContract):
         yield steps("clear_run", _first, _second, st.sampled_from(["r", "r-1"]))
         yield steps("get_messages", _first, _second, st.none() | numbers, numbers)
 
-    def comparable(self, result: Any, ids: list[str]) -> object:
+    def comparable(self, result, ids):
         """Return another list of the same messages."""
         return [*result] if isinstance(result, list) else result
 
@@ -230,7 +227,7 @@ class ComparedShortTerm(Compared, ShortTermContract):
     model = InMemoryShortTermMemory
     reads = tuple(Step("get_state", (each,)) for each in ("a", "a-b", "A"))
 
-    def operations(self) -> Iterator[st.SearchStrategy[Step]]:
+    def operations(self):
         sessions = st.sampled_from(["a", "a-b", "A"])
         names = st.sampled_from(["plan", "Plan", "plan.step", "", "é"])
         nested = st.dictionaries(names, st.integers(0, 1), max_size=2)
@@ -250,7 +247,7 @@ class ComparedBlob(Compared, BlobContract):
         Step(method, (key,)) for method, key in product(("download", "describe"), _BLOB_KEYS)
     )
 
-    def operations(self) -> Iterator[st.SearchStrategy[Step]]:
+    def operations(self):
         keys = st.sampled_from(_BLOB_KEYS)
         lives = st.sampled_from([None, None, self.ttl_s, 2 * self.ttl_s])
         data = st.binary(max_size=9).map(bytearray)
@@ -264,7 +261,7 @@ class ComparedVector(Compared, VectorContract):
     model = InMemoryVectorStore
     reads = tuple(Step("get", (IDS,), {"collection": each}) for each in "cC")
 
-    def operations(self) -> Iterator[st.SearchStrategy[Step]]:
+    def operations(self):
         collections = st.sampled_from("cC")
         ids = st.sampled_from(IDS)
         vectors = st.lists(st.integers(-2, 2), min_size=3, max_size=3).filter(any)
@@ -282,12 +279,12 @@ class ComparedVector(Compared, VectorContract):
             filter=st.none() | filters,
         )
 
-    def comparable(self, result: Any, ids: list[str]) -> object:
+    def comparable(self, result, ids):
         """Return documents and results with rounded numbers."""
         return [_rounded(each) for each in result or ()]
 
 
-def _rounded(found: VectorDocument | SearchResult) -> tuple[object, ...]:
+def _rounded(found):
     numbers = [found.score] if isinstance(found, SearchResult) else found.embedding or ()
     rounded = [round(each, 4) for each in numbers]
     return found.id, found.content, copy.deepcopy(found.metadata), rounded
@@ -300,7 +297,7 @@ class ComparedGraph(Compared, GraphContract):
     model = InMemoryGraphStore
     reads = (Step("get_entities", (_ENDS,)),)
 
-    def operations(self) -> Iterator[st.SearchStrategy[Step]]:
+    def operations(self):
         ends = st.sampled_from(_ENDS)
         kinds = st.sampled_from(["owns", "Owns", "owns:all", "*", "a'; --"])
         properties = st.dictionaries(st.sampled_from(["since", "Since", ""]), values, max_size=2)
@@ -332,7 +329,7 @@ class ComparedTask(Compared, TaskContract):
     model = InMemoryTaskStore
     reads = tuple(Step("get_task_list", pair) for pair in _PAIRS)
 
-    def operations(self) -> Iterator[st.SearchStrategy[Step]]:
+    def operations(self):
         tasks = st.sampled_from("tT")
         new = tasks.map(lambda task_id: Task(task_id, task_id))
         retries = st.integers(0, 2)
@@ -349,7 +346,7 @@ class ComparedTask(Compared, TaskContract):
         for _ in range(3):
             yield steps("work", *board, tasks, st.lists(choice, min_size=5, max_size=9))
 
-    async def outcome(self, store: TaskStore, step: Step, ids: list[str]) -> object:
+    async def outcome(self, store, step, ids):
         """Do a step, which may be to work on a task."""
         if step.method != "work":
             return await super().outcome(store, step, ids)
@@ -371,5 +368,5 @@ class ComparedTask(Compared, TaskContract):
 class ComparedLongTerm(Compared, LongTermContract):
     """The model are plain values: all stores of facts share the rules of versions."""
 
-    def machine(self) -> Callable[[], FactsMachine]:
+    def machine(self):
         return lambda: FactsMachine(self)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -13,9 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kaosmem.errors import NotFoundError
-from kaosmem.stores.facts import LongTermMemory
 from kaosmem.testing.contracts.long_term import FACTS
-from kaosmem.testing.contracts.store import StoreContract, refuses
+from kaosmem.testing.contracts.store import refuses
 from tests.stores.values import spoil, texts
 
 T = TypeVar("T")
@@ -54,25 +52,25 @@ class _Fact:
 class FactsMachine(RuleBasedStateMachine):
     """Facts as plain values in the order in which they were saved, and the time when each is gone."""
 
-    def __init__(self, contract: StoreContract[LongTermMemory]) -> None:
+    def __init__(self, contract):
         super().__init__()
         self.contract = contract
-        self.held: dict[str, _Fact] = {}
+        self.held = {}
         self.now = 0.0
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self.store = self.ask(contract.opened())
 
-    def ask(self, asked: Coroutine[Any, Any, T]) -> T:
+    def ask(self, asked):
         """Return the result of a call."""
         # Not by the runner, which takes and gives back the handler of Ctrl-C for each call.
         return self._runner.get_loop().run_until_complete(asked)
 
-    def teardown(self) -> None:
+    def teardown(self):
         self.ask(self.contract.close(self.store))
         self._runner.close()
 
     @rule(is_wanted=st.sampled_from([False, False, True]))
-    def delete_all(self, is_wanted: bool) -> None:
+    def delete_all(self, is_wanted):
         if is_wanted:
             self.ask(self.store.delete_all())
             for fact in self.held.values():
@@ -81,12 +79,12 @@ class FactsMachine(RuleBasedStateMachine):
     @rule(shelf=_shelves, content=_contents, lives=_lives, key=_fact_keys, metadata=_fact_fields)
     def save(
         self,
-        shelf: tuple[str, str],
-        content: str,
-        lives: int | None,
-        key: str | None,
-        metadata: dict[str, Any],
-    ) -> None:
+        shelf,
+        content,
+        lives,
+        key,
+        metadata,
+    ):
         ttl = None if lives is None else lives * self.contract.ttl_s
         given = copy.deepcopy(metadata)
         saving = self.store.save(
@@ -98,7 +96,7 @@ class FactsMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.held)
     @rule(which=st.integers(0, 99), content=_contents, lives=_lives, metadata=_fact_fields)
-    def update(self, which: int, content: str, lives: int | None, metadata: dict[str, Any]) -> None:
+    def update(self, which, content, lives, metadata):
         ttl = None if lives is None else lives * self.contract.ttl_s
         memory_id = self._one(which)
         fact = self.held[memory_id]
@@ -113,25 +111,25 @@ class FactsMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: any(fact.gone < float("inf") for fact in self.held.values()))
     @rule()
-    def wait(self) -> None:
+    def wait(self):
         self.now += 1
         self.ask(self.contract.wait(self.contract.ttl_s))
 
     @precondition(lambda self: self.contract.durable)
     @rule()
-    def reopen(self) -> None:
+    def reopen(self):
         self.store = self.ask(self.contract.reopen(self.store))
 
     @precondition(lambda self: self.held)
     @rule(which=st.integers(0, 99), shelf=_shelves)
-    def look_elsewhere(self, which: int, shelf: tuple[str, str]) -> None:
+    def look_elsewhere(self, which, shelf):
         memory_id = self._one(which)
         if self.held[memory_id].shelf != shelf:
             assert self.ask(self.store.get(shelf[0], memory_id, namespace=shelf[1])) is None
 
     @precondition(lambda self: self.held)
     @rule(which=st.integers(0, 99), shelf=_shelves, own=st.sampled_from([True, True, False]))
-    def delete(self, which: int, shelf: tuple[str, str], own: bool) -> None:
+    def delete(self, which, shelf, own):
         memory_id = self._one(which)
         shelf = self.held[memory_id].shelf if own else shelf
         self.ask(self.store.delete(shelf[0], memory_id, namespace=shelf[1]))
@@ -140,7 +138,7 @@ class FactsMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: sum(fact.gone > self.now for fact in self.held.values()) > 3)
     @rule(shelf=_shelves)
-    def clear(self, shelf: tuple[str, str]) -> None:
+    def clear(self, shelf):
         self.ask(self.store.clear(shelf[0], namespace=shelf[1]))
         for fact in self.held.values():
             if fact.shelf == shelf:
@@ -152,7 +150,7 @@ class FactsMachine(RuleBasedStateMachine):
         limit=st.integers(0, 4),
         superseded=st.sampled_from([False, False, True]),
     )
-    def search(self, which: int, limit: int, superseded: bool) -> None:
+    def search(self, which, limit, superseded):
         fact = self.held[self._one(which)]
         shelf = fact.shelf
         asked = fact.content if fact.content in FACTS else FACTS[0]
@@ -174,19 +172,19 @@ class FactsMachine(RuleBasedStateMachine):
         assert [memory.content for memory in found[:exact]] == [asked] * min(exact, limit)
 
     @invariant()
-    def shelves_are_listed(self) -> None:
+    def shelves_are_listed(self):
         shelves = {fact.shelf for fact in self.held.values() if fact.gone > self.now}
         assert self.ask(self.contract.listed(self.store)) == sorted(shelves)
 
     @invariant()
-    def facts_are_what_was_saved(self) -> None:
+    def facts_are_what_was_saved(self):
         for memory_id, fact in self.held.items():
             memory = self.ask(self.store.get(fact.shelf[0], memory_id, namespace=fact.shelf[1]))
             assert (memory and memory.content) == (fact.content if fact.gone > self.now else None)
             spoil(memory)
 
     @invariant()
-    def versions_are_what_was_saved_in_order(self) -> None:
+    def versions_are_what_was_saved_in_order(self):
         for shelf, key in {(fact.shelf, fact.key) for fact in self.held.values()}:
             listed = self.ask(self.store.versions(shelf[0], key, namespace=shelf[1]))
             held = {each: fact for each, fact in self._held(shelf).items() if fact.key == key}
@@ -204,10 +202,10 @@ class FactsMachine(RuleBasedStateMachine):
                 assert {**version.item.metadata, **fact.metadata} == version.item.metadata
             spoil(listed)
 
-    def _one(self, which: int) -> str:
+    def _one(self, which):
         return [*self.held][which % len(self.held)]
 
-    def _held(self, shelf: tuple[str, str]) -> dict[str, _Fact]:
+    def _held(self, shelf):
         return {
             each: fact
             for each, fact in self.held.items()
@@ -216,13 +214,13 @@ class FactsMachine(RuleBasedStateMachine):
 
     def _saved(
         self,
-        memory_id: str,
-        shelf: tuple[str, str],
-        content: str,
-        lives: int | None,
-        key: str | None,
-        metadata: dict[str, Any],
-    ) -> None:
+        memory_id,
+        shelf,
+        content,
+        lives,
+        key,
+        metadata,
+    ):
         assert memory_id not in self.held
         key = key or memory_id
         listed = self.ask(self.store.versions(shelf[0], key, namespace=shelf[1]))

@@ -1,7 +1,5 @@
 """The stores in memory pass the contracts that come with the package."""
 
-from __future__ import annotations
-
 import pytest
 
 from kaosmem import InvalidArgumentError
@@ -28,49 +26,49 @@ from tests.stores.compared import ComparedLongTerm
 class TestInMemoryHistory(HistoryContract):
     durable = False
 
-    async def make(self) -> InMemoryHistoryProvider:
+    async def make(self):
         return InMemoryHistoryProvider()
 
 
 class TestInMemoryShortTerm(ShortTermContract):
     durable = False
 
-    async def make(self) -> InMemoryShortTermMemory:
+    async def make(self):
         return InMemoryShortTermMemory()
 
 
 class TestInMemoryLongTerm(ComparedLongTerm):
     durable = False
 
-    async def make(self) -> InMemoryLongTermMemory:
+    async def make(self):
         return InMemoryLongTermMemory(clock=self.clock)
 
 
 class TestInMemoryVector(VectorContract):
     durable = False
 
-    async def make(self) -> InMemoryVectorStore:
+    async def make(self):
         return InMemoryVectorStore()
 
 
 class TestInMemoryGraph(GraphContract):
     durable = False
 
-    async def make(self) -> InMemoryGraphStore:
+    async def make(self):
         return InMemoryGraphStore()
 
 
 class TestInMemoryFiles(BlobContract):
     durable = False
 
-    async def make(self) -> InMemoryFileStore:
+    async def make(self):
         return InMemoryFileStore(clock=self.clock)
 
 
 class TestInMemoryTasks(TaskContract):
     durable = False
 
-    async def make(self) -> InMemoryTaskStore:
+    async def make(self):
         return InMemoryTaskStore()
 
 

@@ -1,12 +1,8 @@
 """Each contract catches stores that are wrong in a way that stores are: none of its tests passes whatever is done."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
@@ -262,7 +258,7 @@ HISTORY, SHORT, LONG, BLOB, VECTOR, GRAPH, TASKS = (
     ComparedGraph,
     ComparedTask,
 )
-FAULTS: list[tuple[type, type, str]] = [
+FAULTS = [
     (HISTORY, LimitFromTheEnd, "limit_and_offset_count_from_the_front"),
     (HISTORY, ClearRunClearsThread, "clearing_one_run_keeps_the_thread"),
     (HISTORY, ClearRunByPrefix, "clearing_one_run_keeps_the_thread"),
@@ -288,7 +284,7 @@ FAULTS: list[tuple[type, type, str]] = [
 ]
 
 
-def subject(contract: type, store: type) -> Any:
+def subject(contract, store):
     async def make(self):
         return (
             store(clock=self.clock) if "clock" in inspect.signature(store).parameters else store()
@@ -297,7 +293,7 @@ def subject(contract: type, store: type) -> Any:
     return type("Subject", (contract,), {"make": make, "durable": False})()
 
 
-def fails(tested: Any, name: str) -> bool:
+def fails(tested, name):
     """Whether a test of a contract fails."""
 
     async def run():
@@ -343,7 +339,7 @@ def test_a_fault_is_caught_by_the_machine_too(contract, store):
         run_state_machine_as_test(tested.machine(), settings=once)
 
 
-RIGHT: list[tuple[type, type]] = [
+RIGHT = [
     (HISTORY, InMemoryHistoryProvider),
     (SHORT, InMemoryShortTermMemory),
     (LONG, InMemoryLongTermMemory),
@@ -354,7 +350,7 @@ RIGHT: list[tuple[type, type]] = [
 ]
 
 
-def names_of(contract: type) -> Iterable[str]:
+def names_of(contract):
     return (name.removeprefix("test_") for name in dir(contract) if name.startswith("test_"))
 
 

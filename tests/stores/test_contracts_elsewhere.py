@@ -1,10 +1,7 @@
 """A contract in a project of somebody else's, whose pytest is configured in no way."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from pathlib import Path
 
 from kaosmem.testing import ShortTermContract
 
@@ -43,7 +40,7 @@ class TestNeverReopened(ShortTermContract):
 """
 
 
-def ran(folder: Path, *names: str) -> str:
+def ran(folder, *names):
     """Return the report of pytest on some classes and tests."""
     command = [
         sys.executable,

@@ -1,7 +1,5 @@
 """What the stores have in common, and what is easy to get wrong that no contract can say of all stores."""
 
-from __future__ import annotations
-
 import pickle
 from datetime import UTC, datetime
 
@@ -101,7 +99,7 @@ async def test_what_expired_takes_no_room():
 SECRET = "terminate the lease"
 
 
-async def refused() -> list[Exception]:
+async def refused():
     """Errors that stores raise for what holds a secret in its content."""
     history = InMemoryHistoryProvider()
     state = InMemoryShortTermMemory()
@@ -111,17 +109,17 @@ async def refused() -> list[Exception]:
     graph = InMemoryGraphStore()
     await tasks.create_task_list("c", "a", [Task("t", SECRET)])
     asked = [
-        history.append("a", SECRET, session_id="s"),  # type: ignore[arg-type]
-        history.append("a", {"role": "user", "content": SECRET}, session_id="s"),  # type: ignore[arg-type]
+        history.append("a", SECRET, session_id="s"),
+        history.append("a", {"role": "user", "content": SECRET}, session_id="s"),
         state.set_state("s", {"a": {SECRET}}),
-        state.set_state("s", SECRET),  # type: ignore[arg-type]
+        state.set_state("s", SECRET),
         memory.save("a", SECRET + "\ud800"),
         memory.save("a", SECRET, ttl=-1),
-        files.upload("k", SECRET, content_type="text/plain"),  # type: ignore[arg-type]
+        files.upload("k", SECRET, content_type="text/plain"),
         files.upload("k", SECRET.encode(), content_type="text/plain", ttl=0),
         tasks.add_tasks("c", "a", [Task("t", SECRET)]),
-        tasks.add_tasks("c", "a", [SECRET]),  # type: ignore[list-item]
-        tasks.update_status("c", "a", "t", [SECRET]),  # type: ignore[arg-type]
+        tasks.add_tasks("c", "a", [SECRET]),
+        tasks.update_status("c", "a", "t", [SECRET]),
         graph.add_entities([{"id": "a", "name": [SECRET]}]),
     ]
     errors = []

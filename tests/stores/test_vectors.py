@@ -1,10 +1,7 @@
 """The vector store in memory: embeddings made by a client, and cosines that do not depend on where a row stands."""
 
-from __future__ import annotations
-
 import asyncio
 import random
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +20,10 @@ from kaosmem.testing import VectorContract
 class LetterCounts:
     """An embedding client that counts a, b and c, and tells what it was asked."""
 
-    def __init__(self) -> None:
-        self.asked: list[list[str]] = []
+    def __init__(self):
+        self.asked = []
 
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(self, texts):
         self.asked.append([*texts])
         await asyncio.sleep(0)
         return [[text.count("a"), text.count("b"), text.count("c")] for text in texts]
@@ -37,12 +34,12 @@ class TestWithAClient(VectorContract):
 
     durable = False
 
-    async def make(self) -> InMemoryVectorStore:
+    async def make(self):
         return InMemoryVectorStore(RefusingClient())
 
 
 class RefusingClient:
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(self, texts):
         raise InvalidArgumentError("nothing is embedded here")
 
 

@@ -1,8 +1,5 @@
 """Texts and JSON values for Hypothesis, and a change of all that a value holds."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 
 from hypothesis import strategies as st
@@ -22,9 +19,9 @@ values = st.recursive(
 )
 
 
-def spoil(value: object) -> None:
+def spoil(value):
     """Change all that is in lists, mappings and buffers of a value. A message never changes."""
-    inner: Iterable[object] = ()
+    inner = ()
     if isinstance(value, dict):
         inner = [*value.values()]
         value.update(dict.fromkeys(value, "spoiled"))

@@ -1,7 +1,5 @@
 """The oracle of erasure finds a text wherever and however a file may hold it."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io
@@ -10,7 +8,6 @@ import lzma
 import zipfile
 import zlib
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,20 +20,20 @@ from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import paths_holding
 
 
-def zipped(data: bytes) -> bytes:
+def zipped(data):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("member", data)
     return buffer.getvalue()
 
 
-def as_array(data: bytes) -> bytes:
+def as_array(data):
     buffer = io.BytesIO()
     np.savez_compressed(buffer, texts=np.array([data.decode()]))
     return buffer.getvalue()
 
 
-SPELLINGS: dict[str, Callable[[str], bytes]] = {
+SPELLINGS = {
     "plain": lambda text: text.encode(),
     "upper case": lambda text: text.upper().encode(),
     "JSON": lambda text: json.dumps({"text": text}, ensure_ascii=False).encode(),

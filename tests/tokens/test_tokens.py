@@ -1,7 +1,5 @@
 """Counting: exact, offline, additive, the same whatever counts, for any text."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -9,7 +7,6 @@ from functools import cache
 from importlib.util import find_spec
 
 import pytest
-import tiktoken
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -105,7 +102,7 @@ RUNS = {
 }
 
 
-def reference(name: str) -> tiktoken.Encoding:
+def reference(name):
     return TiktokenCounter(name)._encoding
 
 
@@ -139,7 +136,7 @@ def test_counting_needs_no_network_and_no_environment():
     assert run(code) == ["2", "2", "2"]
 
 
-def run(code: str) -> list[str]:
+def run(code):
     return subprocess.run(
         [sys.executable, "-c", code], env={}, capture_output=True, text=True, check=True
     ).stdout.split()
@@ -176,11 +173,11 @@ def test_a_run_of_blanks_that_overflows_the_tokenizer_is_counted(
 
 
 @cache
-def spaces_in_one_piece(count: int) -> int:
+def spaces_in_one_piece(count):
     return len(reference("o200k_base")._encode_single_piece(" " * count))
 
 
-def run_of(unit: str, chars: int) -> str:
+def run_of(unit, chars):
     return (unit * (1 + chars // len(unit)))[:chars]
 
 

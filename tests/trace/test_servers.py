@@ -1,15 +1,11 @@
 """A trace on disk and on a real S3 server: kills, two writers, erasure, verification and repair."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fsspec.implementations.dirfs import DirFileSystem
@@ -40,7 +36,7 @@ asyncio.run(main())
 """
 
 
-def place_of(given: list[str]) -> Any:
+def place_of(given):
     """Return a folder, or a place on an S3 server, from arguments of a command."""
     if len(given) == 1:
         return given[0]
@@ -48,22 +44,22 @@ def place_of(given: list[str]) -> Any:
     return DirFileSystem(path=path, fs=S3(url, key, secret).filesystem())
 
 
-def session_of(place: Any) -> Any:
+def session_of(place):
     return SessionMemory.open(place, "s", trace=True)
 
 
 @pytest.fixture(params=["disk", "s3"])
-def given(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[str]]:
+def given(request, tmp_path):
     """The arguments of a place, new for each test."""
     if request.param == "disk":
         yield [str(tmp_path)]
         return
-    s3: S3 = request.getfixturevalue("s3_of_all")
+    s3 = request.getfixturevalue("s3_of_all")
     s3.filesystem().makedirs("traces", exist_ok=True)
     yield [f"traces/{request.node.name.partition('[')[0]}", s3.url, s3.key, s3.secret]
 
 
-async def _digests(place: Any) -> list[str]:
+async def _digests(place):
     """Return the digests of all kept requests."""
     async with SessionMemory.open(place, "s", read_only=True) as memory:
         replay = Replay(memory._session)
@@ -113,11 +109,11 @@ async def test_two_writers_erasure_and_repair(given):
         assert "is in, " in str(memory.why("room 5 costs", turn=3))
 
 
-def _sections(query: str) -> list[str]:
+def _sections(query):
     return ["findings" if query == "password" else "documents"]
 
 
-def _damage(place: Any) -> str:
+def _damage(place):
     """Damage an item of the session's snapshot, and return the file."""
     if isinstance(place, str):
         path = str(max(Path(place).rglob("snap/*")))

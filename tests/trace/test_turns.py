@@ -1,11 +1,7 @@
 """Turns are kept: replayed byte for byte, erased by `forget`, covered by `verify`."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-import random
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -19,13 +15,12 @@ from kaosmem.session.tracing import Replay, turns_of
 from kaosmem.sources import FactSource
 from kaosmem.stores import InMemoryLongTermMemory
 from kaosmem.trace.request import join, request_bytes, request_of, split
-from kaosmem.types.items import Item
 from kaosmem.view.page import page_data
 from tests.places import files_in
 from tests.session.test_repair import break_log
 
 SECRET = "The password of the safe is swordfish-4711."
-CALLS: list[dict[str, Any]] = [
+CALLS = [
     {"format": "text"},
     {"format": "openai"},
     {"format": "anthropic"},
@@ -34,11 +29,11 @@ CALLS: list[dict[str, Any]] = [
 ]
 
 
-def _replay(memory: SessionMemory) -> Replay:
+def _replay(memory):
     return Replay(memory._session)
 
 
-async def _talk(memory: SessionMemory, turns: int, start: int = 0) -> list[bytes]:
+async def _talk(memory, turns, start=0):
     """Ask some questions in every format, and return the requests that were sent."""
     sent = []
     for number in range(start, start + turns):
@@ -52,7 +47,7 @@ async def _talk(memory: SessionMemory, turns: int, start: int = 0) -> list[bytes
 
 async def test_every_turn_is_replayed_byte_for_byte(place):
     """After reopening, each stored turn gives the bytes that were sent, in every format."""
-    sent: list[bytes] = []
+    sent = []
     for number in range(3):
         async with SessionMemory.open(place, "s", trace=True) as memory:
             if not number:
@@ -297,9 +292,9 @@ def test_whatever_happens_turns_are_replayed(steps, chosen):
     asyncio.run(_live(["add", "turn", *steps, "turn", "reopen"], chosen))
 
 
-async def _live(steps: list[str], chosen: random.Random) -> None:
+async def _live(steps, chosen):
     place = IsolatedMemoryFileSystem()
-    sent: list[bytes] = []
+    sent = []
     with patch("kaosmem.persistence.log.MIN_LOG_BYTES", 3_000):
         for segment in " ".join(steps).split("reopen"):
             async with SessionMemory.open(place, "s", trace=True) as memory:
@@ -312,7 +307,7 @@ async def _live(steps: list[str], chosen: random.Random) -> None:
             assert request_bytes(replay.request(turn.number)) == request
 
 
-async def _take(memory: SessionMemory, step: str, chosen: random.Random, sent: list[bytes]) -> None:
+async def _take(memory, step, chosen, sent):
     """Take one step, and note the request of a turn. A turn that shows an erased item is erased."""
     text = f"Room {chosen.randrange(9)} costs\n{chosen.randrange(99)} euros, said Ann."
     items = [item for section in memory for item in section]
@@ -343,7 +338,7 @@ _TEXTS = st.text(st.sampled_from('ab \n<\0é"\\'), max_size=80)
 def test_a_request_is_joined_as_it_was_split(texts, others, data):
     """Whatever a layout made of the items, and whatever stands between, the bytes come back."""
     memory = SessionMemory.test_mode()
-    items: list[Item] = [memory.add("findings", text) for text in texts if text.strip()]
+    items = [memory.add("findings", text) for text in texts if text.strip()]
     pieces = [text.replace("\n", "\n  ") for text in texts] + texts + others
     pieces = data.draw(st.permutations(pieces))
     request = {

@@ -1,7 +1,5 @@
 """Items, blocks and what may be stored in them."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from datetime import UTC, datetime
@@ -88,7 +86,7 @@ def test_items_and_blocks_are_frozen():
         ("a\ud800", "position 1"),
         ([TextBlock("ab\udfff")], "position 2"),
         ([{"type": "text", "text": "\ud83d"}], "position 0"),
-        ([TextBlock(5)], "valid string"),  # type: ignore[arg-type]
+        ([TextBlock(5)], "valid string"),
         ([{"type": "video"}], "type"),
         ([ToolResultBlock("a", (TextBlock("abc\ud800"),))], "position 3"),
         (
@@ -101,7 +99,7 @@ def test_items_and_blocks_are_frozen():
             ],
             "position 0",
         ),
-        ([ToolResultBlock("a", (ToolUseBlock("a", "f"),))], "content blocks"),  # type: ignore[arg-type]
+        ([ToolResultBlock("a", (ToolUseBlock("a", "f"),))], "content blocks"),
         (5, "int"),
         (None, "NoneType"),
         (b"bytes", "content"),
@@ -138,8 +136,8 @@ def test_metadata_that_json_holds_is_copied(value):
     assert json.loads(json_text(copy)) == copy == {"value": value}
 
 
-def nested(depth: int) -> list[object]:
-    value: list[object] = []
+def nested(depth):
+    value = []
     for _ in range(depth):
         value = [value]
     return value

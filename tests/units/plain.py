@@ -1,14 +1,10 @@
 """A second account of the rules of units, by sets of entries and scans over all of them."""
 
-from __future__ import annotations
 
-from kaosmem.units import Link
-
-
-def matches(links: dict[int, Link]) -> dict[int, list[tuple[int, str]]]:
+def matches(links):
     """Return for each entry the (caller, call id) that it answers."""
-    unanswered: list[tuple[int, str]] = []
-    answered: dict[int, list[tuple[int, str]]] = {}
+    unanswered = []
+    answered = {}
     for ordinal in sorted(links):
         unanswered += [(ordinal, call_id) for call_id in sorted(set(links[ordinal].calls))]
         answered[ordinal] = []
@@ -20,16 +16,16 @@ def matches(links: dict[int, Link]) -> dict[int, list[tuple[int, str]]]:
     return answered
 
 
-def open_calls(links: dict[int, Link]) -> set[tuple[int, str]]:
+def open_calls(links):
     made = {(ordinal, call_id) for ordinal, link in links.items() for call_id in link.calls}
     return made - {pair for pairs in matches(links).values() for pair in pairs}
 
 
-def says_nothing(link: Link) -> bool:
+def says_nothing(link):
     return bool(link.answers) and not link.calls and not link.mixed
 
 
-def speaks(link: Link) -> bool:
+def speaks(link):
     """Return whether an entry ends the wait for the results of calls before it."""
     return bool(link.calls) or (link.role not in ("tool", "system") and not says_nothing(link))
 
@@ -37,22 +33,22 @@ def speaks(link: Link) -> bool:
 class PlainUnits:
     """The rules of Units, decided by looking at everything each time."""
 
-    def __init__(self) -> None:
-        self.links: dict[int, Link] = {}
-        self.groups: list[set[int]] = []
-        self.asking: int | None = None
+    def __init__(self):
+        self.links = {}
+        self.groups = []
+        self.asking = None
 
-    def group_of(self, ordinal: int) -> set[int]:
+    def group_of(self, ordinal):
         return next(group for group in self.groups if ordinal in group)
 
-    def waiting(self) -> set[str]:
+    def waiting(self):
         return {
             call_id
             for group in self.groups
             for _, call_id in open_calls({o: self.links[o] for o in group})
         }
 
-    def partners(self, ordinal: int, link: Link) -> list[int]:
+    def partners(self, ordinal, link):
         partners = []
         calls = {
             pair for group in self.groups for pair in open_calls({o: self.links[o] for o in group})
@@ -66,7 +62,7 @@ class PlainUnits:
             ]
         return partners
 
-    def place(self, ordinal: int, link: Link, partners: list[int]) -> set[int]:
+    def place(self, ordinal, link, partners):
         self.links[ordinal] = link
         merged = {ordinal}.union(*(self.group_of(partner) for partner in partners))
         if any(ordinal in group for group in self.groups):
@@ -74,13 +70,13 @@ class PlainUnits:
         self.groups = [group for group in self.groups if not group & merged] + [merged]
         return merged
 
-    def add(self, ordinal: int, link: Link) -> None:
+    def add(self, ordinal, link):
         partners = self.partners(ordinal, link)
         self.place(ordinal, link, partners)
         if speaks(link):
             self.asking = ordinal if link.calls else None
 
-    def remove(self, ordinals: set[int]) -> None:
+    def remove(self, ordinals):
         for ordinal in ordinals:
             self.group_of(ordinal).discard(ordinal)
             del self.links[ordinal]

@@ -1,11 +1,6 @@
 """Units cost time in proportion to their entries, however many calls one answer makes."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -22,11 +17,11 @@ from kaosmem.conversation.outline import ViewOutline
 from kaosmem.units import Link, Units
 
 
-def steps(action: Callable[[], object]) -> int:
+def steps(action):
     """Return how many instructions of Python an action executes."""
     count = 0
 
-    def trace(frame: FrameType, event: str, _arg: Any) -> Any:
+    def trace(frame, event, _arg):
         nonlocal count
         if event == "call":
             frame.f_trace_opcodes = True
@@ -43,7 +38,7 @@ def steps(action: Callable[[], object]) -> int:
     return count
 
 
-def one_batch(calls: int) -> list[Link]:
+def one_batch(calls):
     """Return an answer of an entry for each call, and as many results."""
     return [
         *(Link((str(at),), batch="p", role="assistant") for at in range(calls)),
@@ -51,7 +46,7 @@ def one_batch(calls: int) -> list[Link]:
     ]
 
 
-def results_in_twos(calls: int) -> list[Link]:
+def results_in_twos(calls):
     """Return an answer of an entry for each call, and entries of two results."""
     names = [str(at) for at in range(calls)]
     twos = zip(names[::2], names[1::2], strict=True)
@@ -59,13 +54,13 @@ def results_in_twos(calls: int) -> list[Link]:
     return [*asked, *(Link(answers=two, role="tool") for two in twos)]
 
 
-def one_message(calls: int) -> list[Link]:
+def one_message(calls):
     """Return a message that makes all calls, and a result for each."""
     names = tuple(str(at) for at in range(calls))
     return [Link(names, role="assistant"), *(Link(answers=(name,), role="tool") for name in names)]
 
 
-def one_id(calls: int) -> list[Link]:
+def one_id(calls):
     """Return calls that share an id, and a result for each."""
     return [
         *[Link(("a",), role="assistant")] * calls,
@@ -73,7 +68,7 @@ def one_id(calls: int) -> list[Link]:
     ]
 
 
-def add(links: list[Link]) -> None:
+def add(links):
     units = Units()
     for ordinal, link in enumerate(links):
         units.add(ordinal, link)
@@ -84,7 +79,7 @@ def add(links: list[Link]) -> None:
     units.remove(everything)
 
 
-def add_events(calls: int, *, answered: bool) -> None:
+def add_events(calls, *, answered):
     """Make a view of an answer with so many calls, all that is made of it, and condense it."""
     uses = [ToolUseBlock(str(at), "find") for at in range(calls)]
     events = [ActionEvent("tool_call", "", use, "r", id=at) for at, use in enumerate(uses)]
@@ -98,7 +93,7 @@ def add_events(calls: int, *, answered: bool) -> None:
     assert not len(view)
 
 
-def add_items(calls: int) -> None:
+def add_items(calls):
     memory = SessionMemory.test_mode()
     uses = [ToolUseBlock(str(at), "find") for at in range(calls)]
     memory.add("messages", uses, role="assistant")
@@ -106,7 +101,7 @@ def add_items(calls: int) -> None:
         memory.add("messages", [ToolResultBlock(use.id, "found")], role="tool")
 
 
-def outline(calls: int) -> None:
+def outline(calls):
     uses = [ToolUseBlock(str(at), "find") for at in range(calls)]
     results = [ChatMessage("tool", (ToolResultBlock(use.id, "found"),)) for use in uses]
     made = Outline([ChatMessage("assistant", tuple(uses)), *results])

@@ -1,7 +1,5 @@
 """Units: what stays together, where a history may be cut, and repair that never spreads."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -19,15 +17,15 @@ USER = Link(role="user")
 ASSISTANT = Link(role="assistant")
 
 
-def call(*ids: str, batch: str | None = None) -> Link:
+def call(*ids, batch=None):
     return Link(calls=ids, batch=batch, role="assistant")
 
 
-def result(*ids: str, batch: str | None = None) -> Link:
+def result(*ids, batch=None):
     return Link(answers=ids, batch=batch, role="tool")
 
 
-def grouped(*links: Link) -> Units:
+def grouped(*links):
     units = Units()
     for ordinal, link in enumerate(links):
         units.add(ordinal, link)
@@ -53,13 +51,13 @@ class UnitsMachine(RuleBasedStateMachine):
     """Any adds, removals, changes and restarts leave Units as the plain account has them."""
 
     @initialize()
-    def begin(self) -> None:
+    def begin(self):
         self.units = Units()
         self.plain = PlainUnits()
         self.next = 0
 
     @rule(link=LINKS)
-    def add(self, link: Link) -> None:
+    def add(self, link):
         joined = {min(self.plain.group_of(other)) for other in self.plain.partners(self.next, link)}
         assert self.units.joins(self.next, link) == joined
         self.units.add(self.next, link)
@@ -68,7 +66,7 @@ class UnitsMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.plain.links)
     @rule(data=st.data())
-    def remove(self, data: st.DataObject) -> None:
+    def remove(self, data):
         ordinals = data.draw(
             st.sets(st.sampled_from(sorted(self.plain.links)), min_size=1, max_size=3)
         )
@@ -77,7 +75,7 @@ class UnitsMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.plain.links)
     @rule(data=st.data())
-    def remove_unit(self, data: st.DataObject) -> None:
+    def remove_unit(self, data):
         ordinal = data.draw(st.sampled_from(sorted(self.plain.links)))
         members = self.units.members(ordinal)
         self.units.remove(members)
@@ -85,7 +83,7 @@ class UnitsMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.plain.links)
     @rule(data=st.data(), link=LINKS)
-    def replace(self, data: st.DataObject, link: Link) -> None:
+    def replace(self, data, link):
         ordinal = data.draw(st.sampled_from(sorted(self.plain.links)))
         partners = self.plain.partners(ordinal, link) if link != self.plain.links[ordinal] else []
         joined = {min(self.plain.group_of(other)) for other in partners}
@@ -96,12 +94,12 @@ class UnitsMachine(RuleBasedStateMachine):
         self.plain.place(ordinal, link, partners)
 
     @rule()
-    def restart(self) -> None:
+    def restart(self):
         entries = [(o, self.plain.links[o], self.units.first(o)) for o in sorted(self.plain.links)]
         self.units = Units.restore(entries, asking=self.units.asking)
 
     @invariant()
-    def agrees(self) -> None:
+    def agrees(self):
         for group in self.plain.groups:
             links = {ordinal: self.plain.links[ordinal] for ordinal in group}
             answered = matches(links)
@@ -167,9 +165,9 @@ MESSAGES = st.builds(
 HISTORIES = st.lists(MESSAGES, max_size=10)
 
 
-def obeys(messages: list[ChatMessage]) -> bool:
+def obeys(messages):
     """Return whether each call is directly followed by its one result, in call order, and no result stands alone."""
-    expected: list[str] = []
+    expected = []
     for message in messages:
         results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
         if expected:
@@ -201,7 +199,7 @@ def test_repair_makes_any_history_valid_and_repairing_again_changes_nothing(
 def test_repair_loses_no_words_and_invents_no_results(history):
     """All blocks but results stay, in order; results are those of the history, or say that there is none."""
 
-    def rest(messages: list[ChatMessage]) -> list[object]:
+    def rest(messages):
         blocks = [
             block for m in messages for block in m.blocks if not isinstance(block, ToolResultBlock)
         ]

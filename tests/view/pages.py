@@ -1,11 +1,7 @@
 """Pages for tests: a session with hostile texts, and a page of many turns."""
 
-from __future__ import annotations
-
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
 
 from kaosmem import SessionMemory
 from kaosmem.assembly.why import MEANINGS
@@ -38,7 +34,7 @@ HOSTILE = [
 """Texts that run a script, or ask another host, where a page takes them for markup."""
 
 
-async def hostile_page() -> PageData:
+async def hostile_page():
     """Return the page of a session in which every field that a caller chooses is hostile."""
     memory = SessionMemory.test_mode(trace=True)
     for text in HOSTILE:
@@ -54,13 +50,13 @@ async def hostile_page() -> PageData:
     return page_data(memory._session)
 
 
-def _id_of(text: str) -> str:
+def _id_of(text):
     return "".join(char for char in text if char.isprintable())[:200]
 
 
-def many_turns(turns: int, offered: int) -> PageData:
+def many_turns(turns, offered):
     """Return a page of many turns, each with so many decisions."""
-    items: dict[str, Any] = {}
+    items = {}
     for number in range(5_000):
         items[f"item-{number:012d}"] = {
             "section": "documents",
@@ -73,8 +69,8 @@ def many_turns(turns: int, offered: int) -> PageData:
             "source": f"manual-{number % 40}.pdf",
         }
     names = list(items)
-    lines: list[Any] = []
-    data: dict[int, Any] = {}
+    lines = []
+    data = {}
     for turn in range(1, turns + 1):
         chosen = [names[(turn * 7 + place) % len(names)] for place in range(offered)]
         rows = []
@@ -119,14 +115,14 @@ def many_turns(turns: int, offered: int) -> PageData:
     return PageData(about, items, data)
 
 
-def write(data: PageData, path: Path) -> str:
+def write(data, path):
     """Write a page to a file, and return its address."""
     with path.open("w", encoding="utf-8") as file:
         file.writelines(html_page(data))
     return path.as_uri()
 
 
-def hostile_file(path: Path) -> str:
+def hostile_file(path):
     """Write the hostile page, and return its address. The browser's driver has the thread's loop."""
     with ThreadPoolExecutor(1) as thread:
         data = thread.submit(lambda: asyncio.run(hostile_page())).result()

@@ -1,13 +1,11 @@
 """The page in headless Chromium: hostile texts, keyboard, themes, a phone's width, axe, and its size."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from tests.view.pages import HOSTILE, hostile_file, many_turns, write
 
@@ -16,15 +14,15 @@ Opened = Callable[..., Page]
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
+def hostile(tmp_path_factory):
     return hostile_file(tmp_path_factory.mktemp("page") / "hostile.html")
 
 
 @pytest.fixture
-def opened(browser: Browser) -> Iterator[Opened]:
+def opened(browser):
     """Open a page, and check at the end that no script failed and no other host was asked."""
-    faults: list[str] = []
-    asked: list[str] = []
+    faults = []
+    asked = []
     contexts = []
 
     def open_page(address, width=1280, height=860, **given):
@@ -121,7 +119,7 @@ def test_many_turns_open_in_a_second(opened, tmp_path, capsys):
     """2,000 turns and 100,000 decisions take less than a second more than one turn does."""
     small = write(many_turns(1, 50), tmp_path / "small.html")
     large = write(many_turns(2_000, 50), tmp_path / "large.html")
-    times: dict[str, list[float]] = {small: [], large: []}
+    times = {small: [], large: []}
     for _ in range(4):
         for address in (small, large):
             started = time.perf_counter()

@@ -1,7 +1,5 @@
 """The page's file: one file, no network, hostile texts as escaped JSON; and its server's token."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from html.parser import HTMLParser
@@ -12,7 +10,7 @@ import pytest
 
 import kaosmem
 from kaosmem import SessionMemory
-from kaosmem.view.page import PageData, html_page
+from kaosmem.view.page import html_page
 from kaosmem.view.serve import LivePage, view_app
 from tests.view.pages import hostile_page
 
@@ -23,11 +21,11 @@ TOKEN = "a-token-for-this-test"
 class _Elements(HTMLParser):
     """Collects the elements of a page as an HTML parser sees them."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.found = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.found.append((tag, dict(attrs)))
 
 
@@ -71,7 +69,7 @@ def test_the_bundle_is_built_from_the_sources():
 
 
 @pytest.fixture
-def live(tmp_path: Path) -> LivePage:
+def live(tmp_path):
     return LivePage(str(tmp_path), "s", "default")
 
 
@@ -125,7 +123,7 @@ async def test_an_erased_turn_shows_its_sums_alone():
     await memory.assemble_context("password?", budget=100)
     await memory.save()
     await memory.forget(item.id)
-    data: PageData = page_data(memory._session)
+    data = page_data(memory._session)
     assert "swordfish" not in "".join(html_page(data))
     assert data.session["turns"][0]["erased"]
     assert data.session["turns"][0]["used"] > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -12,10 +11,10 @@ from itertools import count
 import pytest
 
 from kaosmem.errors import KaosmemError
-from tests.persistence.crashes.promises import BrokenPromiseError, Promise, Session, Witness, check
-from tests.persistence.crashes.scenarios import Act, committing
+from tests.persistence.crashes.promises import BrokenPromiseError, Session, Witness, check
+from tests.persistence.crashes.scenarios import committing
 from tests.persistence.worlds import OPENING, add
-from tests.simulation.disk import Image, SimulatedDisk
+from tests.simulation.disk import SimulatedDisk
 
 WIDER_THAN_A_SECTOR = "text " * 110
 
@@ -33,7 +32,7 @@ class Count:
     points_again: int = 0
     states_again: int = 0
 
-    def __add__(self, other: Count) -> Count:
+    def __add__(self, other):
         return Count(
             self.points + other.points,
             self.states + other.states,
@@ -43,7 +42,7 @@ class Count:
 
 
 @contextmanager
-def counted_tokens(first: int) -> Iterator[None]:
+def counted_tokens(first):
     """Give out ids that are counted instead of random, so that the same acts write the same bytes."""
     numbers = count(first)
     with pytest.MonkeyPatch.context() as patch:
@@ -54,7 +53,7 @@ def counted_tokens(first: int) -> Iterator[None]:
 
 
 @contextmanager
-def broken_by_errors() -> Iterator[None]:
+def broken_by_errors():
     """Take an error where the disk does what it is asked to for a broken promise."""
     try:
         yield
@@ -62,7 +61,7 @@ def broken_by_errors() -> Iterator[None]:
         raise BrokenPromiseError(f"a session is stuck: {error!r}") from error
 
 
-def live(acts: Sequence[Act], *, killed_at: int | None = None) -> Witness:
+def live(acts, *, killed_at=None):
     """Return what was seen of a life that nothing disturbs, or which ends at a call, with what it left in the cache."""
     disk = SimulatedDisk()
     witness = Witness(disk)
@@ -80,15 +79,13 @@ def live(acts: Sequence[Act], *, killed_at: int | None = None) -> Witness:
     return witness
 
 
-def kill(disk: SimulatedDisk, at: int, call: str) -> None:
+def kill(disk, at, call):
     """End the process at a call and at all after it: it does not clean up."""
     if disk.calls >= at:
         raise KilledError
 
 
-def go_on(
-    disk: SimulatedDisk, promise: Promise, then: Sequence[Act] = (), *, watched: bool = True
-) -> Witness:
+def go_on(disk, promise, then=(), *, watched=True):
     """Return what was seen while a new handle recovered the session, committed to it and went on."""
     witness = Witness(disk)
     if not watched:
@@ -108,9 +105,7 @@ def go_on(
     return witness
 
 
-def overtake(
-    before: Sequence[Act], acts: Sequence[Act], then: Sequence[Act], at: int
-) -> tuple[Witness, bool]:
+def overtake(before, acts, then, at):
     """Return what was seen while one handle went on after another was killed, and whether that had done its acts."""
     disk = SimulatedDisk()
     with counted_tokens(0), broken_by_errors():
@@ -140,18 +135,18 @@ def overtake(
 class Explorer:
     """Checks every state that a crash leaves, each different one once."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.counted = Count()
-        self._seen: set[Hashable] = set()
+        self._seen = set()
 
     def crash(
         self,
-        acts: Sequence[Act],
+        acts,
         *,
-        at_most: int = 1_000_000,
-        again: int = 1,
-        then: Sequence[Act] = (),
-    ) -> None:
+        at_most=1_000_000,
+        again=1,
+        then=(),
+    ):
         """Check what a power loss leaves of a life, and a second one of the commit after the first.
 
         at_most: about how many of the states after the first are gone on from. again: of these,
@@ -166,7 +161,7 @@ class Explorer:
         for number, (image, promise) in enumerate(witness.found[::stride]):
             self.go_on(SimulatedDisk(image), promise, then, watched=number % again == 0)
 
-    def kill(self, acts: Sequence[Act], *, every: int = 1, then: Sequence[Act] = ()) -> None:
+    def kill(self, acts, *, every=1, then=()):
         """Check what a power loss leaves where a writer was killed at a call and another went on at once.
 
         every: of the calls at which it is killed.
@@ -179,9 +174,7 @@ class Explorer:
                 return
         raise AssertionError
 
-    def overtake(
-        self, before: Sequence[Act], acts: Sequence[Act], then: Sequence[Act], *, every: int = 1
-    ) -> None:
+    def overtake(self, before, acts, then, *, every=1):
         """Check what a power loss leaves where a writer was killed at a call and one with an open log went on.
 
         every: of the calls at which it is killed.
@@ -194,18 +187,16 @@ class Explorer:
                 return
         raise AssertionError
 
-    def go_on(
-        self, disk: SimulatedDisk, promise: Promise, then: Sequence[Act], *, watched: bool = True
-    ) -> None:
+    def go_on(self, disk, promise, then, *, watched=True):
         """Check what a power loss leaves while the session is recovered, committed to and gone on with."""
         self._check_again(go_on(disk, promise, then, watched=watched))
 
-    def _check_again(self, again: Witness) -> None:
+    def _check_again(self, again):
         self.counted.points_again += again.points
         for image, promised in again.found:
             self.counted.states_again += self.check(image, promised)
 
-    def check(self, image: Image, promise: Promise) -> bool:
+    def check(self, image, promise):
         """Check a state, and return whether it is a new one."""
         histories = tuple(tuple(len(commit) for commit in history) for history in promise.possible)
         state = frozenset(image.items()), histories, promise.forgotten

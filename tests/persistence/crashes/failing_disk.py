@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
-
-from tests.simulation.disk import SimulatedDisk
 
 CHANGING = frozenset(
     "open write truncate sync make_folder sync_folder remove_folder replace unlink".split()
@@ -64,24 +60,24 @@ class FailingDisk:
     hits: how many calls have failed. seen: how many calls of the fault's kind there were meanwhile.
     """
 
-    def __init__(self, disk: SimulatedDisk, fault: Fault) -> None:
+    def __init__(self, disk, fault):
         self.disk = disk
         self.fault = fault
         self.seen = self.hits = 0
         self._is_broken = False
 
-    def break_down(self) -> None:
+    def break_down(self):
         """Begin to count the calls that the fault is about."""
         self._is_broken = True
 
-    def heal(self) -> None:
+    def heal(self):
         """Let all calls succeed from now on."""
         self._is_broken = False
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name):
         return partial(self._call, name, getattr(self.disk, name))
 
-    def _call(self, name: str, call: Callable[..., Any], *given: Any) -> Any:
+    def _call(self, name, call, *given):
         fault = self.fault
         if not self._is_broken or name not in fault.calls or not self._is_due(name, given):
             return call(*given)
@@ -96,7 +92,7 @@ class FailingDisk:
             self.disk.lose_pages(given[0])
         raise OSError(fault.number, os.strerror(fault.number), str(given[0]))
 
-    def _is_due(self, name: str, given: tuple[Any, ...]) -> bool:
+    def _is_due(self, name, given):
         if name == "open" and self.fault.calls is FILLING and not given[1] & os.O_CREAT:
             return False
         self.seen += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -14,12 +14,11 @@ from typing import Any
 from kaosmem.errors import ConflictError, KaosmemError
 from kaosmem.persistence.files.records import Change
 from kaosmem.persistence.log import SessionLog
-from kaosmem.persistence.recovery import Recovered
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.testing import paths_holding
 from tests.persistence.worlds import newest
 from tests.simulation import power_loss
-from tests.simulation.disk import Image, SimulatedDisk
+from tests.simulation.disk import SimulatedDisk
 
 ROOT, NAME, FOLDER = Path("/disk"), "s", "/disk/default/s"
 
@@ -45,7 +44,7 @@ class Promise:
     forgotten: frozenset[str] = frozenset()
 
     @cached_property
-    def digest(self) -> int:
+    def digest(self):
         """Return a number that equal promises share."""
         return hash((repr(self.possible), self.forgotten))
 
@@ -59,7 +58,7 @@ class Holding:
     evicted: Items = field(default_factory=dict)
 
     @classmethod
-    def after(cls, history: History) -> Holding:
+    def after(cls, history):
         """Return what a session with these commits holds."""
         changes = [change for commit in history for change in commit]
         holding = cls(len(changes))
@@ -68,14 +67,14 @@ class Holding:
         return holding
 
     @classmethod
-    def read(cls, log: SessionLog, recovered: Recovered) -> Holding:
+    def read(cls, log, recovered):
         """Return what a session was opened with; what was evicted before its snapshot is in the archive."""
         holding = cls(log.seq, {data["id"]: (section, data) for section, data in recovered.items})
         for record in recovered.records:
             holding.apply(record.section, record.op, record.data)
         return holding
 
-    def apply(self, section: str, op: str, data: Mapping[str, Any]) -> None:
+    def apply(self, section, op, data):
         """Do what a change says."""
         match op:
             case "add":
@@ -87,22 +86,22 @@ class Holding:
                 self.evicted.pop(data["id"], None)
 
 
-def words_of(history: History) -> bytes:
+def words_of(history):
     """Return what stands for an index of what a session with these commits holds."""
     return json.dumps(list(Holding.after(history).live.values())).encode()
 
 
-def evict(item_id: str) -> Change:
+def evict(item_id):
     return Change("messages", "evict", {"id": item_id})
 
 
-def storage_on(disk: Any) -> LocalStorage:
+def storage_on(disk):
     """Return the session's storage on a disk."""
     return LocalStorage(ROOT, "default", "s", disk=disk)
 
 
 @contextmanager
-def durability_errors_alone() -> Iterator[None]:
+def durability_errors_alone():
     """Take an error of the disk that is raised as it is, instead of a DurabilityError, for a broken promise."""
     try:
         yield
@@ -115,21 +114,21 @@ def durability_errors_alone() -> Iterator[None]:
 class Witness:
     """Watches a disk: before each call that changes it, what a power loss may leave, with the promise of the moment."""
 
-    def __init__(self, disk: SimulatedDisk) -> None:
+    def __init__(self, disk):
         self.promise = Promise()
         self.points = 0
-        self.states: dict[tuple[frozenset[tuple[str, bytes | None]], Promise], Image] = {}
+        self.states = {}
         self.disk = disk
         disk.watch = self.look
 
-    def look(self, call: str = "") -> None:
+    def look(self, call=""):
         """Note what a power loss may leave now."""
         self.points += 1
         for image in power_loss.states(self.disk):
             self.states.setdefault((frozenset(image.items()), self.promise), image)
 
     @property
-    def found(self) -> list[tuple[Image, Promise]]:
+    def found(self):
         """Each different state, with what was promised then."""
         return [(image, promise) for (_, promise), image in self.states.items()]
 
@@ -137,17 +136,15 @@ class Witness:
 class Session:
     """A caller of one session: what it committed, and what it was promised."""
 
-    def __init__(
-        self, disk: Any, *, promise: Promise | None = None, witness: Witness | None = None
-    ) -> None:
+    def __init__(self, disk, *, promise=None, witness=None):
         self.disk = disk
         self.witness = witness
-        self.log: SessionLog | None = None
+        self.log = None
         self.promise = promise or Promise()
         self.promised(*self.promise.possible)
         self.open()
 
-    def open(self) -> None:
+    def open(self):
         """Take a new handle on the session, which must hold one of the histories that are possible."""
         if self.log is not None:
             self.log, log = None, self.log
@@ -157,7 +154,7 @@ class Session:
         self.history = held(self.log, recovered, self.promise)
         self.evicted = Holding.read(self.log, recovered).evicted
 
-    def commit(self, *changes: Change) -> None:
+    def commit(self, *changes):
         after = (*self.history, changes)
         self.promised(*self.promise.possible, *[after][: after not in self.promise.possible])
         with durability_errors_alone():
@@ -171,7 +168,7 @@ class Session:
         self.history = after
         self.promised(after)
 
-    def commit_after(self, *changes: Change) -> None:
+    def commit_after(self, *changes):
         """Commit, after whatever others have committed since this handle was opened."""
         try:
             self.commit(*changes)
@@ -190,7 +187,7 @@ class Session:
             self.history = found[0]
             self.commit(*changes)
 
-    def snapshot(self, *meanwhile: Change) -> None:
+    def snapshot(self, *meanwhile):
         """Store the state, after other changes are committed if there are any."""
         at = self.log.end
         archived = dict(self.evicted)
@@ -203,14 +200,14 @@ class Session:
             item_id: item for item_id, item in self.evicted.items() if item_id not in archived
         }
 
-    def index(self) -> None:
+    def index(self):
         """Keep an index of what the session holds."""
         with durability_errors_alone():
             self.log.store_index(
                 "messages", {"seq": self.log.seq}, [words_of(self.history)], at=self.log.end
             )
 
-    def forget(self, item_id: str, text: str) -> None:
+    def forget(self, item_id, text):
         """Forget an item, so that its text is nowhere any more."""
         holding = Holding.after(self.history)
         if item_id in holding.live or item_id in holding.evicted:
@@ -228,7 +225,7 @@ class Session:
         self.evicted = {}
         self.promised(self.history, forgotten=self.promise.forgotten | {text})
 
-    def tear(self, torn: bytes, *, sector: int = 0) -> None:
+    def tear(self, torn, *, sector=0):
         """Leave bytes at the end of the log, as a writer that was killed does; the session is to be opened again.
 
         sector: NULs up to the end of a sector of this size come before them.
@@ -245,20 +242,20 @@ class Session:
         disk.watch = watch
         self.promised(self.history)
 
-    def delete(self) -> None:
+    def delete(self):
         self.promised(self.history, ())
         storage_on(self.disk).delete()
         self.promised(())
         self.open()
 
-    def promised(self, *possible: History, **other: Any) -> None:
+    def promised(self, *possible, **other):
         """Note what is promised from now on."""
         self.promise = replace(self.promise, possible=possible, **other)
         if self.witness is not None:
             self.witness.promise = self.promise
 
 
-def held(log: SessionLog, recovered: Recovered, promise: Promise) -> History:
+def held(log, recovered, promise):
     """Return which of the promised histories a session has. Raises BrokenPromiseError."""
     found = Holding.read(log, recovered)
     for history in promise.possible:
@@ -272,7 +269,7 @@ def held(log: SessionLog, recovered: Recovered, promise: Promise) -> History:
     raise BrokenPromiseError(f"{found.seq} records with {list(found.live)}, possible are {seqs}")
 
 
-def check_index(log: SessionLog, history: History) -> None:
+def check_index(log, history):
     """Raise BrokenPromiseError if the session has an index that is not of a state that it was in."""
     found = log.index("messages")
     if found is not None:
@@ -283,16 +280,16 @@ def check_index(log: SessionLog, history: History) -> None:
 
 
 @lru_cache(maxsize=10_000)
-def holds(path: str, content: bytes | None, forgotten: frozenset[str]) -> bool:
+def holds(path, content, forgotten):
     """Return whether a file holds a forgotten text. Most files are the same in many states."""
     return bool(paths_holding({path: content}, *forgotten))
 
 
-_KEPT: set[int] = set()
+_KEPT = set()
 """Digests of the disks that keep their promises. Many acts leave the same disk."""
 
 
-def check(image: Image, promise: Promise) -> None:
+def check(image, promise):
     """Raise BrokenPromiseError unless a disk that was restarted keeps a promise.
 
     Each disk is looked at once with each promise.
@@ -303,7 +300,7 @@ def check(image: Image, promise: Promise) -> None:
         _KEPT.add(digest)
 
 
-def _look_at(image: Image, promise: Promise) -> None:
+def _look_at(image, promise):
     disk = SimulatedDisk(image)
     try:
         log, recovered = SessionLog.over(storage_on(disk), NAME)

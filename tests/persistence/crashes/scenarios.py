@@ -1,7 +1,5 @@
 """Small lives of a session, an act at a time, that take the session log through all that it does to its files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from kaosmem.persistence.files.records import Change
@@ -14,24 +12,24 @@ LONG = "a text of many sectors and pages, " * 1_700
 CANARY = "canary-7c1f"
 
 
-def committing(*changes: Change) -> Act:
+def committing(*changes):
     return lambda session: session.commit(*changes)
 
 
-def adding(*item_ids: str, text: str = "text") -> Act:
+def adding(*item_ids, text="text"):
     return committing(*(add(item_id, text) for item_id in item_ids))
 
 
-def evicting(*item_ids: str) -> Act:
+def evicting(*item_ids):
     return committing(*map(evict, item_ids))
 
 
-def snapshotting(*meanwhile: Change) -> Act:
+def snapshotting(*meanwhile):
     """Store the present state late, when other changes are committed already."""
     return lambda session: session.snapshot(*meanwhile)
 
 
-def tearing(torn: bytes, *, sector: int = 0) -> Act:
+def tearing(torn, *, sector=0):
     """Leave bytes at the log's end, as a writer that was killed does.
 
     sector: with NULs to the end of one before.
@@ -39,14 +37,14 @@ def tearing(torn: bytes, *, sector: int = 0) -> Act:
     return lambda session: session.tear(torn, sector=sector)
 
 
-def elsewhere(section: str, item_id: str, text: str) -> Change:
+def elsewhere(section, item_id, text):
     return Change(section, "add", {"id": item_id, "content": text})
 
 
-SNAPSHOT: Act = snapshotting()
-REOPEN: Act = Session.open
-DELETE: Act = Session.delete
-INDEX: Act = Session.index
+SNAPSHOT = snapshotting()
+REOPEN = Session.open
+DELETE = Session.delete
+INDEX = Session.index
 
 OPENED = committing(OPENING, add("a"))
 MIXED = (
@@ -54,9 +52,9 @@ MIXED = (
     elsewhere("findings", "c", "two\n" * 40),
     elsewhere("documents", "d", "three " * 80),
 )
-FORGET: Act = lambda session: session.forget("f", CANARY)  # noqa: E731
+FORGET = lambda session: session.forget("f", CANARY)  # noqa: E731
 
-SCENARIOS: dict[str, tuple[Act, ...]] = {
+SCENARIOS = {
     "torn tail": (
         OPENED,
         adding("b"),
@@ -160,7 +158,7 @@ SCENARIOS: dict[str, tuple[Act, ...]] = {
 }
 """Lives of a session, by what is special about them."""
 
-SHORT: dict[str, tuple[Act, ...]] = {
+SHORT = {
     "a commit": (OPENED, adding("b")),
     "a snapshot": (OPENED, evicting("a"), SNAPSHOT),
     "a long text": (OPENED, adding("b", text=LONG)),
@@ -171,7 +169,7 @@ SHORT: dict[str, tuple[Act, ...]] = {
 }
 """Lives that end with what they are about."""
 
-OVERTAKEN: dict[str, tuple[tuple[Act, ...], tuple[Act, ...], tuple[Act, ...]]] = {
+OVERTAKEN = {
     "a commit": ((OPENED, adding("b")), (adding("x"),), ()),
     "a commit of several sections": ((OPENED,), (committing(*MIXED),), ()),
     "a commit in a new segment": (
@@ -200,7 +198,7 @@ OVERTAKEN: dict[str, tuple[tuple[Act, ...], tuple[Act, ...], tuple[Act, ...]]] =
 }
 """What one handle did that stays open, another until it was killed, and the first then, before it commits again."""
 
-FORGOTTEN: dict[str, tuple[Act, ...]] = {
+FORGOTTEN = {
     "a commit": (OPENED, adding("f", text=CANARY)),
     "a snapshot": (OPENED, adding("f", text=CANARY), SNAPSHOT),
     "an archive": (OPENED, adding("f", text=CANARY), evicting("f"), SNAPSHOT),

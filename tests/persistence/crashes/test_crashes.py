@@ -1,10 +1,6 @@
 """Whatever a crash leaves of a session, it opens, with all that was acknowledged and no half of a commit."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator
 from dataclasses import astuple
-from typing import Any
 
 import pytest
 
@@ -49,24 +45,22 @@ _KILLED_AT_EACH = {
 """Of so many calls, a life is killed at one."""
 
 
-def each(names: Iterable[str]) -> list[Any]:
+def each(names):
     """Return names as parameters: beside the simulation of whole sessions, the default run tries few of them."""
     return [pytest.param(name, marks=() if name in BRIEF else pytest.mark.soak) for name in names]
 
 
 @pytest.fixture(autouse=True)
-def _more_combinations_in_a_soak(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _more_combinations_in_a_soak(request, monkeypatch):
     """Let a soak test combine more states of several files."""
     if request.node.get_closest_marker("soak"):
         monkeypatch.setattr(power_loss, "MAX_FILES", power_loss.MAX_FILES_OF_A_SOAK)
 
 
 @pytest.fixture(scope="module")
-def table(request: pytest.FixtureRequest) -> Iterator[Table]:
+def table(request):
     """Counts to be printed once all tests have added to them."""
-    counts: Table = {}
+    counts = {}
     yield counts
     rows = {**counts, "all": sum(counts.values(), Count())}
     header = ("crashes", "moments", "states", "moments after it", "states after it", "lost")

@@ -1,9 +1,5 @@
 """An error of any call to the disk loses nothing that was acknowledged, and no longer than it lasts."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 import pytest
 
 from tests.persistence.crashes.failing_disk import LASTING, ONCE
@@ -15,9 +11,9 @@ Table = dict[str, int]
 
 
 @pytest.fixture(scope="module")
-def table(request: pytest.FixtureRequest) -> Iterator[Table]:
+def table(request):
     """Counts to be printed once all tests have added to them."""
-    counts: Table = {}
+    counts = {}
     yield counts
     rows = {name: (count, 0) for name, count in {**counts, "all": sum(counts.values())}.items()}
     add_table(request.config, ("error of each call in turn", "errors", "lost"), rows)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
 
 from kaosmem.errors import KaosmemError
 from tests.persistence.crashes.exploration import counted_tokens
-from tests.persistence.crashes.failing_disk import FailingDisk, Fault
+from tests.persistence.crashes.failing_disk import FailingDisk
 from tests.persistence.crashes.promises import BrokenPromiseError, Promise, Session, check
 from tests.persistence.crashes.scenarios import Act
 from tests.persistence.worlds import OPENING, add
@@ -28,12 +28,12 @@ class Moment:
     act: Act
 
 
-def moments(acts: Sequence[Act]) -> Iterator[Moment]:
+def moments(acts):
     """Yield each act of a life."""
     disk = SimulatedDisk()
     with counted_tokens(0):
         session = Session(disk)
-        before: Act = lambda session: None  # noqa: E731
+        before = lambda session: None  # noqa: E731
         for act in acts:
             yield Moment(disk.image, session.promise, before, act)
             before(session)
@@ -41,7 +41,7 @@ def moments(acts: Sequence[Act]) -> Iterator[Moment]:
         session.log.close()
 
 
-def trial(moment: Moment, fault: Fault, remedy: Remedy) -> bool:
+def trial(moment, fault, remedy):
     """Do an act on a failing disk, then what is to help, and return whether a call failed.
 
     At the error, and after the remedy, every state that a power loss may leave is checked.
@@ -68,23 +68,23 @@ def trial(moment: Moment, fault: Fault, remedy: Remedy) -> bool:
     return failing.hits > 0
 
 
-def check_all(disk: SimulatedDisk, promise: Promise) -> None:
+def check_all(disk, promise):
     for image in power_loss.states(disk):
         check(image, promise)
 
 
-def retry(session: Session, act: Act) -> None:
+def retry(session, act):
     """Do the same again: it takes effect once."""
     act(session)
 
 
-def reopen(session: Session, act: Act) -> None:
+def reopen(session, act):
     """Open the session again and commit something else: it is not refused."""
     session.open()
     session.commit(*(() if session.history else (OPENING,)), add("next"))
 
 
-def go_on(session: Session, act: Act) -> None:
+def go_on(session, act):
     """Commit something else, after what may have become of the act."""
     if session.log is None or () in session.promise.possible:
         session.open()
@@ -95,13 +95,13 @@ REMEDIES = retry, reopen, go_on
 
 
 def try_all(
-    acts: Sequence[Act],
-    fault: Fault,
-    remedies: Sequence[Remedy],
+    acts,
+    fault,
+    remedies,
     *,
-    first: int = 0,
-    step: int = 1,
-) -> int:
+    first=0,
+    step=1,
+):
     """Let calls of each act fail, with one of the remedies in turn, and return how many have failed.
 
     first, step: Which calls of an act fail, one in each trial. By default each does.

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from itertools import count, pairwise
-from typing import Any
 from unittest.mock import patch
 
 from hypothesis import strategies as st
@@ -58,13 +56,11 @@ class Life:
     ever: dict[tuple[str, str], set[str]] = field(default_factory=dict)
 
     @property
-    def state(self) -> Held:
+    def state(self):
         return self.states[-1]
 
 
-def opened(
-    place: Any, session_id: str = "s", *, read_only: bool = False
-) -> AbstractAsyncContextManager[SessionMemory]:
+def opened(place, session_id="s", *, read_only=False):
     clock = partial(next, (START + timedelta(seconds=each) for each in count()))
     return SessionMemory.open(
         place,
@@ -76,7 +72,7 @@ def opened(
     )
 
 
-def held(memory: SessionMemory) -> Held:
+def held(memory):
     return {
         (spec.name, item.id): said(item.content)
         for spec in memory.sections
@@ -84,17 +80,17 @@ def held(memory: SessionMemory) -> Held:
     }
 
 
-def said(content: object) -> str:
+def said(content):
     return content if isinstance(content, str) else repr(content)
 
 
 @cache
-def life(seed: int) -> Life:
+def life(seed):
     """A session of many turns, with snapshots, archives, units, long texts, updates, removals and evictions."""
     return asyncio.run(_lived(random.Random(seed), compacts=seed >= _COMPACTS_FROM))
 
 
-async def _lived(rng: random.Random, *, compacts: bool) -> Life:
+async def _lived(rng, *, compacts):
     filesystem = IsolatedMemoryFileSystem()
     found = Life({}, [{}])
     with patch("kaosmem.persistence.log.MIN_LOG_BYTES", rng.choice([2_000, 4_000, 10**6])):
@@ -113,7 +109,7 @@ async def _lived(rng: random.Random, *, compacts: bool) -> Life:
     return found
 
 
-def _change(memory: SessionMemory, rng: random.Random, name: str) -> None:
+def _change(memory, rng, name):
     live = [
         item for spec in memory.sections for item in memory[spec.name] if spec.name != "messages"
     ]
@@ -156,7 +152,7 @@ def _change(memory: SessionMemory, rng: random.Random, name: str) -> None:
             memory.add("findings", f"{name} {text}", id=f"f{name}", priority=rng.randrange(3))
 
 
-def _compact(memory: SessionMemory, rng: random.Random, name: str) -> None:
+def _compact(memory, rng, name):
     """Put one item in the place of several."""
     section = memory[rng.choice(["messages", "documents"])]
     items = [*section]
@@ -169,7 +165,7 @@ def _compact(memory: SessionMemory, rng: random.Random, name: str) -> None:
         section.compact(Substitution(gone, ((gone[0], told),)))
 
 
-def stored(place: Any) -> Files:
+def stored(place):
     return files_in(place, FOLDER)
 
 
@@ -185,7 +181,7 @@ class Case:
     done: the kind of each, the file, and a seed for the rest.
     """
 
-    def __init__(self, life_seed: int, done: list[tuple[str, str, int]]) -> None:
+    def __init__(self, life_seed, done):
         self.life_seed = life_seed
         self.done = done
         self.life = life(life_seed)
@@ -193,12 +189,12 @@ class Case:
         for each in done:
             self.files = damaged(self.files, *each)
 
-    def __repr__(self) -> str:
+    def __repr__(self):
         return f"Case({self.life_seed}, {self.done})"
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw):
     """Return a session with damage in one to three places."""
     life_seed = draw(st.integers(0, 19))
     paths = st.sampled_from(sorted(life(life_seed).files))
@@ -206,7 +202,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(life_seed, draw(st.lists(done, min_size=1, max_size=3)))
 
 
-def damaged(files: Files, kind: str, path: str, seed: int) -> Files:
+def damaged(files, kind, path, seed):
     """Return files of which one is damaged, if it is there."""
     if path not in files:
         return files
@@ -216,7 +212,7 @@ def damaged(files: Files, kind: str, path: str, seed: int) -> Files:
     )
 
 
-def _damaged(data: bytes, kind: str, rng: random.Random) -> bytes | None:
+def _damaged(data, kind, rng):
     if kind == "file":
         return None
     if not data:
@@ -250,7 +246,7 @@ def _damaged(data: bytes, kind: str, rng: random.Random) -> bytes | None:
             return data.replace(b"\n", b"\r\n")
 
 
-def must_be_served(life: Life, broken: Files) -> set[tuple[str, str]]:
+def must_be_served(life, broken):
     """The items that are live at the end, and whose newest line is valid in the newest whole snapshot or after it."""
     snapshots = sorted(
         (path for path in life.files if path.startswith("snap/") and path in broken), reverse=True
@@ -259,7 +255,7 @@ def must_be_served(life: Life, broken: Files) -> set[tuple[str, str]]:
     if base is None and not broken.get(f"log/{1:020d}.jsonl"):
         base = next(iter(snapshots), None)
     start = int(base[5:25]) if base else 0
-    wanted: set[tuple[str, str]] = set()
+    wanted = set()
     segments = sorted(name for name in life.files if name.startswith("log/"))
     newest = max((name for name in segments if broken.get(name)), default=None)
     has_header = base is not None and _first_line(life.files[base]) == _first_line(broken[base])
@@ -279,18 +275,18 @@ def must_be_served(life: Life, broken: Files) -> set[tuple[str, str]]:
     return wanted
 
 
-def _first_line(data: bytes) -> bytes:
+def _first_line(data):
     return data.partition(b"\n")[0]
 
 
-def _ends_alike(data: bytes, broken: bytes) -> bool:
+def _ends_alike(data, broken):
     """Return whether a segment has as many lines as before, and the last one states its checksum."""
     lines = data.split(b"\n")
     left = broken.split(b"\n")
     return len(data) > 0 and len(lines) == len(left) and lines[-2][:18] == left[-2][:18]
 
 
-def _without_torn(data: bytes, broken: bytes) -> bytes:
+def _without_torn(data, broken):
     """Return a log without what a crash might have left of its last commit."""
     whole = {line for line in data.split(b"\n") if b',"k":0,' in line[:60]}
     lines = broken.split(b"\n")
@@ -301,7 +297,7 @@ def _without_torn(data: bytes, broken: bytes) -> bytes:
     return b"\n".join([*lines[:after], b""])
 
 
-def _checkable(data: bytes, broken: bytes, *, is_begun: bool) -> Iterator[bytes]:
+def _checkable(data, broken, *, is_begun):
     """Yield the lines that are there still, and that follow one that states the checksum of their predecessor.
 
     is_begun: whether the checksum before the first line is known.
@@ -313,10 +309,10 @@ def _checkable(data: bytes, broken: bytes, *, is_begun: bool) -> Iterator[bytes]
             yield line
 
 
-def _says(path: str, line: bytes) -> Iterator[tuple[tuple[str, str], str]]:
+def _says(path, line):
     """Yield what a line says of items: content is compared where it is a text in the line."""
     fields = json.loads(line)
-    data: Any = fields.get("d", {})
+    data = fields.get("d", {})
     entries = [data.get("item")] if path.startswith("log/") else [data]
     for entry in (
         *entries,

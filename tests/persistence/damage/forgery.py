@@ -1,23 +1,20 @@
 """Stored sessions changed by a forger, who repairs the checksums, so that what is changed gets past them."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping
 from zlib import crc32
 
-Files: TypeAlias = Mapping[str, bytes]
+Files = Mapping[str, bytes]
 """A session's files by path below its folder."""
 
 _BODY = 18  # of a line: what follows `{"crc":"7c13880a",`
 
 _ARCHIVE = re.compile(r"(archive/([0-9]{20}))(?:-[0-9a-f]{8})?\.jsonl")
 
-_VALUES: tuple[Any, ...] = (
+_VALUES = (
     None,
     True,
     0,
@@ -52,18 +49,18 @@ class Forger:
     sessions: the log of each ends in its last files, in the order of their names.
     """
 
-    def __init__(self, sessions: Sequence[Files], seed: int) -> None:
+    def __init__(self, sessions, seed):
         self._rng = random.Random(seed)
         self._sessions = [
             {path: data.split(b"\n")[:-1] for path, data in files.items()} for files in sessions
         ]
-        self._donors: dict[str, list[Any]] = {}
+        self._donors = {}
         for lines in self._sessions:
             for line in (line for each in lines.values() for line in each):
                 for holder, key in _places(json.loads(line)):
                     self._donors.setdefault(str(key), []).append(holder[key])
 
-    def forged(self) -> dict[str, bytes]:
+    def forged(self):
         """Return one of the sessions with one to four changes, its checksums repaired."""
         files = {path: list(lines) for path, lines in self._rng.choice(self._sessions).items()}
         for _ in range(self._rng.choice((1, 1, 1, 2, 4))):
@@ -76,11 +73,11 @@ class Forger:
                 self._change_files(files)
         return seal(files, chained=self._rng.random() < 0.97)
 
-    def _line(self, files: dict[str, list[bytes]]) -> tuple[list[bytes], int]:
+    def _line(self, files):
         lines = self._rng.choice([lines for lines in files.values() if lines] or [[b"{}"]])
         return lines, self._rng.randrange(len(lines))
 
-    def _change_value(self, files: dict[str, list[bytes]]) -> None:
+    def _change_value(self, files):
         lines, at = self._line(files)
         fields = json.loads(lines[at])
         places = [place for place in _places(fields) if place[1] != "crc"]
@@ -98,7 +95,7 @@ class Forger:
             del holder[key]
         lines[at] = encoded(fields)
 
-    def _change_lines(self, files: dict[str, list[bytes]]) -> None:
+    def _change_lines(self, files):
         lines, at = self._line(files)
         there, other = self._line(files)
         pick = self._rng.randrange(4)
@@ -113,7 +110,7 @@ class Forger:
         if self._rng.random() < 0.7:
             _renumber(files)
 
-    def _change_files(self, files: dict[str, list[bytes]]) -> None:
+    def _change_files(self, files):
         path = self._rng.choice(list(files))
         lines = files.pop(path)
         folder, _, name = path.rpartition("/")
@@ -123,7 +120,7 @@ class Forger:
             files[f"{folder}/{other:020d}.jsonl"] = lines
 
 
-def _near(value: Any) -> tuple[Any, ...]:
+def _near(value):
     """Return values that are nearly right."""
     match value:
         case int():
@@ -137,21 +134,21 @@ def _near(value: Any) -> tuple[Any, ...]:
     return 0, "", [], {}
 
 
-def encoded(fields: Any) -> bytes:
+def encoded(fields):
     """Return fields as a line whose checksum is wrong."""
     rest = {name: value for name, value in fields.items() if name != "crc"}
     text = json.dumps(rest, ensure_ascii=False, separators=(",", ":"))
     return b'{"crc":"00000000",' + text.encode()[1:]
 
 
-def seal(files: Mapping[str, Sequence[bytes]], *, chained: bool = True) -> dict[str, bytes]:
+def seal(files, *, chained=True):
     """Return the bytes of files with the checksum of every line repaired.
 
     chained: repair as well what snapshots say of the record that they follow.
     """
-    crcs: dict[int, int] = {}
+    crcs = {}
     sealed = {}
-    listed: dict[bytes, bytes] = {}  # of archives, what a snapshot says of each by its number
+    listed = {}  # of archives, what a snapshot says of each by its number
     crc = 0
     by_kind = sorted(files, key=lambda path: (not path.startswith("log"), path))
     logs = [path for path in by_kind if path.startswith("log/")]
@@ -188,7 +185,7 @@ def seal(files: Mapping[str, Sequence[bytes]], *, chained: bool = True) -> dict[
     return sealed
 
 
-def _renumber(files: dict[str, list[bytes]]) -> None:
+def _renumber(files):
     """Number the records of the log again, and say anew how many lines each file of items has."""
     for path, lines in files.items():
         first = int(path.rpartition("/")[2][:20])
@@ -199,14 +196,14 @@ def _renumber(files: dict[str, list[bytes]]) -> None:
                 lines[at] = re.sub(rb'"end":[0-9]+', b'"end":%d' % (len(lines) - 2), line)
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+def _places(value):
     """Yield every place inside a JSON value, as what holds it and its key or index."""
     for key in _keys(value):
         yield value, key
         yield from _places(value[key])
 
 
-def _keys(value: Any) -> list[Any]:
+def _keys(value):
     if isinstance(value, dict):
         return list(value)
     return list(range(len(value))) if isinstance(value, list) else []

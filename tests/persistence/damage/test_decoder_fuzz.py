@@ -1,14 +1,10 @@
 """The decoder against files that were changed on purpose, with their checksums repaired."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import pytest
 
@@ -28,12 +24,11 @@ from kaosmem.persistence.files import lines as file_lines
 from kaosmem.persistence.files.records import decode_record
 from kaosmem.persistence.log import SessionLog
 from kaosmem.sections.archive import Archived
-from kaosmem.sections.section import Section
 from kaosmem.sections.spec import MAX_SECTIONS
 from kaosmem.session.saving.checkpoints import Frozen
-from kaosmem.session.saving.hydration import Hydrated, hydrate
+from kaosmem.session.saving.hydration import hydrate
 from kaosmem.tokens.counters import EstimateCounter
-from tests.persistence.damage.forgery import Files, Forger, encoded, seal
+from tests.persistence.damage.forgery import Forger, encoded, seal
 from tests.persistence.worlds import newest
 from tests.places import files_in, in_memory
 
@@ -47,7 +42,7 @@ SPECS = (
 COUNTER = EstimateCounter()
 
 
-async def live(memory: SessionMemory, name: str) -> None:
+async def live(memory, name):
     """Change everything that a log can be told of, a few things a turn."""
     memory.add("role", "You are careful.", tags=("a", "b"))
     memory.add(
@@ -90,12 +85,12 @@ async def live(memory: SessionMemory, name: str) -> None:
     await memory.save()
 
 
-def stored(memory: SessionMemory) -> dict[str, bytes]:
+def stored(memory):
     files = files_in(memory.admin.fs, "default/s")
     return {path: data for path, data in files.items() if path.endswith(".jsonl")}
 
 
-async def made() -> list[Files]:
+async def made():
     memory = SessionMemory.test_mode(session_id="s", sections=SPECS, counter=COUNTER)
     await live(memory, "m")
     plain = stored(memory)
@@ -116,17 +111,17 @@ async def made() -> list[Files]:
 
 
 @cache
-def sessions() -> list[Files]:
+def sessions():
     """A session that is its log alone, one with a snapshot and an archive, and one whose older log is gone."""
     return asyncio.run(made())
 
 
-def opened(files: Files, *, read_only: bool = False) -> tuple[SessionLog, Hydrated]:
+def opened(files, *, read_only=False):
     log, recovered = SessionLog.open(in_memory(files), "s", read_only=read_only)
     return log, hydrate(recovered, SPECS, COUNTER, BM25Ranker())  # half the time of the default
 
 
-def use(log: SessionLog, hydrated: Hydrated) -> None:
+def use(log, hydrated):
     """Touch all that was hydrated, as a first turn would; only the archive, read on demand, may be refused now."""
     sections = hydrated.sections
     for section in sections.values():
@@ -143,7 +138,7 @@ def use(log: SessionLog, hydrated: Hydrated) -> None:
         pass
 
 
-def show(section: Section) -> None:
+def show(section):
     section.proposer.propose(Query("terminate notice"), cap=100)
     for item in section:
         json.dumps(item.to_dict())
@@ -151,16 +146,16 @@ def show(section: Section) -> None:
     json.dumps([section.state(), *section.held.entries()])
 
 
-def fuzz(count: int, seed: int) -> Counter[str]:
+def fuzz(count, seed):
     """Open forged sessions, and what can't be opened again read-only; return how often each thing happened."""
-    outcomes: Counter[str] = Counter()
+    outcomes = Counter()
     forger = Forger(sessions(), seed)
     for _ in range(count):
         outcomes.update(attempt(forger.forged()))
     return outcomes
 
 
-def attempt(files: Files) -> list[str]:
+def attempt(files):
     """Open and use a session, read-only if it is refused, and return what happened."""
     outcomes = []
     for read_only in (False, True):
@@ -227,7 +222,7 @@ def test_a_number_that_cannot_be_is_no_size_and_no_place(number):
     assert tried > 20
 
 
-def peak_of(work: Callable[[], object]) -> int:
+def peak_of(work):
     """The most bytes that were held at once."""
     tracemalloc.start()
     try:
@@ -237,7 +232,7 @@ def peak_of(work: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-def bombed(change: Callable[[dict[str, Any]], Any], line: int = -1) -> dict[str, bytes]:
+def bombed(change, line=-1):
     """A sound log with the data of one record changed."""
     (*_, path), lines = (
         sessions()[0],
@@ -255,7 +250,7 @@ OBJECTS = 50_000
 
 # Each with how many times its size may be held: what is built before it is refused is larger than
 # its text.
-BOMBS: dict[str, tuple[int, Callable[[], Files]]] = {
+BOMBS = {
     "100,000 lists in each other": (10, lambda: raw_bomb(b"[" * 100_000 + b"]" * 100_000)),
     "twice as many objects": (10, lambda: raw_bomb(b"[" + b"{}," * 2 * OBJECTS + b"{}]")),
     "a number of 1,000,000 digits": (10, lambda: raw_bomb(b"1" * 1_000_000)),
@@ -270,13 +265,13 @@ BOMBS: dict[str, tuple[int, Callable[[], Files]]] = {
 }
 
 
-def raw_bomb(text: bytes) -> Files:
+def raw_bomb(text):
     files = dict(bombed(lambda data: data.update(id="BOMB")))
     lines = {path: data.replace(b'"BOMB"', text).split(b"\n")[:-1] for path, data in files.items()}
     return seal(lines)
 
 
-def many_sections() -> dict[str, Any]:
+def many_sections():
     return {f"s{number}": {"name": f"s{number}"} for number in range(2 * MAX_SECTIONS)}
 
 
@@ -287,7 +282,7 @@ def test_what_would_grow_in_memory_is_refused_first(times, bomb, monkeypatch):
     files = bomb()
     size = sum(map(len, files.values()))
 
-    def work() -> None:
+    def work():
         with pytest.raises(CorruptionError):
             opened(files)
 
@@ -301,7 +296,7 @@ def test_a_line_over_the_limit_is_refused_unparsed(monkeypatch):
     (line,) = seal({f"log/{1:020d}.jsonl": [b'{"crc":"00000000",' + body]}).values()
     line = line[:-1]
 
-    def work() -> None:
+    def work():
         with pytest.raises(CorruptionError, match="over the limit"):
             decode_record(line, seq=1, crc=0)
 

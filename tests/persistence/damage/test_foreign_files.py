@@ -1,9 +1,5 @@
 """What is no session's file, or one of a newer version."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from kaosmem.errors import CorruptionError, UnsupportedVersionError
@@ -46,7 +42,7 @@ async def test_a_newer_version_is_refused_in_a_damaged_session():
                 pass
 
 
-async def local(root: Path) -> Path:
+async def local(root):
     await turns(added("a"), added("b"), place=root)
     return root / "default" / "s"
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -44,17 +42,13 @@ class History:
     appends: bool = False
 
 
-def opened(
-    place: Any, *, read_only: bool = False, session_id: str = "s"
-) -> AbstractAsyncContextManager[SessionMemory]:
+def opened(place, *, read_only=False, session_id="s"):
     return SessionMemory.open(
         place, session_id, sections=SPECS, counter=COUNTER, read_only=read_only
     )
 
 
-async def answered(
-    memory: SessionMemory, ids: Iterable[str], damage: list[CorruptionError] | None = None
-) -> Answers:
+async def answered(memory, ids, damage=None):
     answers = {}
     for item_id in ids:
         try:
@@ -67,7 +61,7 @@ async def answered(
 
 
 @cache
-def history(seed: int, kind: str) -> History:
+def history(seed, kind):
     """Return a session on objects, on objects without snapshots, or on a local disk."""
     with TemporaryDirectory() as folder:
         place = Path(folder) if kind == "local" else IsolatedMemoryFileSystem()
@@ -76,9 +70,9 @@ def history(seed: int, kind: str) -> History:
             return thread.submit(asyncio.run, lived).result()
 
 
-async def _lived(place: Any, rng: random.Random, name: str, log_bytes: int) -> History:
+async def _lived(place, rng, name, log_bytes):
     found = History({}, [{}], appends=isinstance(place, Path))
-    ids: list[str] = []
+    ids = []
     with patch("kaosmem.persistence.log.MIN_LOG_BYTES", log_bytes):
         for turn in range(14):
             async with opened(place) as memory:
@@ -106,7 +100,7 @@ async def _lived(place: Any, rng: random.Random, name: str, log_bytes: int) -> H
     return found
 
 
-def broken(case: History, other: History, path: str) -> Iterator[tuple[str, Files]]:
+def broken(case, other, path):
     """Yield the files with one of them missing, cut, old, another session's, or in the place of another."""
     files = case.files
     rest = {name: data for name, data in files.items() if name != path}
@@ -128,14 +122,14 @@ def broken(case: History, other: History, path: str) -> Iterator[tuple[str, File
             yield "swapped", files | {path: files[name], name: files[path]}
 
 
-async def check(case: History, kind: str, path: str, files: Files) -> None:
+async def check(case, kind, path, files):
     """Check that the damage is named in both modes, and that each answer was once true."""
     place = place_of(files)
     ids = list(case.answers[-1])
     what = f"{kind} {path}"
     try:
         async with opened(place) as memory:
-            damage: list[CorruptionError] = []
+            damage = []
             got = await answered(memory, ids, damage)
             damage += memory.damage
     except CorruptionError as error:
@@ -156,9 +150,7 @@ async def check(case: History, kind: str, path: str, files: Files) -> None:
         )
 
 
-async def _read_only(
-    case: History, what: str, place: IsolatedMemoryFileSystem, ids: list[str]
-) -> Answers:
+async def _read_only(case, what, place, ids):
     try:
         async with opened(place, read_only=True) as memory:
             got = await answered(memory, ids)
@@ -175,7 +167,7 @@ async def _read_only(
     return got
 
 
-def is_needed(case: History, kind: str, path: str) -> bool:
+def is_needed(case, kind, path):
     """Return whether damage to a file has to be named.
 
     A log that ends with an earlier commit cannot be told from one that never went on, unless a
@@ -193,7 +185,7 @@ def is_needed(case: History, kind: str, path: str) -> bool:
     )
 
 
-def cases(seed: int, kind_of_place: str) -> Iterator[tuple[History, str, str, Files]]:
+def cases(seed, kind_of_place):
     case = history(seed, kind_of_place)
     other = history(seed + 100, kind_of_place)
     for path in sorted(case.files):
@@ -229,7 +221,7 @@ def test_each_damaged_file_of_many_sessions_is_named(place):
             asyncio.run(check(case, kind, path, files))
 
 
-async def refused(place: Any, match: str) -> list[CorruptionError]:
+async def refused(place, match):
     """Check that a writer is refused, and return what a reader is told; nothing of the session is served."""
     with pytest.raises(CorruptionError, match=match):
         async with opened(place):

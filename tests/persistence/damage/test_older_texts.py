@@ -1,19 +1,15 @@
 """Repair of a session that lost a file, or a line of one: no older text stands for a newer one without a word."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
 import shutil
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
 
 from kaosmem import repair_session
 from kaosmem.errors import CorruptionError, NotFoundError
-from kaosmem.session import RepairReport
 from tests.persistence.damage.damaged import held, opened
 
 Files = dict[Path, bytes]
@@ -25,17 +21,17 @@ class Told:
     seqs: the records that gave the newest ones.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root):
         self.folder = root / "default" / "s"
-        self.texts: dict[str, list[str]] = {}
-        self.seqs: dict[str, int] = {}
+        self.texts = {}
+        self.seqs = {}
 
     @property
-    def files(self) -> Files:
+    def files(self):
         """Return the files that hold items."""
         return {path: path.read_bytes() for path in sorted(self.folder.glob("*/*"))}
 
-    def note_records(self) -> None:
+    def note_records(self):
         for path, data in self.files.items():
             if path.parent.name != "log" or path.suffix != ".jsonl":
                 continue
@@ -44,7 +40,7 @@ class Told:
                     self.seqs[record["d"]["item"]["id"]] = record["seq"]
 
 
-async def told(root: Path, seed: int) -> Told:
+async def told(root, seed):
     """Store a session whose items are updated, evicted and removed over some snapshots."""
     rng = random.Random(seed)
     session = Told(root)
@@ -66,7 +62,7 @@ async def told(root: Path, seed: int) -> Told:
     return session
 
 
-def losses(files: Files) -> Iterator[Files]:
+def losses(files):
     """Yield files of which one is missing, cut, or lacks a line."""
     for path, data in files.items():
         others = {each: kept for each, kept in files.items() if each != path}
@@ -77,14 +73,14 @@ def losses(files: Files) -> Iterator[Files]:
             yield {**others, path: b"".join([*lines[:number], *lines[number + 1 :]])}
 
 
-def put(folder: Path, files: Files) -> None:
+def put(folder, files):
     for path in folder.glob("*/*"):
         path.unlink()
     for path, data in files.items():
         path.write_bytes(data)
 
 
-def is_said(report: RepairReport, seq: int) -> bool:
+def is_said(report, seq):
     """Return whether a report says that a record is lost, and what that means for the items that it changed."""
     for error in report.damage:
         range_ = r"records? (\d+)(?: to (\d+)| (and all later ones))? (?:is|are) .*as it was before"
@@ -134,7 +130,7 @@ async def test_the_loss_of_the_newest_segment_of_a_copy_is_said(tmp_path):
     assert older > 3
 
 
-async def checked(root: Path, session: Told, report: RepairReport) -> int:
+async def checked(root, session, report):
     """Check the items of a session after its repair, and return how many have an older text."""
     older = 0
     async with opened(root, report.into or "s", read_only=True) as memory:

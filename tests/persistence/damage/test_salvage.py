@@ -1,7 +1,5 @@
 """A damaged session, opened read-only: all that is intact is there, and what is missing is said."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import suppress
@@ -23,9 +21,6 @@ from tests.persistence.damage.damaged import (
     COUNTER,
     SPECS,
     Case,
-    Files,
-    Held,
-    Life,
     cases,
     held,
     must_be_served,
@@ -39,7 +34,7 @@ from tests.persistence.worlds import newest
 from tests.simulation.power_loss import SECTOR
 
 
-async def check(case: Case) -> None:
+async def check(case):
     each = case.life
     broken = case.files
     with suppress(KaosmemError):
@@ -62,7 +57,7 @@ async def check(case: Case) -> None:
         assert content in each.ever.get(key, ()), f"never stored: {key}"
 
 
-async def check_reading(memory: SessionMemory, each: Life) -> None:
+async def check_reading(memory, each):
     """Contexts can be made, and what is fetched is what was stored."""
     with suppress(WindowTooSmallError):
         await memory.assemble_context("notice", budget=300)
@@ -126,7 +121,7 @@ async def test_a_torn_commit_is_left_out_beside_damage():
     ]
 
 
-async def snapshotted(monkeypatch: pytest.MonkeyPatch) -> tuple[Files, Held]:
+async def snapshotted(monkeypatch):
     """Store a session as what was forgotten leaves it: a snapshot with no log before it, and one change after."""
     monkeypatch.setattr("kaosmem.persistence.log.MIN_LOG_BYTES", 10**9)
     place = await turns(
@@ -177,7 +172,7 @@ async def test_a_section_that_lost_its_only_call_is_served(monkeypatch):
     assert ids(found) == ["d"]
 
 
-async def sound(files: Files) -> Held:
+async def sound(files):
     async with opened(place_of(files)) as memory:
         return held(memory)
 

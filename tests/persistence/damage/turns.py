@@ -1,23 +1,18 @@
 """Sessions of one commit a turn, and ways to damage them, so that a test can say what must be left."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from kaosmem import SessionMemory
 from kaosmem.errors import CorruptionError, ReadOnlyError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from tests.persistence.damage.damaged import COUNTER, Files, Held, held, opened, place_of
+from tests.persistence.damage.damaged import COUNTER, held, opened, place_of
 from tests.persistence.damage.forgery import encoded, seal
 
 FIRST = f"log/{1:020d}.jsonl"
 
 
-async def turns(*changes: Callable[[SessionMemory], object], place: Any = None) -> Any:
+async def turns(*changes, place=None):
     """Store a session of one commit for each change, and return where."""
     place = IsolatedMemoryFileSystem() if place is None else place
     for change in changes:
@@ -26,13 +21,11 @@ async def turns(*changes: Callable[[SessionMemory], object], place: Any = None) 
     return place
 
 
-def added(
-    item_id: str, content: str = "text", section: str = "documents"
-) -> Callable[[SessionMemory], object]:
+def added(item_id, content="text", section="documents"):
     return lambda memory: memory.add(section, content, id=item_id)
 
 
-async def read(files: Files) -> tuple[Held, tuple[CorruptionError, ...]]:
+async def read(files):
     with pytest.raises(CorruptionError, match=r"kaosmem repair|another session|from a copy"):
         async with opened(place_of(files)):
             pass
@@ -42,15 +35,15 @@ async def read(files: Files) -> tuple[Held, tuple[CorruptionError, ...]]:
         return held(memory), memory.damage
 
 
-def ids(found: Held) -> list[str]:
+def ids(found):
     return [item_id for _, item_id in found]
 
 
-def flip(data: bytes, at: int) -> bytes:
+def flip(data, at):
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
-def whole_log(files: Files) -> list[bytes]:
+def whole_log(files):
     """The lines of the whole log of a session in memory, of a commit a file."""
     return [
         line
@@ -60,7 +53,7 @@ def whole_log(files: Files) -> list[bytes]:
     ]
 
 
-def lost(files: Files, *seqs: int) -> Files:
+def lost(files, *seqs):
     """The session with some records damaged."""
     data = b"".join(whole_log(files))
     for seq in seqs:
@@ -70,7 +63,7 @@ def lost(files: Files, *seqs: int) -> Files:
     }
 
 
-def forged(files: Files, path: str, change: Callable[[dict[str, Any]], object]) -> Files:
+def forged(files, path, change):
     """The session with the lines of a file changed and their checksums made to fit."""
     lines = {name: data.splitlines() for name, data in files.items()}
     changed = []
@@ -81,8 +74,8 @@ def forged(files: Files, path: str, change: Callable[[dict[str, Any]], object]) 
     return seal(lines | {path: changed})
 
 
-def newer(field: str, seq: int) -> Callable[[dict[str, Any]], object]:
-    def change(fields: dict[str, Any]) -> None:
+def newer(field, seq):
+    def change(fields):
         if fields.get("seq") == seq and field == "v":
             fields["v"] = 99
         elif fields.get("seq") == seq and field == "open":

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from kaosmem.errors import ConflictError, DurabilityError
-from kaosmem.persistence.commit import LogChanges, LogSinceSnapshot
+from kaosmem.persistence.commit import LogSinceSnapshot
 from kaosmem.persistence.files.records import Change
 from kaosmem.persistence.layout import log_file
 from kaosmem.persistence.log import SessionLog
-from kaosmem.persistence.recovery import Recovered
-from kaosmem.persistence.storage.places import Storage
 from tests.persistence.interleavings.clients import Calls
 from tests.persistence.interleavings.oracle import item_ids
-from tests.persistence.interleavings.runs import Acknowledge, Began, Expect, Rest, World
+from tests.persistence.interleavings.runs import Acknowledge, Began, Expect, Rest
 from tests.persistence.worlds import OPENING, add
 
 _Result = TypeVar("_Result")
@@ -30,19 +28,19 @@ class Txns:
 
     next = ""
 
-    def token_hex(self, _: int) -> str:
+    def token_hex(self, _):
         return self.next
 
 
 txns = Txns()
 
 
-def secret(item_id: str) -> str:
+def secret(item_id):
     """Return an item's text, which is to be found nowhere once the item is forgotten."""
     return f"secret of {item_id}"
 
 
-def contents(world: World) -> dict[str, bytes]:
+def contents(world):
     return {path: data for path, (data, _) in world.files.items()}
 
 
@@ -52,16 +50,16 @@ class Actor:
     ids: of the items that it knows of, in the order of their commits.
     """
 
-    def __init__(self, name: str, storage: Callable[[Calls], Storage]) -> None:
+    def __init__(self, name, storage):
         self.name = name
-        self.ids: tuple[str, ...] = ()
+        self.ids = ()
         self.now = 0.0
         self._calls = Calls()
         self._make_storage = storage
         self._log: SessionLog
         self._operations = 0
 
-    def open(self) -> Turn[None]:
+    def open(self):
         """Read the session, again if the storage fails."""
         while True:
             try:
@@ -71,7 +69,7 @@ class Actor:
                 continue
         self.ids = _item_ids(recovered)
 
-    def save(self, *ids: str) -> Turn[None]:
+    def save(self, *ids):
         """Commit items, on top of what others have committed if need be, and tell the world."""
         for _ in range(TRIES):
             changes = [
@@ -79,7 +77,7 @@ class Actor:
                 *(add(item_id, secret(item_id)) for item_id in ids),
             ]
             try:
-                yield from self._do(lambda changes=changes: self._log.commit(changes))  # type: ignore[misc]
+                yield from self._do(lambda changes=changes: self._log.commit(changes))
             except DurabilityError:
                 continue
             except ConflictError:
@@ -94,15 +92,15 @@ class Actor:
         for item_id in ids:
             yield Acknowledge((item_id, self.ids[: self.ids.index(item_id)]))
 
-    def catch_up(self) -> Turn[bool]:
+    def catch_up(self):
         """Take over what others have committed, and return whether the unsettled commit is among it."""
-        log_changes: LogChanges = yield from self._again(lambda: self._log.catch_up())
+        log_changes = yield from self._again(lambda: self._log.catch_up())
         self._log.adopt(log_changes)
         known = () if log_changes.is_whole else self.ids
         self.ids = _item_ids(log_changes.recovered, known)
         return log_changes.is_settled
 
-    def snapshot(self) -> Turn[bool]:
+    def snapshot(self):
         """Store the state and prune; not where another has forgotten something since, and deleted what came before."""
         items = self._items()
         try:
@@ -111,7 +109,7 @@ class Actor:
             yield Expect(_another_moved_the_log(self.ids, (), self._log._head.segment))
             return False
 
-    def index(self) -> Turn[None]:
+    def index(self):
         """Keep an index of what is known; not where another has shortened the log or forgotten something since."""
         header = {"ids": list(self.ids)}
         words = [secret(item_id).encode() for item_id in self.ids]
@@ -120,7 +118,7 @@ class Actor:
                 lambda: self._log.store_index("messages", header, words, at=self._log.end)
             )
 
-    def read_index(self) -> Turn[tuple[str, ...]]:
+    def read_index(self):
         """Return the ids of what is in the index that is kept, none without one."""
         found = yield from self._do(lambda: self._log.index("messages"))
         if found is None:
@@ -128,7 +126,7 @@ class Actor:
         assert bytes(found[1]) == b"".join(secret(item_id).encode() for item_id in found[0]["ids"])
         return tuple(found[0]["ids"])
 
-    def forget(self, item_id: str) -> Turn[None]:
+    def forget(self, item_id):
         """Commit that an item is to be forgotten, and delete everything older."""
         change = Change("messages", "forget", {"id": item_id})
         archived = [
@@ -151,17 +149,17 @@ class Actor:
             raise AssertionError(f"{self.name} could not forget in {TRIES} tries")
         yield Acknowledge(("forgotten", item_id))
 
-    def rest(self) -> Turn[None]:
+    def rest(self):
         """Let time pass."""
         self.now = yield Rest()
 
-    def _items(self) -> list[tuple[str, dict[str, Any]]]:
+    def _items(self):
         return [("messages", {"id": item_id, "content": secret(item_id)}) for item_id in self.ids]
 
-    def _opened(self) -> tuple[SessionLog, Recovered]:
+    def _opened(self):
         return SessionLog.over(self._make_storage(self._calls), clock=lambda: self.now)
 
-    def _again(self, operation: Callable[[], _Result]) -> Turn[_Result]:
+    def _again(self, operation):
         for _ in range(TRIES):
             try:
                 return (yield from self._do(operation))
@@ -169,14 +167,14 @@ class Actor:
                 continue
         raise AssertionError(f"{self.name} could not finish in {TRIES} tries")
 
-    def _do(self, operation: Callable[[], _Result]) -> Turn[_Result]:
+    def _do(self, operation):
         """Carry out an operation on the log, which is put back as it was wherever it is run anew."""
         log = getattr(self, "_log", None)
         before = _twin(vars(log)) if log else {}
         self._operations += 1
         number = self._operations
 
-        def run() -> _Result:
+        def run():
             if log is not None:
                 vars(log).update(_twin(before), storage=self._make_storage(self._calls))
             txns.next = f"{self.name}{number}"
@@ -185,9 +183,7 @@ class Actor:
         return (yield from self._calls.carry_out(run))
 
 
-def reader(
-    name: str, storage: Callable[[Calls], Storage], check: Callable[..., None]
-) -> Turn[tuple[str, ...]]:
+def reader(name, storage, check):
     """Open the session and check what it holds against what was acknowledged before and what is there after."""
     actor = Actor(name, storage)
     facts = yield Began()
@@ -197,7 +193,7 @@ def reader(
     return ids
 
 
-def _item_ids(recovered: Recovered, known: Iterable[str] = ()) -> tuple[str, ...]:
+def _item_ids(recovered, known=()):
     found = [*known, *(str(item["id"]) for _, item in recovered.items)]
     for record in recovered.records:
         if record.op == "add":
@@ -207,12 +203,10 @@ def _item_ids(recovered: Recovered, known: Iterable[str] = ()) -> tuple[str, ...
     return tuple(found)
 
 
-def _another_moved_the_log(
-    known: Iterable[str], own: Iterable[str], segment: int
-) -> Callable[[World], None]:
+def _another_moved_the_log(known, own, segment):
     """Return the assertion that another has committed, or deleted the segment that the log was known to end in."""
 
-    def holds(world: World) -> None:
+    def holds(world):
         files = contents(world)
         stored = item_ids(files)
         is_deleted = segment and not files.get(log_file(segment))
@@ -223,11 +217,11 @@ def _another_moved_the_log(
     return holds
 
 
-def _twin(attributes: dict[str, Any]) -> dict[str, Any]:
+def _twin(attributes):
     return {name: _copy(value) for name, value in attributes.items()}
 
 
-def _copy(value: Any) -> Any:
+def _copy(value):
     if isinstance(value, dict | list | set):
         return copy.copy(value)
     if isinstance(value, LogSinceSnapshot):

@@ -38,15 +38,13 @@ EMPTY = World(Files.of({}))
 FORGETTABLE = {"x2"}
 
 
-def acting(
-    kind: Kind, name: str, *turns: Callable[[Actor], Turn], since: World | None = None
-) -> Process:
+def acting(kind, name, *turns, since=None):
     """Return the process of one who opens the session and takes these turns.
 
     since: the world in which it has opened the session already.
     """
 
-    def process() -> Turn:
+    def process():
         actor = Actor(name, kind.client)
         if since is None:
             yield from actor.open()
@@ -59,36 +57,36 @@ def acting(
     return process
 
 
-def saves(*ids: str) -> Callable[[Actor], Turn]:
+def saves(*ids):
     return lambda actor: actor.save(*ids)
 
 
-def snapshots(actor: Actor) -> Turn:
+def snapshots(actor):
     return actor.snapshot()
 
 
-def indexes(actor: Actor) -> Turn:
+def indexes(actor):
     return actor.index()
 
 
-def rests(actor: Actor) -> Turn:
+def rests(actor):
     return actor.rest()
 
 
-def forgets(item_id: str) -> Callable[[Actor], Turn]:
+def forgets(item_id):
     return lambda actor: actor.forget(item_id)
 
 
-def reads(kind: Kind) -> Process:
+def reads(kind):
     return lambda: reader("reader", kind.client, check_read)
 
 
-def stored(kind: Kind, *turns: Callable[[Actor], Turn]) -> World:
+def stored(kind, *turns):
     """Return a world in which one has taken these turns, a day ago."""
     return replace(alone(kind.medium, EMPTY, acting(kind, "base", *turns)), clock=DAY_S)
 
 
-def check_facts(ids: tuple[str, ...], facts: frozenset[Any]) -> None:
+def check_facts(ids, facts):
     """Assert that what was acknowledged is there, once and after what came before it."""
     gone = {fact[1] for fact in facts if fact[0] == "forgotten"}
     assert not gone & {*ids}, f"{gone & {*ids}} was forgotten"
@@ -103,7 +101,7 @@ def check_facts(ids: tuple[str, ...], facts: frozenset[Any]) -> None:
             )
 
 
-def check_read(ids: tuple[str, ...], facts: frozenset[Any], world: World) -> None:
+def check_read(ids, facts, world):
     """Assert that a reader saw what was acknowledged before it began, and a beginning of what is there after."""
     check_facts(ids, facts)
     check_whole(ids)
@@ -115,7 +113,7 @@ def check_read(ids: tuple[str, ...], facts: frozenset[Any], world: World) -> Non
     ), f"{ids} was read, {now} is there"
 
 
-def check_whole(ids: tuple[str, ...]) -> None:
+def check_whole(ids):
     """Assert that no commit is there by half: `a1+` is committed with `a1`, after it."""
     for index, item_id in enumerate(ids):
         if item_id.endswith("+"):
@@ -125,11 +123,11 @@ def check_whole(ids: tuple[str, ...]) -> None:
         assert (first in ids) == (f"{first}+" in ids), f"half a commit: {ids}"
 
 
-def checked(kind: Kind) -> Callable[[World], None]:
+def checked(kind):
     """Return the invariant: what is stored holds what was acknowledged, and opening the session tells the same."""
-    opened: dict[Files, tuple[str, ...]] = {}
+    opened = {}
 
-    def invariant(world: World) -> None:
+    def invariant(world):
         ids = item_ids(contents(world))
         check_facts(ids, world.facts)
         check_whole(ids)
@@ -143,10 +141,10 @@ def checked(kind: Kind) -> Callable[[World], None]:
     return invariant
 
 
-def read_back(kind: Kind, world: World) -> tuple[str, ...]:
+def read_back(kind, world):
     actor = Actor("", kind.client)
     undisturbed(kind, world, actor.open())
-    indexed: list[str] = []
+    indexed = []
     undisturbed(kind, world, collected(actor.read_index(), indexed))
     known = [item_id for item_id in actor.ids if item_id not in FORGETTABLE]
     found = [item_id for item_id in indexed if item_id not in FORGETTABLE]
@@ -156,11 +154,11 @@ def read_back(kind: Kind, world: World) -> tuple[str, ...]:
     return actor.ids
 
 
-def collected(turn: Turn, found: list[Any]) -> Turn:
+def collected(turn, found):
     found += yield from turn
 
 
-def undisturbed(kind: Kind, world: World, turn: Turn) -> None:
+def undisturbed(kind, world, turn):
     """Take a turn that only reads, in a world where nothing else happens."""
     answer = None
     with suppress(StopIteration):
@@ -171,21 +169,21 @@ def undisturbed(kind: Kind, world: World, turn: Turn) -> None:
             answer = performed[1].value
 
 
-def deletes(kind: Kind) -> Process:
+def deletes(kind):
     """Return the process of one who deletes the session."""
 
-    def on_disk() -> Turn:
+    def on_disk():
         yield Lock(True)
         yield Remove()
 
-    def of_objects() -> Turn:
+    def of_objects():
         calls = Calls()
         yield from calls.carry_out(lambda: object_client(calls).delete())
 
     return on_disk if kind.client is DiskClient else of_objects
 
 
-def scenario(kind: Kind, cast: Cast, faults: Mapping[str, int]) -> Scenario:
+def scenario(kind, cast, faults):
     """Return what is checked of a cast: at every moment, at each reader's return and at the end."""
     world, processes = cast
     # Who is killed, or gives a step up that is on its way, may leave what a next forgetting
@@ -196,7 +194,7 @@ def scenario(kind: Kind, cast: Cast, faults: Mapping[str, int]) -> Scenario:
     )
 
 
-def no_trace(world: World, _: Mapping[str, Any]) -> None:
+def no_trace(world, _):
     """Assert that what was forgotten is in no file."""
     for fact in world.facts:
         if fact[0] == "forgotten":
@@ -206,7 +204,7 @@ def no_trace(world: World, _: Mapping[str, Any]) -> None:
 
 Turns = tuple[Callable[[Actor], Turn], ...]
 
-STARTED: Turns = (saves("x1"), snapshots, saves("x2"), snapshots, saves("x3"))
+STARTED = (saves("x1"), snapshots, saves("x2"), snapshots, saves("x3"))
 SAVES_A, SAVES_B = saves("a1", "a1+"), saves("b1", "b1+")
 
 
@@ -223,11 +221,11 @@ class Plan:
     reader: bool = False
     opening: str = ""
 
-    def cast(self, kind: Kind) -> Cast:
+    def cast(self, kind):
         world = stored(kind, *self.base)
         return world, self.processes(kind, world)
 
-    def processes(self, kind: Kind, world: World) -> dict[str, Process]:
+    def processes(self, kind, world):
         """Return who is there, each having opened the session in this world or about to."""
         processes = {
             name: acting(kind, name, *turns, since=None if name in self.opening else world)

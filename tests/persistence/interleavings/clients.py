@@ -4,15 +4,11 @@ Code that calls a storage cannot be stopped in the middle and copied, but what i
 answered: it is run anew from its beginning with one more answer each time.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kaosmem.persistence.layout import LOG
 from kaosmem.persistence.steps import Create, Delete, Draft, List, Read, Write
 from kaosmem.persistence.storage.objects import ObjectStorage
-from kaosmem.persistence.storage.places import Storage
 from tests.persistence.interleavings.runs import Answer
 from tests.persistence.interleavings.simulations import Age, Unlock
 
@@ -22,12 +18,12 @@ _Result = TypeVar("_Result")
 class Calls:
     """Calls to a storage, answered as far as answers are known; the first that has none stops the caller."""
 
-    def __init__(self) -> None:
-        self._answers: list[Answer] = []
+    def __init__(self):
+        self._answers = []
         self._made = 0
         self._is_stopped = False
 
-    def carry_out(self, operation: Callable[[], _Result]) -> Generator[Any, Any, _Result]:
+    def carry_out(self, operation):
         """Yield the calls of an operation, and return what it returns.
 
         It has to do the same when run again.
@@ -45,7 +41,7 @@ class Calls:
             except Exception as error:
                 self._answers.append(Answer(error.args[0], type(error)))
 
-    def __call__(self, call: Any) -> Any:
+    def __call__(self, call):
         if self._is_stopped:  # on its way out
             return None
         if self._made == len(self._answers):
@@ -69,20 +65,20 @@ class DiskClient:
 
     appends = True
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls):
         self.perform = calls
 
-    def unlock(self) -> None:
+    def unlock(self):
         self.perform(Unlock())
 
-    def foreign(self) -> None: ...
+    def foreign(self): ...
 
-    def close(self) -> None: ...
+    def close(self): ...
 
 
-def object_client(calls: Calls, storage: type[ObjectStorage] = ObjectStorage) -> Storage:
+def object_client(calls, storage=ObjectStorage):
     """Return an `ObjectStorage` whose every request is a call."""
-    return storage(ObjectFiles(calls), "bucket/s", clock=lambda: 0.0)  # type: ignore[arg-type]
+    return storage(ObjectFiles(calls), "bucket/s", clock=lambda: 0.0)
 
 
 class ObjectFiles:
@@ -90,21 +86,21 @@ class ObjectFiles:
 
     async_impl = True  # it stores in its own way: if absent where it is asked to
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls):
         self._call = calls
 
-    def invalidate_cache(self, path: str | None = None) -> None: ...
+    def invalidate_cache(self, path=None): ...
 
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite") -> None:
+    def pipe_file(self, path, value, mode="overwrite"):
         if not _is_probe(path):
             self._call(
                 Create(_inner(path), value) if mode == "create" else Write(_inner(path), (value,))
             )
 
-    def cat_file(self, path: str) -> bytes:
+    def cat_file(self, path):
         return b"1" if _is_probe(path) else self._call(Read(_inner(path)))
 
-    def ls(self, path: str, detail: bool = True) -> list[dict[str, Any]]:
+    def ls(self, path, detail=True):
         if path == "bucket/s":
             return []
         return [
@@ -112,20 +108,20 @@ class ObjectFiles:
             for name in sorted(self._call(List(_inner(path))))
         ]
 
-    def modified(self, path: str) -> float:
+    def modified(self, path):
         return -self._call(Age(_inner(path)))
 
-    def rm_file(self, path: str) -> None:
+    def rm_file(self, path):
         if not _is_probe(path):
             self._call(Delete(_inner(path), True))
 
-    def rm(self, path: str, recursive: bool = False) -> None: ...
+    def rm(self, path, recursive=False): ...
 
 
-def _is_probe(path: str) -> bool:
+def _is_probe(path):
     """Return whether a file is stored to find out whether two can be stored under one name; here, one can."""
     return f"/{LOG}/.probe-" in path
 
 
-def _inner(path: str) -> str:
+def _inner(path):
     return path.removeprefix("bucket/s/")

@@ -7,10 +7,10 @@ equal ones once; the schedule that is reported for a violation is therefore as s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 from tests.persistence.interleavings.runs import (
     Acknowledge,
@@ -31,16 +31,16 @@ DAY_S = 86_400.0
 class Medium(Protocol):
     """A simulated storage: a pure function of the world."""
 
-    def perform(self, world: World, process: str, step: Any) -> tuple[World, Answer] | None:
+    def perform(self, world, process, step):
         """Return the world and the answer after a step, or None while it has to wait."""
 
-    def faults(self, step: Any) -> Iterable[str]:
+    def faults(self, step):
         """Return which of lost, late, error and kill may happen to a step."""
 
-    def parts(self, world: World, process: str, step: Any) -> Iterable[tuple[World, Any]]:
+    def parts(self, world, process, step):
         """Yield worlds in which a part of the step is done, and what remains to be done."""
 
-    def released(self, world: World, process: str) -> World:
+    def released(self, world, process):
         """Return the world without what the operating system frees for a process that was killed."""
 
 
@@ -78,7 +78,7 @@ class ViolationError(AssertionError):
     schedule: for each step the process, the step and what came of it.
     """
 
-    def __init__(self, reason: str, schedule: Sequence[Event]) -> None:
+    def __init__(self, reason, schedule):
         lines = [
             f"{number:3} {name}: {shown(step)} -> {answer}"
             for number, (name, step, answer) in enumerate(schedule, 1)
@@ -110,7 +110,7 @@ class Outcome(NamedTuple):
     remains: Any = None
     fault: str = ""
 
-    def __str__(self) -> str:
+    def __str__(self):
         said = (
             ""
             if self.answer is None
@@ -119,11 +119,11 @@ class Outcome(NamedTuple):
         return " ".join(filter(None, [self.fault.upper(), said]))
 
 
-Event: TypeAlias = "tuple[str, Any, Outcome | str]"
+Event = "tuple[str, Any, Outcome | str]"
 """A process, the step that it took, and what came of it."""
 
 
-def explore(scenario: Scenario, *, merged: bool = True) -> Coverage:
+def explore(scenario, *, merged=True):
     """Check every schedule of a scenario.
 
     Raises ViolationError for the first that is as short as any.
@@ -138,9 +138,9 @@ def explore(scenario: Scenario, *, merged: bool = True) -> Coverage:
             point.discard()
 
 
-def alone(medium: Medium, world: World, process: Process) -> World:
+def alone(medium, world, process):
     """Return the world after a process that nobody and nothing disturbed."""
-    worlds: list[World] = []
+    worlds = []
     explore(
         Scenario(medium, {"": process}, start=world, at_end=lambda after, _: worlds.append(after))
     )
@@ -149,27 +149,27 @@ def alone(medium: Medium, world: World, process: Process) -> World:
 
 
 class _Exploration:
-    def __init__(self, scenario: Scenario, points: Sequence[Point]) -> None:
+    def __init__(self, scenario, points):
         self.scenario = scenario
         self.names = list(scenario.processes)
         standings = tuple(map(Standing, points))
         self.first = State(scenario.start, standings, tuple(sorted(scenario.faults.items())))
-        self.origins: dict[Hashable, tuple[Hashable, Event]] = {}
-        self._checked: set[World] = set()
-        self._performed: dict[Hashable, list[Outcome]] = {}
+        self.origins = {}
+        self._checked = set()
+        self._performed = {}
         self.faults = {name for name, most in scenario.faults.items() if most}
 
-    def run(self, merged: bool) -> Coverage:
+    def run(self, merged):
         numbers = count()
         key = (lambda state: state) if merged else (lambda state: (state, next(numbers)))
         start = self.first
         for index in range(len(start.standings)):
             start = self._settled(start, index, None, None)
-        level: dict[Hashable, tuple[State, int]] = {key(start): (start, 1)}
+        level = {key(start): (start, 1)}
         states = schedules = 0
         while level:
             states += len(level)
-            following: dict[Hashable, tuple[State, int]] = {}
+            following = {}
             for at, (state, ways) in level.items():
                 is_end = True
                 for after, event in self._moves(state, at):
@@ -185,7 +185,7 @@ class _Exploration:
             level = following
         return Coverage(states, schedules)
 
-    def _moves(self, state: State, at: Hashable) -> Iterator[tuple[State, Event]]:
+    def _moves(self, state, at):
         left = dict(state.faults)
         for index, (name, standing) in enumerate(zip(self.names, state.standings, strict=True)):
             if standing.killed or standing.point.is_over:
@@ -209,9 +209,7 @@ class _Exploration:
             )
             yield self._settled(after, 0, at, event), event
 
-    def _circumstances(
-        self, world: World, days: int, standings: Iterable[Standing]
-    ) -> Iterator[tuple[World, Event]]:
+    def _circumstances(self, world, days, standings):
         """Yield what may happen without any process."""
         going_on = [
             standing.point
@@ -226,7 +224,7 @@ class _Exploration:
             assert performed is not None
             yield performed[0], ("network", step, "arrives late")
 
-    def _begun(self, world: World, standing: Standing) -> Standing:
+    def _begun(self, world, standing):
         """Return the process with what it asks at the start of its next step answered."""
         point = standing.point
         while isinstance(point.step, (Began, Rest)):
@@ -238,7 +236,7 @@ class _Exploration:
         )
         return standing if point is standing.point else Standing(point)
 
-    def _outcomes(self, world: World, name: str, standing: Standing, step: Any) -> list[Outcome]:
+    def _outcomes(self, world, name, standing, step):
         """Return what may come of a step."""
         key = standing, world
         known = self._performed.get(key)
@@ -246,7 +244,7 @@ class _Exploration:
             known = self._performed[key] = list(self._performances(world, name, step))
         return known
 
-    def _performances(self, world: World, name: str, step: Any) -> Iterator[Outcome]:
+    def _performances(self, world, name, step):
         medium = self.scenario.medium
         performed = medium.perform(world, name, step)
         if performed is None:
@@ -268,7 +266,7 @@ class _Exploration:
             for part, remains in medium.parts(world, name, step):
                 yield Outcome(part, remains=remains, fault="part")
 
-    def _settled(self, state: State, index: int, at: Hashable, event: Event | None) -> State:
+    def _settled(self, state, index, at, event):
         """Return a state with what a process does at once with its last step done, checked."""
         try:
             standing = state.standings[index]
@@ -293,7 +291,7 @@ class _Exploration:
             raise ViolationError(str(error), self._schedule(at, event)) from error
         return state
 
-    def _end(self, state: State, at: Hashable) -> None:
+    def _end(self, state, at):
         ends = dict(zip(self.names, state.standings, strict=True))
         waiting = [
             name
@@ -308,7 +306,7 @@ class _Exploration:
         except AssertionError as error:
             raise ViolationError(str(error), self._schedule(at, None)) from error
 
-    def _schedule(self, at: Hashable, event: Event | None) -> list[Event]:
+    def _schedule(self, at, event):
         events = [event] if event else []
         while at in self.origins:
             at, earlier = self.origins[at]
@@ -316,7 +314,7 @@ class _Exploration:
         return events[::-1]
 
 
-def _standing(began: Standing, outcome: Outcome) -> Standing:
+def _standing(began, outcome):
     if outcome.fault == "kill":
         return began._replace(killed=True)
     if outcome.answer is None:
@@ -324,10 +322,10 @@ def _standing(began: Standing, outcome: Outcome) -> Standing:
     return Standing(began.point.after(outcome.answer))
 
 
-def _moved(state: State, index: int, world: World, standing: Standing, fault: str) -> State:
+def _moved(state, index, world, standing, fault):
     standings = (*state.standings[:index], standing, *state.standings[index + 1 :])
     return State(world, standings, _spent(state.faults, fault))
 
 
-def _spent(faults: tuple[tuple[str, int], ...], fault: str) -> tuple[tuple[str, int], ...]:
+def _spent(faults, fault):
     return tuple((name, left - (name == fault)) for name, left in faults) if fault else faults

@@ -1,17 +1,13 @@
 """What a session's files hold, read without the code under test: no checksums, no recovery, only JSON and names."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
 
 
 class Broken(AssertionError):  # noqa: N818
     """Files that no sequence of whole commits explains."""
 
 
-def item_ids(files: Mapping[str, bytes]) -> tuple[str, ...]:
+def item_ids(files):
     """Return the ids of a session's items in the order of their commits: of its newest snapshot, and since then."""
     seq, found = _snapshot(files)
     commits = _commits(files)
@@ -27,7 +23,7 @@ def item_ids(files: Mapping[str, bytes]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def seqs(files: Mapping[str, bytes], folder: str) -> list[int]:
+def seqs(files, folder):
     """Return the numbers of the files in a folder, ascending."""
     return sorted(
         int(path.partition("/")[2].partition(".")[0])
@@ -36,7 +32,7 @@ def seqs(files: Mapping[str, bytes], folder: str) -> list[int]:
     )
 
 
-def _snapshot(files: Mapping[str, bytes]) -> tuple[int, list[str]]:
+def _snapshot(files):
     for seq in reversed(seqs(files, "snap")):
         lines = list(map(json.loads, files[f"snap/{seq:020d}.jsonl"].splitlines()))
         if lines[-1] != {"crc": lines[-1]["crc"], "end": len(lines) - 2}:
@@ -45,9 +41,9 @@ def _snapshot(files: Mapping[str, bytes]) -> tuple[int, list[str]]:
     return 0, []
 
 
-def _commits(files: Mapping[str, bytes]) -> dict[int, list[dict[str, Any]]]:
+def _commits(files):
     """Return the whole commits by the number of their first record, which two files may hold only if they agree."""
-    commits: dict[int, list[dict[str, Any]]] = {}
+    commits = {}
     for path in sorted(files):
         if path.startswith("log/"):
             for commit in _whole(_records(files[path])):
@@ -59,7 +55,7 @@ def _commits(files: Mapping[str, bytes]) -> dict[int, list[dict[str, Any]]]:
     return commits
 
 
-def _records(data: bytes) -> Iterable[dict[str, Any]]:
+def _records(data):
     for line in data.split(b"\n")[:-1]:
         try:
             yield json.loads(line)
@@ -67,8 +63,8 @@ def _records(data: bytes) -> Iterable[dict[str, Any]]:
             return
 
 
-def _whole(records: Iterable[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
-    commit: list[dict[str, Any]] = []
+def _whole(records):
+    commit = []
     for record in records:
         commit.append(record)
         if record["k"] == 0:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Hashable, Mapping
+from collections.abc import Callable, Generator, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 from weakref import WeakValueDictionary
 
-Process: TypeAlias = Callable[[], Generator[Any, Any, Any]]
+Process = Callable[[], Generator[Any, Any, Any]]
 """What makes a protocol anew: it is started again wherever an earlier run cannot be continued."""
 
 
@@ -36,16 +36,16 @@ class Files(dict[str, tuple[bytes, float]]):
     _all: ClassVar[WeakValueDictionary[frozenset[tuple[str, tuple[bytes, float]]], Files]] = (
         WeakValueDictionary()
     )
-    __hash__ = object.__hash__  # type: ignore[assignment]
+    __hash__ = object.__hash__
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other):
         return self is other
 
     @classmethod
-    def of(cls, contents: Mapping[str, tuple[bytes, float]]) -> Files:
+    def of(cls, contents):
         return cls._all.setdefault(frozenset(contents.items()), cls(contents))
 
-    def after(self, path: str, data: bytes | None, clock: float) -> Files:
+    def after(self, path, data, clock):
         """Return the files with one stored, or deleted."""
         contents = dict(self)
         if data is None:
@@ -62,7 +62,7 @@ class Answer(NamedTuple):
     error: type[Exception] | None = None
 
     @property
-    def key(self) -> Hashable:
+    def key(self):
         return self.error, frozenset(self.value) if isinstance(self.value, set) else self.value
 
 
@@ -92,32 +92,30 @@ class Point:
 
     __slots__ = ("_answer", "_live", "_parent", "_points", "_process", "failure", "result", "step")
 
-    def __init__(
-        self, process: Process, parent: Point | None = None, answer: Answer | None = None
-    ) -> None:
+    def __init__(self, process, parent=None, answer=None):
         self._process = process
         self._parent = parent
         self._answer = answer
-        self._points: dict[Hashable, Point] = {}
-        self._live: Generator[Any, Any, Any] | None = parent._generator() if parent else process()
+        self._points = {}
+        self._live = parent._generator() if parent else process()
         self.step, self.result, self.failure = _advance(self._live, answer)
 
     @property
-    def is_over(self) -> bool:
+    def is_over(self):
         return self.step is None
 
     @property
-    def rests(self) -> bool:
+    def rests(self):
         return self._parent is None or isinstance(self.step, Rest)
 
-    def after(self, answer: Answer) -> Point:
+    def after(self, answer):
         """Return where the process stands once its step is answered."""
         point = self._points.get(answer.key)
         if point is None:
             point = self._points[answer.key] = Point(self._process, self, answer)
         return point
 
-    def discard(self) -> None:
+    def discard(self):
         """Stop the runs that are still open, without letting their clean-up reach a storage."""
         stack = [self]
         while stack:
@@ -127,7 +125,7 @@ class Point:
                 stop(point._live)
                 point._live = None
 
-    def _generator(self) -> Generator[Any, Any, Any]:
+    def _generator(self):
         """Return a run that stands here: the one that led here, or another with the same answers."""
         live = self._live
         if live is not None:
@@ -148,9 +146,7 @@ class Point:
         return run
 
 
-def _advance(
-    run: Generator[Any, Any, Any], answer: Answer | None
-) -> tuple[Any, Any, Exception | None]:
+def _advance(run, answer):
     """Return the next step of a run, or None with what it returned or raised."""
     try:
         if answer is not None and answer.error is not None:
@@ -167,14 +163,14 @@ def _advance(
     return step, None, None
 
 
-def stop(run: Generator[Any, Any, Any]) -> None:
+def stop(run):
     """End a run for good, whatever it yields on its way out."""
     with suppress(BaseException):
         while True:
             run.throw(GeneratorExit)
 
 
-def shown(step: Any) -> str:
+def shown(step):
     """Return a step in a few words: bytes as the ids of the items in them."""
     if isinstance(step, bytes):
         ids = re.findall(rb'"id":"([^"]*)"', step)

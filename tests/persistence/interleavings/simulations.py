@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kaosmem.errors import ConflictError
 from kaosmem.persistence.layout import LOCK
@@ -25,7 +23,7 @@ from kaosmem.persistence.steps import (
     Truncate,
     Write,
 )
-from tests.persistence.interleavings.runs import Answer, World
+from tests.persistence.interleavings.runs import Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class Age:
 class SimulatedDisk:
     """A local disk: writers lock and append, readers see an append half done, a kill frees the lock."""
 
-    def perform(self, world: World, process: str, step: Any) -> tuple[World, Answer] | None:
+    def perform(self, world, process, step):
         match step:
             case Lock(create):
                 if world.holder:
@@ -108,12 +106,12 @@ class SimulatedDisk:
                 raise ValueError(f"{path!r} is on a local disk, where commits are appended")
         return _whole(world, step)
 
-    def faults(self, step: Any) -> Iterable[str]:
+    def faults(self, step):
         if isinstance(step, (Lock, Unlock, Remove)):
             return ("kill",)
         return ("lost", "error", "kill")
 
-    def parts(self, world: World, process: str, step: Any) -> Iterator[tuple[World, Any]]:
+    def parts(self, world, process, step):
         match step:
             case Append(path, size, data, _, last) if (
                 len(world.files.get(path, (b"", 0.0))[0]) == size
@@ -128,14 +126,14 @@ class SimulatedDisk:
             case Read(path, start, None) if path in world.files:
                 yield world, ReadOn(path, start, world.files[path][0][start:])
 
-    def released(self, world: World, process: str) -> World:
+    def released(self, world, process):
         return replace(world, holder="") if world.holder == process else world
 
 
 class SimulatedObjects:
     """An object store: whole objects, stored if absent or in place of another; what is listed or read is up to date."""
 
-    def perform(self, world: World, process: str, step: Any) -> tuple[World, Answer] | None:
+    def perform(self, world, process, step):
         match step:
             case Create(path, data):
                 if path in world.files:
@@ -147,17 +145,17 @@ class SimulatedObjects:
                 return world, Answer(world.clock - world.files[path][1])
         return _whole(world, step)
 
-    def faults(self, step: Any) -> Iterable[str]:
+    def faults(self, step):
         return ("lost", "late", "error", "kill")
 
-    def parts(self, world: World, process: str, step: Any) -> Iterable[tuple[World, Any]]:
+    def parts(self, world, process, step):
         return ()
 
-    def released(self, world: World, process: str) -> World:
+    def released(self, world, process):
         return world
 
 
-def _whole(world: World, step: Any) -> tuple[World, Answer]:
+def _whole(world, step):
     match step:
         case Draft(_, chunks):
             return world, Answer(b"".join(chunks))
@@ -189,11 +187,11 @@ def _whole(world: World, step: Any) -> tuple[World, Answer]:
     raise TypeError(f"{step!r} is no step")
 
 
-def _noting(world: World, last: tuple[int, int] | None) -> World:
+def _noting(world, last):
     """Note the last record of a commit in the lock file, which is never read half written."""
     return world if last is None else _stored(world, LOCK, b"%d %d" % last)
 
 
-def _stored(world: World, path: str, data: bytes) -> World:
+def _stored(world, path, data):
     files = world.files.after(path, data, world.clock)
     return world if files is world.files else replace(world, files=files)

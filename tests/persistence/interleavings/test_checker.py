@@ -1,7 +1,5 @@
 """The model checker itself: it takes every schedule, each once, and finds what is wrong in small protocols."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from functools import partial
 from math import factorial
@@ -18,7 +16,6 @@ from tests.persistence.interleavings.model_checker import (
 )
 from tests.persistence.interleavings.runs import (
     Files,
-    Process,
     World,
 )
 from tests.persistence.interleavings.simulations import SimulatedDisk
@@ -27,17 +24,17 @@ Protocol = Generator[Any, Any, Any]
 COUNTER = World(Files.of({"n": (b"0", 0.0)}))
 
 
-def value(world: World) -> int:
+def value(world):
     return int(world.files["n"][0])
 
 
-def reads(steps: int) -> Protocol:
+def reads(steps):
     """Read a file so many times."""
     for _ in range(steps):
         yield Read("n")
 
 
-def two(process: Process, **more: Any) -> Scenario:
+def two(process, **more):
     return Scenario(
         SimulatedDisk(),
         {"a": process, "b": process},
@@ -47,7 +44,7 @@ def two(process: Process, **more: Any) -> Scenario:
     )
 
 
-def counted(world: World, expected: int) -> None:
+def counted(world, expected):
     assert value(world) == expected, f"{expected} were counted as {value(world)}"
 
 

@@ -1,10 +1,6 @@
 """Several writers, cleaners and readers of one session, in every order of their steps, with faults."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
@@ -16,7 +12,6 @@ from tests.persistence.interleavings.casts import (
     PLANS,
     SAVES_A,
     STARTED,
-    Turn,
     acting,
     deletes,
     read_back,
@@ -26,7 +21,6 @@ from tests.persistence.interleavings.casts import (
 )
 from tests.persistence.interleavings.model_checker import Coverage, Scenario, explore
 from tests.persistence.interleavings.oracle import item_ids
-from tests.persistence.interleavings.runs import World
 from tests.tables import add_table
 
 Table = dict[str, Coverage]
@@ -52,23 +46,23 @@ BRIEF = [
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(monkeypatch):
     """Segments that are rolled up by twos, and ids of commits that are the same in every run."""
     monkeypatch.setattr(checkpoint, "ROLL_UP", 2)
     monkeypatch.setattr(commit_log, "secrets", txns)
 
 
 @pytest.fixture(scope="module")
-def table(request: pytest.FixtureRequest) -> Iterator[Table]:
+def table(request):
     """Counts to be printed once all tests have added to them."""
-    counts: Table = {}
+    counts = {}
     yield counts
     rows = {**counts, "all": Coverage(*map(sum, zip((0, 0), *counts.values(), strict=True)))}
     header = ("interleavings", "states", f"{'schedules':>26}", "violations")
     add_table(request.config, header, {name: (*count, 0) for name, count in rows.items()})
 
 
-def title(storage: str, name: str, faults: Mapping[str, int]) -> str:
+def title(storage, name, faults):
     return f"{storage}: {name}" + "".join(f", {count} {fault}" for fault, count in faults.items())
 
 
@@ -101,16 +95,16 @@ def test_a_writer_never_writes_into_a_session_made_anew(storage, table):
     told = () if storage == DISK else (CorruptionError,)
     world = stored(kind, *STARTED)
 
-    def recreates() -> Turn:
+    def recreates():
         yield from deletes(kind)()
         with suppress(*told):
             yield from acting(kind, "n", saves("n1", "n1+"))()
 
-    def stale() -> Turn:
+    def stale():
         with suppress(ConflictError):
             yield from acting(kind, "a", SAVES_A, since=world)()
 
-    def at_end(after: World, _: Mapping[str, Any]) -> None:
+    def at_end(after, _):
         found = item_ids(contents(after))
         assert found == read_back(kind, after)
         assert found == ("n1", "n1+") or (told and not found)
