@@ -30,7 +30,7 @@ from kaosmem.assembly.packing import Limits, Packing, WindowPacker
 from kaosmem.assembly.shortening import Shortened, Shortener
 from kaosmem.display import counted, listed
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
-from kaosmem.filters import Filter, MetadataFilter, parse_filter
+from kaosmem.filters import Filter, parse_filter
 from kaosmem.formats import Format, Layout, Rendered, get_format, tool_dicts, tool_tokens
 from kaosmem.formats.text import adds_up
 from kaosmem.language.analysis import analyze
@@ -132,34 +132,22 @@ class Instructions:
         return added + tool_tokens(self.schemas, context._format, counter)
 
 
-NO_INSTRUCTIONS = Instructions()
-
-
-@dataclass(frozen=True)
 class ContextCall:
     """The checked arguments of a call, as `SessionMemory.assemble_context` describes them.
 
     Attributes:
         query: The question. None stands for the newest one.
-        budget: Tokens of the request with its reserve.
-        reserve: Tokens that are kept free.
+        tokens: The budget without the reserve.
         wanted: The parsed filter, or None.
         overflow: The treatment of required items that do not fit.
         min_confidence: Retrieved units are left out below it.
+
+    Raises:
+        InvalidArgumentError: If an argument is not valid.
     """
 
-    query: str | None
-    budget: int
-    reserve: int
-    format: Format
-    wanted: MetadataFilter | None
-    overflow: Overflow
-    min_confidence: float
-    instructions: Instructions = NO_INSTRUCTIONS
-
-    @classmethod
-    def checked(
-        cls,
+    def __init__(
+        self,
         query: str | None,
         *,
         budget: int,
@@ -170,26 +158,17 @@ class ContextCall:
         min_confidence: float = 0.0,
         system: str = "",
         tools: Iterable[object] = (),
-    ) -> ContextCall:
-        """Return the call with these arguments. Raises InvalidArgumentError."""
-        check_budget(budget, reserve)
+    ) -> None:
+        self.tokens = check_budget(budget, reserve)
+        self.budget = budget
         if overflow not in ("raise", "cut"):
             raise InvalidArgumentError(f"overflow is {shown_name(overflow)}; use 'raise' or 'cut'")
-        return cls(
-            None if query is None else check_text(query, "query"),
-            budget,
-            reserve,
-            get_format(format),
-            None if filter is None else parse_filter(filter),
-            overflow,
-            check_share(min_confidence, "min_confidence"),
-            Instructions(system, tuple(check_several(tools, "tools"))),
-        )
-
-    @property
-    def tokens(self) -> int:
-        """The budget without the reserve."""
-        return self.budget - self.reserve
+        self.overflow = overflow
+        self.query = None if query is None else check_text(query, "query")
+        self.format = get_format(format)
+        self.wanted = None if filter is None else parse_filter(filter)
+        self.min_confidence = check_share(min_confidence, "min_confidence")
+        self.instructions = Instructions(system, tuple(check_several(tools, "tools")))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,6 +177,7 @@ class Offers:
 
     Args:
         call: The call, whose filter the proposals passed.
+        room: Tokens of the request, without the reserve and the instructions of the call.
         query: The question.
         specs: The specs in order of declaration.
         proposals: The proposals by section name. A section without one is not shown.
@@ -207,6 +187,7 @@ class Offers:
     """
 
     call: ContextCall
+    room: int
     query: str
     specs: Sequence[SectionSpec]
     proposals: Mapping[str, Proposal]
@@ -229,21 +210,18 @@ class Offers:
         Raises:
             WindowTooSmallError: If the instructions leave too little room.
         """
-        call = self.call
-        instructions = call.instructions
+        instructions = self.call.instructions
         if not instructions.digest:
             return make(self)
-        needed = instructions.tokens(call.format, self.counter)
-        while True:
-            if needed > call.tokens:
-                raise window_too_small({FRAME: needed}, call.tokens)
-            smaller = replace(call, reserve=call.reserve + needed)
-            context, rest = make(replace(self, call=smaller))
-            whole = instructions.before(context, call.tokens)
-            if whole.used <= call.tokens:
+        needed = instructions.tokens(self.call.format, self.counter)
+        while needed <= self.room:
+            context, rest = make(replace(self, room=self.room - needed))
+            whole = instructions.before(context, self.room)
+            if whole.used <= self.room:
                 return whole, rest
             # A counter that is not additive may find more in texts that stand together.
-            needed += whole.used - call.tokens
+            needed += whole.used - self.room
+        raise window_too_small({FRAME: needed}, self.room)
 
     def pack(self, limits: Limits | None = None) -> tuple[Context, Packing]:
         """Return the context that packs all this into the budget, and its packing.
@@ -267,7 +245,7 @@ class Offers:
         context = Context(
             format=self.call.format.name,
             query=self.query,
-            budget=self.call.tokens,
+            budget=self.room,
             used=packed.used,
             frame=packed.used - sum(use.used for use in by_section.values()),
             items=packed.packing.items,
@@ -291,7 +269,7 @@ class Offers:
         if not packing.items:
             yield from _nothing_fits(packing)
         elif self.query is not None:
-            yield from _too_large(packing, self.query, self.call.tokens)
+            yield from _too_large(packing, self.query, self.room)
 
     def _packed(
         self, limits: Limits | None, barred: Mapping[str, frozenset[int]] = MappingProxyType({})
@@ -301,7 +279,7 @@ class Offers:
         Args:
             barred: As of `WindowPacker`.
         """
-        window = self.call.tokens
+        window = self.room
         offered = [name for name, each in self.proposals.items() if each.candidates]
         specs = scaled_floors([spec for spec in self.specs if spec.name in offered])
         room = window

@@ -124,7 +124,7 @@ async def _rehearsed(
     """Return the ranker, the budget, the context and its seconds of each call for a query."""
     runs = []
     for ranker, budget in product(rosters, budgets):
-        call = ContextCall.checked(query, budget=budget, overflow="cut")
+        call = ContextCall(query, budget=budget, overflow="cut")
         started = perf_counter()
         context = await rehearse(memory._session, rosters[ranker], call)
         runs.append((ranker, budget, context, perf_counter() - started))

@@ -13,7 +13,6 @@ from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.proposal import Hit, Proposal, Stock
 from kaosmem.sections.ranking import RANK_SLACK, UNRANKED, Scores
 from kaosmem.sections.selection import UnitSelection
-from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.versions import SectionCorrections, ShownVersions
 from kaosmem.types.items import Item
 
@@ -31,16 +30,11 @@ class Proposer:
         is_searched: A search has asked for evicted items.
     """
 
-    def __init__(
-        self,
-        spec: SectionSpec,
-        held: ItemTable,
-        index: LazyIndex,
-    ) -> None:
-        self.spec = spec
+    def __init__(self, held: ItemTable, index: LazyIndex) -> None:
+        self.spec = held.spec
         self.held = held
         self._index = index
-        self.corrections = SectionCorrections(spec, held, index)
+        self.corrections = SectionCorrections(held, index)
         self.is_searched = False
 
     # Required items.

@@ -96,7 +96,7 @@ class Section:
         self.rewritten: dict[str, str] = {}
         self.lock = RLock()
         self.index = LazyIndex(spec.ranker or ranker, self.held, self.lock)
-        self.proposer = Proposer(spec, self.held, self.index)
+        self.proposer = Proposer(self.held, self.index)
         self.room = Room(self.held)
         self.journal: list[SectionOperation] = []
         self.frozen = ""
@@ -229,7 +229,7 @@ class Section:
                 other.held.unloaded -= len(other.held.recall(self.held.in_files(shared)))
             self.held = other.held
             self.index.follow(other.held, shared)
-            self.proposer = Proposer(self.spec, self.held, self.index)
+            self.proposer = Proposer(self.held, self.index)
             self.room = Room(self.held)
             self.removed = other.removed
             self.rewritten = other.rewritten

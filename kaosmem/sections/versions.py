@@ -14,7 +14,6 @@ from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.sections.item_table import ItemTable
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.proposal import Candidate, is_found, shown_with_interval
-from kaosmem.sections.spec import SectionSpec
 from kaosmem.types.items import Item
 from kaosmem.types.versions import Version
 
@@ -162,13 +161,7 @@ class SectionCorrections:
     Most items state nothing that could be corrected. Each is looked at once.
     """
 
-    def __init__(
-        self,
-        spec: SectionSpec,
-        held: ItemTable,
-        index: LazyIndex,
-    ) -> None:
-        self._spec = spec
+    def __init__(self, held: ItemTable, index: LazyIndex) -> None:
         self._held = held
         self._index = index
         # The updates of the section when items were last looked at.
@@ -196,11 +189,11 @@ class SectionCorrections:
             scores: The scores of the units that the query ranks.
             among: The ordinals to choose from, None for all.
         """
-        if not self._spec.corrections or self._spec.placement == "static":
+        held = self._held
+        if not held.spec.corrections or held.spec.placement == "static":
             return {}
         from kaosmem.language.corrections import Corrections
 
-        held = self._held
         wanted = [*firsts]
         is_small = among is None and len(held) <= _SMALL
         pool = {*held} if is_small else {*wanted, *scores, *self._soon_after(wanted)}

@@ -77,7 +77,7 @@ class MemoryAt:
             SourceError: If a required source fails.
         """
         session = self._session
-        call = ContextCall.checked(
+        call = ContextCall(
             query,
             budget=budget,
             format=format,

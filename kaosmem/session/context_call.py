@@ -119,6 +119,7 @@ async def ask(
         offered[episodes] = replace(specs[episodes], floor=floor)
     return Offers(
         call=call,
+        room=call.tokens,
         query=text,
         specs=[*offered.values()],
         proposals=proposals,

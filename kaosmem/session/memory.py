@@ -834,7 +834,7 @@ class SessionMemory:
         ()
         """
         session = self._session
-        call = ContextCall.checked(
+        call = ContextCall(
             query,
             budget=budget,
             format=format,

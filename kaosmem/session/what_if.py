@@ -146,9 +146,7 @@ async def what_if(
     contexts = {}
     rosters = await rosters_by_ranker(session, rankers)
     for budget in sizes:
-        call = ContextCall.checked(
-            query, budget=budget, format=format, filter=filter, overflow="cut"
-        )
+        call = ContextCall(query, budget=budget, format=format, filter=filter, overflow="cut")
         for name, roster in rosters.items():
             contexts[budget, name] = await rehearse(session, roster, call)
     return WhatIf(contexts)

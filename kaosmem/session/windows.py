@@ -176,11 +176,11 @@ class Windows:
         bound = without_thinking(
             offers.specs, offers.proposals, keeps_open_loop=not window.preserves_thinking
         )
-        block = window.block_of(offers.call.tokens)
+        block = window.block_of(offers.room)
         before = self.held.get(window.name, WindowState(window.name))
 
         def made(left: Offers) -> tuple[Context, tuple[JSONDict, Packing]]:
-            limits = Limits(history_limit(left.call.tokens), block)
+            limits = Limits(history_limit(left.room), block)
             packed = replace(left, proposals=bound).pack(limits)
             request = Request(
                 left, sections, attached, window.model, window.preserves_thinking, *packed
