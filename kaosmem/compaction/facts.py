@@ -38,15 +38,6 @@ _RUN = re.compile(
     rf"|{_WINDOWS_PATH}|(?:[^,{_NOT_IN_RUN}]+|(?<=\d),(?=\d)|(?<=\d)[{_GROUPING}](?=\d{{3}}))+"
 )
 
-# Any fact has one of these signs: a digit, a slash, a hump, a mark before a word, a drive. Most
-# words have none, and are never looked at one by one.
-_SIGN = re.compile(
-    r"[\d/.:@#_A-Z\\-](?:(?<=[\d/])|(?<=[a-z][A-Z])|(?:(?<=[.:@#_])|(?<=--)|(?<=\\\\))(?=\w)|(?<=:)(?=\\))"
-)
-_ASCII_SIGN = re.compile(
-    _SIGN.pattern.replace(r"\d", "0-9")
-)  # the same in such texts, in half of the time
-
 _PATH_BEGIN = re.compile(r"[./~]|\$[A-Z_]{2}|[A-Za-z]:\\")
 _MONTH = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?|"
@@ -144,8 +135,6 @@ def facts_in(text: str) -> Iterator[Fact]:
     A credential is no fact: a list of facts would carry it from summary to summary.
     """
     text = _plain(text)
-    if not _sign_of(text).search(text):
-        return
     text = _LIST_MARKER.sub("", without_credentials(text))
     begin = 0
     if any(each in text for each in _URL_BEGINS):
@@ -217,7 +206,7 @@ def _facts_between(
     end: int,
 ) -> Iterator[Fact]:
     """Yield the facts of a part of a text without URLs and dates."""
-    for run in _runs_with_signs(text, begin, end):
+    for run in _RUN.finditer(text, begin, end):
         fact = run[0].lstrip(f",:{_GROUPING}").rstrip(".,:-+~#@")
         start = run.start()
         if not 0 < len(fact) <= MAX_FACT_CHARS or (
@@ -248,29 +237,6 @@ def _rank_of_number(number: str, place: tuple[str, int]) -> int:
     if _with_words(*place, number).removeprefix(number).strip().upper() in ("", "AM", "PM"):
         return 4
     return 2 if sum(map(str.isdigit, number)) > 1 else 3
-
-
-def _runs_with_signs(
-    text: str,
-    begin: int,
-    end: int,
-) -> Iterator[re.Match[str]]:
-    """Yield the runs that have a sign of a fact."""
-    signs = _sign_of(text)
-    while sign := signs.search(text, begin, end):
-        place = sign.start()
-        start = max(begin, text.rfind(" ", begin, place) + 1, text.rfind("\n", begin, place) + 1)
-        for run in _RUN.finditer(text, start, end):
-            begin = run.end()
-            if begin > place:
-                yield run
-                break
-        else:
-            return
-
-
-def _sign_of(text: str) -> re.Pattern[str]:
-    return _ASCII_SIGN if text.isascii() else _SIGN
 
 
 def _is_path(run: str) -> bool:

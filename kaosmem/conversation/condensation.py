@@ -11,7 +11,6 @@ from kaosmem.conversation.events import ConversationEvent
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.types.content import Trust
 from kaosmem.types.items import ChatMessage
-from kaosmem.units import Link
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -75,11 +74,6 @@ class SummaryEvent(ConversationEvent):
     def authority(self) -> Trust:
         """Return its trust."""
         return self.trust
-
-    @property
-    def link(self) -> Link:
-        """Return the ids that tie it to other events: none."""
-        return Link(role="summary")
 
     def _made_message(self) -> ChatMessage:
         return ChatMessage(

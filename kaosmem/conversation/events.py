@@ -28,7 +28,6 @@ from kaosmem.types.content import (
     trust_of,
 )
 from kaosmem.types.items import ChatMessage
-from kaosmem.units import Link
 
 ACTION_KINDS = (
     "browse",
@@ -128,11 +127,6 @@ class ConversationEvent:
     def is_shown(self) -> bool:
         """Return whether a model may see it."""
         return False
-
-    @property
-    def link(self) -> Link:
-        """Return the ids that tie it to other events."""
-        return Link(role=self.source)
 
     @property
     def message(self) -> ChatMessage:
@@ -302,13 +296,6 @@ class ActionEvent(ConversationEvent):
             for block in self.content
         )
 
-    @property
-    def link(self) -> Link:
-        """Return the ties to other events: the call, and the model's answer that it is part of."""
-        if self.call is None:
-            return Link(role=self.role)
-        return Link(calls=(self.call.id,), batch=self.response or None, role=self.role)
-
     def _made_message(self) -> ChatMessage:
         content = self.content
         if self.call is not None:
@@ -418,11 +405,6 @@ class ObservationEvent(ConversationEvent):
         if self.call_id:
             return "tool"
         return self.kind if self.kind in OBSERVATION_KINDS else "environment"
-
-    @property
-    def link(self) -> Link:
-        """Return the ties to other events: the call that it answers."""
-        return Link(answers=(self.call_id,) if self.call_id else (), role="tool")
 
     def _made_message(self) -> ChatMessage:
         content: Content = self.content

@@ -14,6 +14,7 @@ from kaosmem.conversation import (
     ObservationEvent,
     SummaryEvent,
 )
+from kaosmem.units import Link
 
 REASONING = ThinkingBlock("hm", "seal")
 PICTURE = "data:image/png;base64,iVBORw0KGgo="
@@ -40,6 +41,15 @@ def call(name, response="", *, says="", reasons=False):
 
 def result(name, text="found", *, kind="result"):
     return ObservationEvent(kind, text, name)
+
+
+def link_of(event):
+    """Return the ids that tie an event to others."""
+    if isinstance(event, ActionEvent) and event.call is not None:
+        return Link(calls=(event.call.id,), batch=event.response or None, role=event.role)
+    answers = (event.call_id,) if isinstance(event, ObservationEvent) and event.call_id else ()
+    role = "tool" if isinstance(event, ObservationEvent) else event.message.role
+    return Link(answers=answers, role=role)
 
 
 def loop(pairs, *, first=1, reasons="first"):

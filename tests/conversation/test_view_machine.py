@@ -14,7 +14,7 @@ from kaosmem.conversation import (
     SummaryEvent,
 )
 from kaosmem.conversation.outline import ViewOutline
-from tests.conversation.logs import ANY_RUNS, logged
+from tests.conversation.logs import ANY_RUNS, link_of, logged
 from tests.cuts import cut_points
 from tests.units.plain import PlainUnits, open_calls
 
@@ -31,7 +31,7 @@ class PlainView:
     def groups(self):
         plain = PlainUnits()
         for ordinal, event in enumerate(self.entries):
-            plain.add(ordinal, event.link)
+            plain.add(ordinal, link_of(event))
         return plain
 
     def append(self, event):
@@ -59,7 +59,7 @@ class PlainView:
             if isinstance(event, ActionEvent) and event.role != "system"
         ]
         answer = groups.group_of(said[-1]) if said else set()
-        if not open_calls({place: self.entries[place].link for place in answer}):
+        if not open_calls({place: link_of(self.entries[place]) for place in answer}):
             return []
         return sorted(answer)
 
@@ -74,7 +74,7 @@ class PlainView:
             if event.id in forgotten and ordinal not in pinned:
                 lost |= answers.group_of(ordinal)
         gone = [self.entries[ordinal] for ordinal in sorted(lost)]
-        cuts = cut_points([event.link for event in self.entries])
+        cuts = cut_points(list(map(link_of, self.entries)))
         self.entries = [event for ordinal, event in enumerate(self.entries) if ordinal not in lost]
         if record.summary is not None and gone:
             trust = min(event.message.authority for event in gone)
@@ -177,7 +177,7 @@ class ViewMachine(RuleBasedStateMachine):
     def agrees(self):
         again = ConversationView(self.log)
         assert list(self.view) == list(again) == self.plain.shown()
-        assert self.view.cuts_from(0) == cut_points([event.link for event in self.plain.shown()])
+        assert self.view.cuts_from(0) == cut_points(list(map(link_of, self.plain.shown())))
         assert [self.view[place] for place in range(len(self.view))] == self.view[:]
         assert {*ViewOutline(self.view).protected} == kept_of(self.plain)
 
