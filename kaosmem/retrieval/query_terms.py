@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kaosmem.memos import register_memo
-from kaosmem.retrieval.vocabulary import BEGINNING
 
 if TYPE_CHECKING:
     from kaosmem.retrieval.vocabulary import Vocabulary
@@ -126,22 +125,15 @@ class QueryTerms:
         )
         return list(dict.fromkeys(terms[0] for terms in parts if terms))
 
-    def titles(self, beginnings: Collection[str]) -> set[str]:
+    def titles(self) -> set[str]:
         """Return the terms under which the query may name a source.
 
         Two or three words of the query may be one word of the name.
-
-        Args:
-            beginnings: The first BEGINNING letters of the terms of all names. Only such words are
-                joined.
         """
         words = _WORD.findall(self.text)
         threes = zip(words, words[1:], words[2:], strict=False)
-        found = {*name_terms(self.text, self._analyze)}
-        for joined in map("".join, (*pairwise(words), *threes)):
-            if not joined.isascii() or joined[:BEGINNING].lower() in beginnings:
-                found.update(self._analyze(joined))
-        return found
+        joined = dict.fromkeys(map("".join, (*pairwise(words), *threes)))
+        return {*name_terms(self.text, self._analyze), *self._analyze(" ".join(joined))}
 
 
 def _spelt_alike(term: str, known: Vocabulary) -> list[str]:

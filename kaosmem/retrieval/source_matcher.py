@@ -64,7 +64,7 @@ class SourceMatches:
         """Return the weights of the terms of the query that some name has, by number."""
         vocabulary = self._index.vocabulary
         found = {}
-        for term in sorted(asked.titles(vocabulary.beginnings)):
+        for term in sorted(asked.titles()):
             number = vocabulary.number(term)
             frequency = int(vocabulary.title_frequencies.values[number])
             if frequency:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 NO_TERM = 0
 """The number of no term."""
-BEGINNING = 3
-"""By so many of its first letters it is known that a word is no term of any title."""
 _MAX_CHUNKS = 1 << 17
 
 
@@ -38,7 +35,6 @@ class Vocabulary:
         frequencies: Number of entries with each term, by number.
         title_frequencies: Number of titles with each term, by number.
         are_digits: Whether each term is made of digits alone, by number.
-        beginnings: Number of the terms of titles that have the same first letters.
     """
 
     def __init__(self, terms: Iterable[str] = ()) -> None:
@@ -47,7 +43,6 @@ class Vocabulary:
         self.frequencies = GrowingArray(np.int32)
         self.are_digits = GrowingArray(np.bool_)
         self.title_frequencies = GrowingArray(np.int32)
-        self.beginnings: Counter[str] = Counter()
         self._rows = GrowingArray(np.int32)  # of word vectors, of the terms that were asked for
         self._count_new()
 
@@ -113,7 +108,6 @@ class Vocabulary:
         """Note the terms of new titles."""
         self._count_new()
         np.add.at(self.title_frequencies.values, numbers, 1)
-        self.beginnings.update(self._beginnings_of(numbers))
 
     def lose(self, numbers: UInt32s) -> None:
         """Note that an entry with these terms is gone."""
@@ -123,11 +117,7 @@ class Vocabulary:
     def lose_title(self, numbers: UInt32s) -> None:
         """Note that a title with these terms is gone."""
         self.title_frequencies.values[numbers] -= 1
-        self.beginnings -= Counter(self._beginnings_of(numbers))
         self._forget_unused(numbers)
-
-    def _beginnings_of(self, numbers: UInt32s) -> Iterable[str]:
-        return (self._terms[number][:BEGINNING] for number in numbers.tolist())
 
     def rows(self, numbers: Int64s) -> Int64s:
         """Return the rows of terms in the table of word vectors, by their numbers."""
