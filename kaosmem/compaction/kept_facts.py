@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kaosmem.compaction.facts import Fact, facts_in, facts_of
 from kaosmem.language.credentials import without_credentials
-from kaosmem.language.rules import NO_PATTERNS, Patterns, rules_of
+from kaosmem.language.rules import rules_of
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import ContentBlock
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
@@ -92,12 +92,11 @@ class KeptFacts:
         messages: Sequence[ChatMessage],
         *,
         counter: TokenCounter,
-        rule_cues: Patterns = NO_PATTERNS,
     ) -> None:
         self._counter = counter
         parts = [_parts(message.text) for message in messages if message.role == SUMMARY_ROLE]
         earlier_rules = chain.from_iterable(part.rules for part in parts)
-        new_rules = (rule for message in messages for rule in rules_of(message, rule_cues))
+        new_rules = (rule for message in messages for rule in rules_of(message))
         self._rules = _newest_of_each((*earlier_rules, *new_rules))
         earlier = {
             SAID_HEADING: [f"{part.prose}\n{part.said}" for part in parts],

@@ -23,7 +23,6 @@ from kaosmem.compaction.outline import MessageSizes
 from kaosmem.errors import InvalidArgumentError, SummaryError
 from kaosmem.formats import Format, get_format
 from kaosmem.formats.text import entry_piece, header_piece
-from kaosmem.language.rules import NO_PATTERNS, Patterns
 from kaosmem.language.sentences import cut_at_sentence
 from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import AnyCounter, TokenCounter
@@ -79,9 +78,6 @@ class Summarizer:
         fallback: False raises SummaryError in place of an outline.
         max_request_tokens: A larger request is split, and each part updates the summary so far.
         max_kept_tokens: Size of the lists of facts and rules.
-        rule_cues: Patterns of standing rules by language, beside those of kaosmem, as regular
-            expressions that ignore case. A language that kaosmem knows gets these in place of its
-            own.
         counter, format: Of the sizes of messages and summaries.
         clock: Gives seconds, for pauses.
 
@@ -108,7 +104,6 @@ class Summarizer:
         fallback: bool = True,
         max_request_tokens: int = 64_000,
         max_kept_tokens: int = 4_000,
-        rule_cues: Patterns = NO_PATTERNS,
         counter: AnyCounter = None,
         format: str | Format = "openai",
         clock: Callable[[], float] = time.monotonic,
@@ -128,7 +123,6 @@ class Summarizer:
         self._fallback = fallback
         self._counter = get_counter(counter)
         self._format = get_format(format)
-        self._rule_cues = rule_cues
         self._max_kept_tokens = check_count(max_kept_tokens, "max_kept_tokens")
         self._room = _room_of(max_request_tokens, self._counter(self._template) + _TASK_TOKENS)
 
@@ -153,7 +147,7 @@ class Summarizer:
         bound = (
             sum(sizes) if most is None else _sum_up_to(check_count(most, "most", least=1), sizes)
         )
-        kept = KeptFacts(messages, counter=self._counter, rule_cues=self._rule_cues)
+        kept = KeptFacts(messages, counter=self._counter)
         for_facts = min(self._counter(kept.listed("", self._max_kept_tokens)), bound // 2)
         limit = bound - for_facts
         prose = ""

@@ -23,9 +23,8 @@ In a string of several lines, line breaks and the spaces at the beginning of a l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, cached_property, lru_cache
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from kaosmem.language.sentences import sentence_ends
@@ -35,11 +34,6 @@ from kaosmem.types.items import ChatMessage
 
 MAX_RULE_CHARS = 400
 """A longer sentence is not a rule. It is code or data."""
-
-Patterns = Mapping[str, Sequence[str]]
-"""Patterns of rules by language, as regular expressions that ignore case."""
-
-NO_PATTERNS: Patterns = MappingProxyType({})
 
 # A search for these takes a tenth of the patterns' time. Each plain rule in Latin letters has one
 # of them.
@@ -72,24 +66,18 @@ _SHARED_PARTS = {
 """The parts that the files of all languages may name."""
 
 
-def rules_in(text: str, added: Patterns = NO_PATTERNS) -> Iterator[str]:
+def rules_in(text: str) -> Iterator[str]:
     r"""Yield the standing rules of a user's text in order.
 
     Questions, quoted lines and code hold none. Each item of a list under a heading such as "Rules:"
     is a rule.
 
-    Args:
-        added: Patterns of further languages. A language that kaosmem knows gets these in place of
-            its own.
-
     >>> list(rules_in("Thanks! From now on answer in French. What is the plan?"))
     ['From now on answer in French.']
     >>> list(rules_in("## Rules\n- English alone\n- short answers"))
     ['- English alone', '- short answers']
-    >>> list(rules_in("Aldrig emojis.", {"sv": [r"^(?:alltid|aldrig) "]}))
-    ['Aldrig emojis.']
     """
-    recogniser = _recogniser(tuple((name, tuple(patterns)) for name, patterns in added.items()))
+    recogniser = _recogniser()
     is_listed = False
     for sentence, begins_line in _sentences(fence_free(text)):
         is_item = _BULLET.match(sentence) is not None
@@ -123,7 +111,7 @@ def plain_rules_in(text: str) -> Iterator[str]:
             yield sentence
 
 
-def rules_of(message: ChatMessage, added: Patterns = NO_PATTERNS) -> Iterator[str]:
+def rules_of(message: ChatMessage) -> Iterator[str]:
     """Yield the standing rules of a message.
 
     Only a user whom the application trusts can set one.
@@ -131,7 +119,7 @@ def rules_of(message: ChatMessage, added: Patterns = NO_PATTERNS) -> Iterator[st
     if message.role == "user" and message.authority >= Trust.USER:
         for block in message.blocks:
             if isinstance(block, TextBlock):
-                yield from rules_in(block.text, added)
+                yield from rules_in(block.text)
 
 
 def _sentences(text: str) -> Iterator[tuple[str, bool]]:
@@ -195,8 +183,8 @@ class _Language:
 class _Recogniser:
     """Recognises rules in a user's own words, language by language."""
 
-    def __init__(self, languages: Mapping[str, _Language]) -> None:
-        self._languages = list(languages.values())
+    def __init__(self, languages: Iterable[_Language]) -> None:
+        self._languages = list(languages)
         self._polite_questions = _joined(self._all("polite_questions"))
         self._headings = _joined(self._all("headings"))
         labels = "|".join([_CAPITALS, *self._all("labels")])
@@ -256,10 +244,9 @@ def expanded(pattern: str, parts: Mapping[str, str]) -> str:
     return _PART.sub(lambda name: expanded(parts[name[1]], parts), unbroken)
 
 
-@lru_cache(maxsize=16)
-def _recogniser(added: tuple[tuple[str, tuple[str, ...]], ...]) -> _Recogniser:
-    others = {name: _Language(name, {"spoken": patterns}) for name, patterns in added}
-    return _Recogniser(_languages() | others)
+@cache
+def _recogniser() -> _Recogniser:
+    return _Recogniser(_languages().values())
 
 
 @cache

@@ -96,14 +96,6 @@ def test_only_trusted_users_set_rules():
     assert [list(rules_of(message)) for message in others] == [[]] * 4
 
 
-async def test_a_language_can_be_added():
-    llm = ScriptedLLM(lambda _: "De talade om vädret.")
-    cues = {"sv": (r"^(?:alltid|aldrig) ",)}
-    said = ChatMessage("user", "Aldrig emojis. " + "Vi talade om vädret. " * 30)
-    made = await Summarizer(llm, rule_cues=cues).summarize([said])
-    assert made.text == "De talade om vädret.\n\nRules of users, verbatim:\n- Aldrig emojis."
-
-
 answers = st.sampled_from(
     [
         ConnectionError("down"),
