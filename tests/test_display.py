@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from html import unescape
 from html.parser import HTMLParser
 
 from hypothesis import given
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from kaosmem import SectionSpec, SessionMemory
-from kaosmem.display import fitted, listed, preview, visible, width
+from kaosmem.display import fitted, listed, visible, width
 from tests.contexts import sums_of
 from tests.worlds import HOSTILE
 
@@ -210,17 +209,6 @@ def test_tables_are_bounded_however_much_there_is():
     assert len(long._repr_html_()) < 4_000
 
 
-def test_a_context_shows_each_section_s_share_as_a_bar():
-    """The bars of the sections are as long as what they use of the budget."""
-    context = assembled(corpus())
-    html = unescape(context._repr_html_())
-    bars = {name: bar for name, _, bar in sums_of(html)}
-    for name, use in context.by_section.items():
-        assert bars[name] == round(bars["budget"] * use.used / 300)
-    assert "no_room" in html
-    assert preview(next(item.text for item in context.items if item.section == "documents")) in html
-
-
 def test_an_explanation_s_sums_add_up_and_its_rows_are_aligned():
     """Used and section tokens are those of the context; every number of a column ends in the same place."""
     context = assembled(corpus())
@@ -283,18 +271,6 @@ def test_fitted_text_is_no_wider_than_its_room(text, columns, data):
             if len(text) <= columns
             else text[: columns - tail - 1] + "…" + text[len(text) - tail :]
         )
-
-
-@given(texts, st.integers(10, 80))
-def test_a_preview_is_the_beginning_on_one_line(text, columns):
-    """Its gaps are single blanks, its end is marked where there is more, and what is blank says so."""
-    shown = preview(text, columns)
-    assert width(shown) <= columns
-    assert "\n" not in shown
-    if " ".join(text.split()).isascii() and visible(text) == text:
-        line = " ".join(text.split())
-        assert shown == (line or "(empty)") or (shown.endswith("…") and line.startswith(shown[:-1]))
-        assert len(line) > columns or shown == (line or "(empty)")
 
 
 def test_what_changes_the_reading_of_a_line_is_shown_as_an_escape():

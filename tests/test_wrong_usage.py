@@ -8,7 +8,6 @@ import pytest
 from kaosmem import (
     BM25Ranker,
     ChatMessage,
-    DenseRanker,
     InvalidArgumentError,
     NotFoundError,
     SectionSpec,
@@ -19,10 +18,10 @@ from kaosmem import (
 )
 from kaosmem.compaction import SlidingWindowCompaction, SummarizationCompaction
 from kaosmem.context import AgentContext, ContextConfig
-from kaosmem.conversation import EventLog, StrategyCondenser
+from kaosmem.conversation import EventLog
 from kaosmem.errors import InvalidNameError, NotOpenedError
 from kaosmem.formats import count_messages
-from kaosmem.sources import ConversationSource, FactSource, TaskSource, VectorSource
+from kaosmem.sources import ConversationSource, FactSource, VectorSource
 from kaosmem.stores import (
     Entity,
     InMemoryGraphStore,
@@ -70,13 +69,6 @@ MISTAKES = [
         InvalidArgumentError,
         "messages is a ChatMessage; give a list",
     ),
-    (lambda: agent().append("hi", "s"), InvalidArgumentError, "messages is a str; give a list"),
-    (lambda: agent().append(AS_DICT, "s"), InvalidArgumentError, "messages is a dict; give a list"),
-    (
-        lambda: agent().append(None, "s"),
-        InvalidArgumentError,
-        "messages is a NoneType; give a list",
-    ),
     (lambda: agent().append([AS_DICT], "s"), InvalidArgumentError, "a dict; give a ChatMessage"),
     (
         lambda: InMemoryHistoryProvider().append_many("reader", HI, session_id="s"),
@@ -99,11 +91,6 @@ MISTAKES = [
         "messages is a dict; give a list",
     ),
     (
-        lambda: count_messages([HI], "openai"),
-        InvalidArgumentError,
-        "messages hold a ChatMessage; give a list of dict",
-    ),
-    (
         lambda: count_messages([AS_DICT], "text"),
         InvalidArgumentError,
         "messages is a list; give a str",
@@ -112,11 +99,6 @@ MISTAKES = [
         lambda: render_messages(HI, "openai"),
         InvalidArgumentError,
         "messages is a ChatMessage; give a list",
-    ),
-    (
-        lambda: render_messages([AS_DICT], "openai"),
-        InvalidArgumentError,
-        "hold a dict; give a list of ChatMessage",
     ),
     (
         lambda: memory().add_many("messages", "hi"),
@@ -128,17 +110,7 @@ MISTAKES = [
         InvalidArgumentError,
         "tags is a str; give a list",
     ),
-    (
-        lambda: memory().add("findings", "x", sources="hi"),
-        InvalidArgumentError,
-        "sources is a str; give a list",
-    ),
     (lambda: shown(sections="messages"), InvalidArgumentError, "sections is a str; give a list"),
-    (
-        lambda: opened(sections=SectionSpec("x")),
-        InvalidArgumentError,
-        "sections is a SectionSpec; give a list",
-    ),
     (
         lambda: InMemoryVectorStore().add(VectorDocument([TextBlock("x")], "1")),
         InvalidArgumentError,
@@ -168,11 +140,6 @@ MISTAKES = [
         "give a Ranker: it lacks index() and name",
     ),
     (
-        lambda: DenseRanker(embedder="mine"),
-        InvalidArgumentError,
-        "embedder is a str; give a Embedder",
-    ),
-    (
         lambda: AgentContext(InMemoryHistoryProvider(), "a"),
         InvalidArgumentError,
         "give a ContextConfig",
@@ -189,23 +156,11 @@ MISTAKES = [
         "a function; give a LLMClient",
     ),
     (
-        lambda: StrategyCondenser("5"),
-        InvalidArgumentError,
-        "a strategy is a str; give a CompactionStrategy",
-    ),
-    (lambda: ConversationSource([]), InvalidArgumentError, "log is a list; give a EventLog"),
-    (
         lambda: ConversationSource(EventLog(), "x"),
         InvalidArgumentError,
         "condenser is a str; give a Condenser",
     ),
-    (lambda: VectorSource("x", None), InvalidArgumentError, "store is a str; give a VectorStore"),
     (lambda: FactSource(InMemoryVectorStore(), "a"), InvalidArgumentError, "give a LongTermMemory"),
-    (
-        lambda: TaskSource("board", "deal", "analyst"),
-        InvalidArgumentError,
-        "store is a str; give a TaskStore",
-    ),
     (lambda: memory().attach(InMemoryVectorStore()), InvalidArgumentError, "give a Source"),
     (
         lambda: memory().attach(VectorSource),

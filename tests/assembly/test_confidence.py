@@ -85,40 +85,6 @@ def test_without_confidence_nothing_retrieved_is_shown():
     assert assembled(memory, QUESTION, least=0.5).text == assembled(memory, QUESTION).text
 
 
-def test_recent_items_stay_without_confidence():
-    """A section's newest `recent` items are shown whatever the query."""
-    memory = lease(
-        sections=[
-            SectionSpec("role", placement="static"),
-            SectionSpec("documents", recent=2),
-            SectionSpec("findings"),
-            SectionSpec("messages", placement="history"),
-        ]
-    )
-    shown = [
-        item.text
-        for item in assembled(memory, STRANGE, least=0.5).items
-        if item.section == "documents"
-    ]
-    assert shown == CLAUSES[-2:]
-
-
-def test_earlier_messages_are_not_recalled_without_confidence():
-    """The tail of a history stays as it is, and no evicted or earlier message is added to it."""
-    memory = SessionMemory.test_mode()
-    for clause in CLAUSES:
-        memory.add("messages", clause)
-    memory.add("messages", STRANGE)
-    before, context = (
-        assembled(memory, "tenant of a castle in Spain with wine", least=least)
-        for least in (0, 0.99)
-    )
-    reasons = {decision.item_id: decision.reason for decision in before.decisions}
-    assert Reason.RECALLED in reasons.values()
-    tail = [item.id for item in before.items if reasons[item.id] is not Reason.RECALLED]
-    assert [item.id for item in context.items] == tail
-
-
 class Listing:
     """A source that shows clauses, with scores or whatever the query."""
 
@@ -286,7 +252,6 @@ def test_nothing_shown_gives_no_confidence_at_all():
         context = assembled(memory, None)
         assert [item.text for item in context.items] == [question]
         assert context.confidence == 0
-    memory.add_many("documents", CLAUSES)
 
 
 @pytest.mark.parametrize("least", [-0.1, 1.1, float("nan"), True, "high", None])

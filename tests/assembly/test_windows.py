@@ -369,32 +369,6 @@ async def test_a_task_whose_status_changed_is_shown_again():
     assert "Write a mail" not in appended
 
 
-async def test_forget_erases_the_bytes_of_a_window():
-    """No file of the session holds the text any more, and the other windows stay."""
-    memory = SessionMemory.test_mode()
-    item = memory.add("findings", "The secret word is quetzalcoatl.")
-    memory.add("messages", "What is the secret?")
-    await memory.assemble_context(budget=1_000, format="openai", window="main")
-    await memory.assemble_context(
-        budget=1_000, format="openai", window="side", sections=["messages"]
-    )
-    await memory.save()
-    assert any(
-        b"quetzalcoatl" in memory.admin.fs.cat_file(path) for path in memory.admin.fs.find("")
-    )
-    await memory.forget(item.id)
-    assert not any(
-        b"quetzalcoatl" in memory.admin.fs.cat_file(path) for path in memory.admin.fs.find("")
-    )
-    async with SessionMemory.open(memory.admin.fs, memory.admin.session_id) as again:
-        main = await again.assemble_context(budget=1_000, format="openai", window="main")
-        side = await again.assemble_context(
-            budget=1_000, format="openai", window="side", sections=["messages"]
-        )
-    assert (main.rebased, main.epoch) == ("forgotten", 2)
-    assert side.rebased is None
-
-
 async def test_a_record_costs_what_the_turn_appended():
     """The log grows by about as much in the last turn as in the second."""
     memory = SessionMemory.test_mode()

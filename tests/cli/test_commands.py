@@ -314,7 +314,6 @@ FOREIGN = {
 BENCH = ["bench", "items.jsonl", "questions.jsonl"]
 ASSEMBLE = ["assemble", "docs", "-q", QUESTION, "--session", "kept/deal"]
 BAD_INPUT = {
-    "a negative budget": ([*ASSEMBLE, "-b", "-5"], InvalidArgumentError, "from 0 up"),
     "a fraction of a token": (
         [*ASSEMBLE, "--budget", "1.5"],
         InvalidArgumentError,
@@ -325,61 +324,23 @@ BAD_INPUT = {
         InvalidArgumentError,
         "use one of o200k_base",
     ),
-    "a query that is no text": (
-        ["assemble", "docs", "-q", "\udcff", *ASSEMBLE[4:]],
-        InvalidArgumentError,
-        "surrogate",
-    ),
     "a path that is not there": (
         ["assemble", "nope", *ASSEMBLE[2:]],
         MissingFileError,
         "check the path",
     ),
-    "an empty path": (["assemble", "", *ASSEMBLE[2:]], MissingFileError, "current folder"),
-    "nothing readable": (
-        ["assemble", "docs/picture.png", *ASSEMBLE[2:]],
-        MissingFileError,
-        "(an image)",
-    ),
-    "an unknown protocol": (["assemble", "foo://docs", *ASSEMBLE[2:]], MissingFileError, "fsspec"),
     "a session without a root": ([*ASSEMBLE[:-1], "deal"], InvalidNameError, "<root>/<session id>"),
     "a bucket without a session": (
         [*ASSEMBLE[:-1], "s3://bucket"],
         InvalidNameError,
         "<root>/<session id>",
     ),
-    "a session id that climbs": ([*ASSEMBLE[:-1], "kept/.."], InvalidNameError, "safe_id"),
-    "a namespace that climbs": (
-        [*ASSEMBLE, "--namespace", "../other"],
-        InvalidNameError,
-        "safe_id",
-    ),
-    "a root that no filesystem has": (
-        [*ASSEMBLE[:-1], "foo://kept/deal"],
-        InvalidNameError,
-        "give a folder",
-    ),
     "a root that is a file": ([*ASSEMBLE[:-1], "file/deal"], InvalidNameError, "give a folder"),
-    "a folder that is no session": (
-        [*ASSEMBLE[:-1], "foreign/notes"],
-        CorruptionError,
-        "choose another place",
-    ),
-    "a log that is no session's": (
-        [*ASSEMBLE[:-1], "foreign/log"],
-        CorruptionError,
-        "open another session",
-    ),
     "a log that is damaged": ([*ASSEMBLE[:-1], "foreign/broken"], CorruptionError, "read_only"),
     "showing what is not there": (
         ["show", "kept/deal"],
         NotFoundError,
         "none is stored there; `kaosmem ingest` makes one",
-    ),
-    "showing a folder that is no session": (
-        ["show", "foreign/notes"],
-        CorruptionError,
-        "the folder is not a session's",
     ),
     "showing an id that is near another": (
         ["show", "foreign/lo"],
@@ -387,42 +348,12 @@ BAD_INPUT = {
         "the nearest of ",
     ),
     "listing what is not there": (["list", "nowhere"], NotFoundError, "check the path"),
-    "erasing from what is not there": (
-        ["forget", "kept/deal", "x"],
-        NotFoundError,
-        "none is stored there",
-    ),
     "verifying without a receipt": (
         ["verify", "kept/deal", "nope"],
         InvalidArgumentError,
         "give the file of --receipt",
     ),
-    "showing from a bad namespace": (
-        ["show", "kept/deal", "--namespace", ""],
-        InvalidNameError,
-        "safe_id",
-    ),
-    "measuring on no items": (
-        ["bench", "nope.jsonl", "questions.jsonl"],
-        MissingFileError,
-        "check the path",
-    ),
     "measuring without questions": (BENCH[:2], MissingFileError, "name their file too"),
-    "measuring on a folder without items": (
-        ["bench", "docs"],
-        MissingFileError,
-        "give a folder that holds some",
-    ),
-    "malformed questions": (
-        [*BENCH[:2], "broken.jsonl"],
-        InvalidArgumentError,
-        "'broken.jsonl', line 2: Invalid JSON",
-    ),
-    "questions as items": (
-        ["bench", "questions.jsonl", "questions.jsonl"],
-        InvalidArgumentError,
-        "line 1: 'text': Field required",
-    ),
     "a budget to measure at that is no number": (
         [*BENCH, "-b", "512,x"],
         InvalidArgumentError,

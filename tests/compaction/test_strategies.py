@@ -90,15 +90,6 @@ def test_a_window_keeps_the_newest_and_the_first_question():
     assert len(compacted(SlidingWindowCompaction(), history)) == 99
 
 
-def test_a_window_begins_with_a_whole_unit():
-    """A call whose result would be the first message of the window is out, and so is the result."""
-    history = [*talk(3), *group("c1"), *talk(2)]
-    for most in (6, 7, 8):
-        assert compacted(SlidingWindowCompaction(most), history) == [*history[:2], *history[-4:]]
-    left = [*history[:2], history[4], *history[-6:]]
-    assert compacted(SlidingWindowCompaction(9), history) == left
-
-
 def test_a_window_is_refused_where_pinned_messages_and_the_newest_unit_are_too_many():
     """The error names the limit and the sums."""
     pinned = [ChatMessage("assistant", str(number), pinned=True) for number in range(5)]
@@ -137,25 +128,6 @@ def within(history, most, *, by_chars):
     weights = [total([message]) for message in history]
     limit = "max_chars" if by_chars else "max_messages"
     return within_limit(Outline(history), weights, most, total, limit=limit)
-
-
-def test_a_tail_says_what_is_protected_and_too_much():
-    """By what protects it, with the limit, and what it takes."""
-    open_call = ChatMessage("assistant", (ToolUseBlock("c", "search"),))
-    pinned = ChatMessage("critic", "x" * 20, pinned=True)
-    history = [ChatMessage("system", "s" * 10), pinned, *talk(2), open_call]
-    with pytest.raises(
-        WindowTooSmallError, match=r"max_chars is 20, .* take 46 .*system messages 10.* by 26"
-    ) as raised:
-        within(history, 20, by_chars=True)
-    assert raised.value.need == {
-        "system messages": 10,
-        "the newest user message": 6,
-        "calls without a result": 10,
-        "pinned messages": 20,
-    }
-    with pytest.raises(WindowTooSmallError, match="max_messages is 3"):
-        within(history, 3, by_chars=False)
 
 
 @given(conversations(), st.integers(0, 20), st.integers(0, 5_000), st.booleans())
@@ -325,12 +297,6 @@ def test_old_groups_go_and_what_was_said_beside_them_stays():
     )
 
 
-def test_a_second_result_goes_with_its_group():
-    """It would be a result without a call."""
-    history = [*talk(1), *group("a"), *talk(1), group("a")[1], *talk(1)]
-    assert compacted(SelectiveToolCallCompaction(0), history) == [*talk(1), *talk(1), *talk(1)]
-
-
 def test_pinned_awaited_and_newest_groups_stay():
     """A call that lost its result goes like any other once somebody has spoken."""
     open_call = ChatMessage("assistant", (ToolUseBlock("open", "f"), ToolUseBlock("done", "f")))
@@ -468,33 +434,22 @@ def test_a_limit_that_limits_nothing_is_refused(make):
     ("name", "tokens"),
     [
         ("gpt-4o", 128_000),
-        ("gpt-4o-mini-2024-07-18", 128_000),
         ("GPT-4.1", 1_047_576),
         ("gpt-4-0613", 8_192),
         ("azure/gpt-5-mini", 400_000),
         ("o3", 200_000),
-        ("claude-3-5-sonnet-latest", 200_000),
-        ("claude-opus-4-20250514", 200_000),
         ("claude-opus-4-6", 1_000_000),
         ("claude-opus-4.5", 200_000),
         ("anthropic/claude-3.5-sonnet", 200_000),
-        ("claude-opus-5.5", 1_000_000),
         ("claude-sonnet-5-5-20260901", 1_000_000),
-        ("claude-haiku-5.5", 200_000),
-        ("claude-fable-5.2", 1_000_000),
         ("gpt-5.5", 1_050_000),
-        ("google/gemini-3.5-flash-preview", 1_048_576),
         ("claude-mythos-preview", 200_000),
         ("gpt-4-1106-preview", 128_000),
-        ("gpt-5-2", 400_000),
         ("us.anthropic.claude-sonnet-4-20250514-v1:0", 200_000),
         ("claude-3-5-sonnet@20240620", 200_000),
-        ("gemini-2.5-flash-preview", 1_048_576),
         ("mistral-large-2411", 128_000),
         ("deepseek/deepseek-chat", 128_000),
         ("meta-llama/Llama-3.3-70B-Instruct", 131_072),
-        ("llama-3-8b", 8_192),
-        ("Qwen/Qwen2.5-72B-Instruct", 131_072),
     ],
 )
 def test_a_model_is_known_by_its_name_with_or_without_maker_size_and_date(name, tokens):

@@ -7,9 +7,6 @@ from hypothesis import strategies as st
 from kaosmem import (
     ChatMessage,
     InvalidArgumentError,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
     WindowTooSmallError,
 )
 from kaosmem.compaction import (
@@ -94,34 +91,6 @@ async def test_little_is_left_alone():
         old = Outline(history)
         assert sum(old.sizes) < 150 + 100 + 100 + 4 * old.sizes[0]
     assert 1 < asked <= 10
-
-
-async def test_the_newest_unit_stays_however_large():
-    call = ChatMessage("assistant", (ToolUseBlock("c1", "read"),))
-    result = ChatMessage("tool", (ToolResultBlock("c1", WORDS * 20),))
-    left = await summing_up().compact([*TALK, call, result])
-    assert left[-2:] == [call, result]
-    after = [
-        ChatMessage("tool", (ToolResultBlock("c1", "again"),)),
-        ChatMessage("system", "Remember the rule."),
-    ]
-    left = await summing_up().compact([*TALK, call, result, *after])
-    assert left[-4:] == [call, result, *after]
-
-
-async def test_a_summary_never_stands_inside_of_a_loop():
-    """Where a result without a call stands in a loop that stays, the summary does not begin with it."""
-    loop = [
-        ChatMessage(
-            "assistant", (ThinkingBlock("hm", "seal"), ToolUseBlock("c1", "f")), pinned=True
-        ),
-        ChatMessage("tool", (ToolResultBlock("unknown", "found"),)),
-        ChatMessage("tool", (ToolResultBlock("c1", "found"),)),
-    ]
-    history = [said("first"), *loop, *TALK]
-    left = await summing_up().compact(history)
-    assert left[:4] == history[:4]
-    assert left[4].role == "summary"
 
 
 async def test_a_summarizer_of_ones_own_is_asked():

@@ -14,7 +14,6 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
     Trust,
-    get_counter,
 )
 from kaosmem.compaction import Summarizer
 from kaosmem.compaction.facts import facts_in
@@ -24,7 +23,6 @@ from kaosmem.compaction.outline import MessageSizes
 from kaosmem.errors import SummaryError
 from kaosmem.testing import ScriptedLLM
 
-COUNT = get_counter()
 SIZE = MessageSizes()
 NOISE = "Then nothing much happened for a while. " * 60
 
@@ -72,18 +70,6 @@ async def test_it_names_its_sources_and_gains_no_authority():
     assert (await summary_of(said(NOISE), outside)).trust is Trust.EXTERNAL
 
 
-async def test_its_id_is_made_of_its_sources_and_text():
-    made = await summary_of(said(NOISE, name="a"))
-    assert made.id == (await summary_of(said(NOISE, name="a"))).id
-    assert made.id != (await summary_of(said(NOISE, name="b"))).id
-    assert (
-        made.id
-        != (
-            await summary_of(said(NOISE, name="a"), answer="Then nothing happened, for a while.")
-        ).id
-    )
-
-
 async def test_what_the_model_dropped_is_kept_verbatim():
     """And what it says is not said twice."""
     text = f"Deploy /srv/app on port 8443 by 2026-12-01, see https://ex.com/t?id=9 and TASK-17. {NOISE}"
@@ -124,14 +110,6 @@ async def test_what_users_said_is_kept_first():
         ScriptedLLM(lambda _: "Nothing much happened."), max_kept_tokens=0
     ).summarize(messages)
     assert none.text == "Nothing much happened."
-
-
-async def test_what_is_too_large_for_a_list_does_not_keep_others_out():
-    address = "https://ex.com/" + "a1b2" * 40
-    messages = [said(f"Edit /srv/a.py on port 8443. {NOISE}"), said(f"Get {address}")]
-    made = await summary_of(*messages, most=60)
-    assert made.text == "Nothing much happened.\n\nKept verbatim:\n/srv/a.py; on port 8443"
-    assert address in (await summary_of(*messages, most=400)).text
 
 
 async def kept_in_rounds(rounds, tools, last=20):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import Trust, get_counter
+from kaosmem import get_counter
 from kaosmem.compaction import SlidingWindowCompaction
 from kaosmem.conversation import (
     ActionEvent,
@@ -17,7 +17,6 @@ from kaosmem.conversation import (
     LLMSummarizingCondenser,
     RollingCondenser,
     StrategyCondenser,
-    SummaryEvent,
 )
 from kaosmem.conversation.log import event_json, event_of
 from kaosmem.conversation.outline import ViewOutline
@@ -138,28 +137,6 @@ async def test_a_condensation_that_frees_nothing_is_an_error():
     assert len(log) == 30
 
 
-async def test_users_words_go_last_and_with_their_answers():
-    """As long as what the agent did frees enough, every request and answer stays; then old ones are summarised."""
-    condenser = LLMSummarizingCondenser(ScriptedLLM(brief), max_size=20)
-    log = logged(system("S"))
-    for number in range(30):
-        for event in (user(f"do {number}"), call(f"{number}"), result(f"{number}"), agent("did")):
-            log.append(event)
-            view = await condenser.condensed_view(log)
-            assert len(view) <= 20
-            assert {"S", "do 0"} <= set(shown(view))
-            if number < 5:
-                assert {f"do {each}" for each in range(number + 1)} <= set(shown(view))
-    records = [event for event in log if isinstance(event, Condensation)]
-    for record in records:
-        forgotten = [log.get(event_id) for event_id in record.forgotten_ids]
-        asked = [event.id for event in forgotten if event.source == "user"]
-        did = [event.id for event in forgotten if event.text == "did"]
-        assert len(did) == len(asked)
-        assert all(request < answer for request, answer in zip(asked, did, strict=True))
-    assert all(event.trust < Trust.USER for event in log.view if isinstance(event, SummaryEvent))
-
-
 def delete_branches(number):
     """Return the log of an agent that has deleted one branch after another."""
     pairs = [(user(f"Delete branch {each}"), agent(f"Done {each}")) for each in range(number)]
@@ -235,18 +212,6 @@ async def test_nothing_is_forgotten_where_what_is_kept_is_too_much_alone():
     with pytest.raises(NoCondensationError, match=r"protected entries take 3\d\d of 300 tokens"):
         await condenser.condensed_view(log)
     assert not model.requests
-
-
-def test_an_event_is_counted_once_for_a_counter():
-    """A copy that says something else is counted anew, and so is another format."""
-    counted = []
-    openai, anthropic = map(get_format, ("openai", "anthropic"))
-    counter = get_counter(lambda text: counted.append(text) or len(text))
-    event = call("1", says="look")
-    assert event.tokens(counter, openai) == event.tokens(counter, openai)
-    assert len(counted) == len(set(counted))
-    assert event.changed(call=None).tokens(counter, openai) < event.tokens(counter, openai)
-    assert event.tokens(counter, anthropic) == anthropic.entry_tokens(event.message, counter)
 
 
 async def test_what_is_said_while_the_model_thinks_stays():

@@ -9,21 +9,17 @@ from kaosmem.conversation import (
     Condensation,
     ConversationView,
     LLMSummarizingCondenser,
-    ObservationEvent,
     RollingCondenser,
     StrategyCondenser,
-    SummaryEvent,
 )
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.testing import ScriptedLLM
 from tests.conversation.logs import (
     agent,
     call,
-    ids,
     logged,
     result,
     shown,
-    system,
     user,
     view_of,
 )
@@ -43,12 +39,6 @@ def summarizing(
     model = ScriptedLLM(answers or gist)
     limits = {name: config.pop(name) for name in ("fallback",) if name in config}
     return LLMSummarizingCondenser(Summarizer(model, **limits), **config), model
-
-
-async def condensed(condenser, log):
-    record = await condenser.condense(log.view)
-    assert isinstance(record, Condensation)
-    return log.append(record)
 
 
 async def test_a_growing_view_is_condensed_to_half_again_and_again():
@@ -83,19 +73,6 @@ async def test_one_record_makes_room_however_many_answers_a_view_holds(steps):
     answers = [text.removeprefix("done ") for text in texts if text.startswith("done ")]
     # "done 8" answers "do 7".
     assert all(str(int(number) + 1) in answers for number in requests)
-
-
-async def test_a_model_that_fails_once_is_asked_again():
-    """The record is the one that it would have been, and the newest half of the view stays."""
-    condenser, model = summarizing(
-        iter([ConnectionError("gone"), "all of it: the agent says 11, 12, 13."]), max_size=10
-    )
-    log = logged(system(), *said(10))
-    record = await condensed(condenser, log)
-    assert ids(log.view) == [0, 11, 8, 9, 10]
-    assert shown(log.view)[1].startswith("<all of it")
-    assert fallback_reason(record.summary) is None
-    assert len(model.requests) == 2
 
 
 async def test_a_model_that_fails_has_an_outline_in_its_place():
@@ -136,38 +113,6 @@ async def test_an_old_result_is_cut_and_answers_its_call():
     assert "message 2 is the whole" in cut[2].text
     assert cut[4] is view[4]
     assert cut.cuts_from(0) == view.cuts_from(0)
-
-
-RECALL = ObservationEvent("workspace", "the repository is kaosmem")
-
-
-async def test_the_second_summary_is_made_of_the_whole_first():
-    first = (
-        "Done: "
-        + "the module was read and the words of the agent listed one by one. " * 60
-        + "TASK-17 pending"
-    )
-    condenser, model = summarizing(
-        iter(
-            [first, "The module of the agent was read, the functions are listed. TASK-17 pending."]
-        ),
-        max_size=10,
-        max_tokens=10_000,
-    )
-    log = logged(
-        *(
-            agent(f"{number} " + "the module was read, words of the agent, TASK-17 pending " * 60)
-            for number in range(11)
-        )
-    )
-    await condensed(condenser, log)
-    assert shown(log.view)[0].startswith("<Done: the module")
-    for event in said(6):
-        log.append(event)
-    await condensed(condenser, log)
-    assert "TASK-17 pending" in model.requests[1][-1].text
-    assert "TASK-17" in log.view[0].text
-    assert [isinstance(event, SummaryEvent) for event in log.view].count(True) == 1
 
 
 async def test_events_that_no_log_has_taken_are_not_forgotten():

@@ -1,10 +1,8 @@
 """The messages of a conversation, case by case."""
 
-from dataclasses import replace
-
 import pytest
 
-from kaosmem import ChatMessage, InvalidArgumentError, ToolResultBlock
+from kaosmem import ChatMessage, InvalidArgumentError
 from kaosmem.conversation import (
     ActionEvent,
     Condensation,
@@ -24,8 +22,6 @@ from tests.conversation.logs import (
     user,
     view_of,
 )
-
-FIRST = user("first")
 
 
 def told(*events):
@@ -75,25 +71,6 @@ def test_a_blank_system_message_is_none():
     """One that says something is first, else the prompt that a conversation without one has."""
     assert lines(told(system(" "), user("U"))) == [f"system: {SYSTEM_PROMPT}", "user: U"]
     assert lines(told(system(" "), user("U"), system("S"))) == ["system: S", "user: U"]
-
-
-def test_the_callers_events_are_not_modified():
-    events = [user("U"), call("1"), call("1"), result("1", "x" * 100)]
-    before = list(events)
-    ConversationMemory().process_events(events)
-    assert events == before
-    assert all(event is was for event, was in zip(events, before, strict=True))
-
-
-def test_a_result_whose_text_was_replaced_still_answers_its_call():
-    view = view_of(system("S"), user("U"), call("1"), result("1", "a long page"))
-    masked = ConversationView(
-        replace(event, content="(left out)") if isinstance(event, ObservationEvent) else event
-        for event in view
-    )
-    assert masked.cuts_from(0) == view.cuts_from(0)
-    messages = ConversationMemory().process_events(masked)
-    assert messages[-1].content == (ToolResultBlock("1", "(left out)"),)
 
 
 def test_a_kind_that_is_neither_message_nor_call_is_named():

@@ -119,7 +119,6 @@ BAD_ITEMS = {
         lines(ITEM) + '{"id": }\n',
         "line 2: Invalid JSON: expected value at line 1 column 8; write one JSON object a line",
     ),
-    "not an object": ("[1]\n", "line 1: Input should be an object; write one JSON object a line"),
     "not UTF-8": (b'{"id": "\xff"}\n', "line 1: Invalid JSON: invalid unicode"),
     "nested beyond reading": (
         "[" * 200_000 + "\n",
@@ -129,21 +128,9 @@ BAD_ITEMS = {
         '{"text": "t"}\n',
         "line 1: 'id': Field required; write one JSON object a line",
     ),
-    "a missing text": (
-        '{"id": "i"}\n',
-        "line 1: 'text': Field required; write one JSON object a line",
-    ),
-    "an id that is a number": (
-        '{"id": 7, "text": "t"}\n',
-        "line 1: 'id': Input should be a valid string",
-    ),
     "an id that is empty": (
         '{"id": "", "text": "t"}\n',
         "line 1: item id '' is not valid: use 1 to 256 characters",
-    ),
-    "a role that is no text": (
-        '{"id": "i", "text": "t", "role": {}}\n',
-        "line 1: 'role': Input should be a valid string",
     ),
     "a lone surrogate": (
         '{"id": "i", "text": "\\ud800"}\n',
@@ -164,10 +151,6 @@ BAD_QUESTIONS = {
     "evidence that is no list": (
         lines(QUESTION | {"evidence_ids": "i1"}),
         "line 1: 'evidence_ids': Input should be a valid tuple",
-    ),
-    "evidence left out": (
-        lines({"id": "q", "query": "?"}),
-        "line 1: 'evidence_ids' is empty; give ids of items, or",
     ),
     "evidence that no item is": (
         lines(QUESTION | {"evidence_ids": ["i1", "i9"]}),
@@ -586,25 +569,6 @@ def test_a_report_as_json_has_its_figures_and_outcomes(report):
         == read["figures"][1]
     )
     assert len(read["outcomes"]) == 8
-
-
-def test_the_plot_shows_the_figures(report):
-    """Three panels over a logarithmic budget, labelled, a line for each assembler through its figures."""
-    figure = draw(report)
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Recall", "Fill", "Time"]
-    for axes, expected in zip(figure.axes, ({"kaosmem": 1.0, "mine": 0.5}, 0.5, 2.0), strict=True):
-        assert (axes.get_xscale(), "tokens" in axes.get_xlabel(), bool(axes.get_ylabel())) == (
-            "log",
-            True,
-            True,
-        )
-        assert [label.get_text() for label in axes.get_xticklabels()] == ["100", "1,000"]
-        assert [line.get_label() for line in axes.get_lines()] == ["kaosmem", "mine"]
-        for line in axes.get_lines():
-            value = expected[str(line.get_label())] if isinstance(expected, dict) else expected
-            assert list(line.get_xdata()) == [100, 1_000]
-            assert list(line.get_ydata()) == pytest.approx([value, value])
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["kaosmem", "mine"]
 
 
 def test_a_plot_needs_a_known_suffix_and_its_extra(report, tmp_path, monkeypatch):

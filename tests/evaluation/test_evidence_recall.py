@@ -87,19 +87,6 @@ async def test_oldest_out_drops_the_oldest_of_the_best_until_the_rest_fits():
     assert (await pack("unknown", 1_000)).item_ids == ("f4", "f5")
 
 
-async def test_bm25s_finds_what_the_query_names():
-    """The item with the query's words comes first, however old, and by its tokenizer stop words do not count."""
-    items = [
-        EvidenceItem("i0", "zebra licence"),
-        *(EvidenceItem(f"f{n}", f"the of {n}{n}") for n in range(9)),
-    ]
-    chosen = await evidence_recall.BM25S.load(items)("the zebra of the", tokens_of(items[0]))
-    assert chosen.item_ids == ("i0",)
-    assert (await evidence_recall.BM25S.load(items)("", 1_000)).item_ids == tuple(
-        item.id for item in items
-    )
-
-
 def measured(tmp_path, *arguments):
     saved = tmp_path / "found.json"
     evidence_recall.main([*arguments, "--json", str(saved)])
@@ -176,14 +163,8 @@ def test_the_ten_lines_of_the_docstring_are_an_assembler(data, tmp_path, monkeyp
     [
         ([], "give --data FOLDER, or set KAOSMEM_DATA"),
         (["--data", "nowhere"], "does not exist; check the path"),
-        (
-            ["--data", "data", "--datasets", "poems"],
-            "no data set 'poems' in .*; there are 'chats', 'deeds'",
-        ),
-        (["--data", "data", "--assembler", "magic"], "no assembler 'magic'; use one of"),
         (["--data", "data", "--budgets", "0"], "from 1 up"),
         (["--data", "data", "--budgets", "x"], "invalid budgets value: 'x'"),
-        (["--data", "data", "--plot", "p.gif"], "end the name in"),
         (
             ["--data", "data", "--json", "nowhere/p.json"],
             "there is no folder 'nowhere'; make it first",

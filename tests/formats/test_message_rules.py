@@ -21,7 +21,6 @@ from kaosmem import (
     Trust,
     WindowTooSmallError,
 )
-from kaosmem.cli.report import context_json, print_context
 from kaosmem.testing import MessageRuleError, check_anthropic_messages, check_openai_messages
 from kaosmem.testing.anthropic_rules import RULES as ANTHROPIC_RULES
 from kaosmem.testing.openai_rules import RULES as OPENAI_RULES
@@ -267,31 +266,6 @@ def test_the_system_prompt_is_beside_the_messages_of_anthropic_alone():
     for context in contexts[1:]:
         with pytest.raises(AttributeError, match="no system prompt of its own"):
             context.system  # type: ignore[union-attr] # noqa: B018
-
-
-def test_the_command_prints_the_system_prompt_beside_the_messages(
-    capsys,
-):
-    """As JSON and for people, what is printed has all that is handed over, in every format."""
-    memory = SessionMemory.test_mode(sections=SECTIONS)
-    memory.add("role", "Be kind.")
-    memory.add("messages", "Hello.")
-    for name, keys in (
-        ("anthropic", {"system", "messages"}),
-        ("openai", {"messages"}),
-        ("text", {"text"}),
-    ):
-        context = assembled(memory, None, 1_000, name)
-        assert context is not None
-        handed_over = {key: getattr(context, key) for key in keys}
-        printed = context_json(context)
-        assert {
-            key: printed[key] for key in ("system", "messages", "text") if key in printed
-        } == handed_over
-        print_context(context)
-        out = capsys.readouterr().out
-        assert "Be kind." in out
-        assert ('"system"' in out) is (name != "text")
 
 
 def call(call_id="a", name="f"):

@@ -187,13 +187,6 @@ def test_who_may_correct_whom():
     assert not may_correct(told("y", key="b"), told("x", key="a"))
 
 
-def test_only_the_newest_corrections_are_asked_for():
-    """Of many readings of one value, an old one needs the five newest, however many came between."""
-    readings = {n: told(f"The temperature in the north hall is {n} degrees.") for n in range(50)}
-    assert Corrections(readings).of(0) == (45, 46, 47, 48, 49)
-    assert Corrections(readings).of(48) == (49,)
-
-
 def is_of_one_subject(one, other):
     shared = len(one.words & other.words)
     sizes = len(one.words), len(other.words)
@@ -425,21 +418,6 @@ async def test_what_corrections_keep_out_is_outdated():
     context = await memory.assemble_context("Harbour Street 12 flat balcony garden", budget=60)
     assert context.decision("best").included
     assert context.decision("old").reason is Reason.OUTDATED
-
-
-async def test_an_older_statement_that_is_added_later_stands_before_the_newer_one():
-    """Items of one subject are shown in order of time, though a session was told the newest first."""
-    memory = SessionMemory.test_mode()
-    for day, value in ((9, 700), (3, 500), (1, 400), (5, 600)):
-        text = f"The fee of the office in Harbour Street is {value} euros."
-        metadata = {"source": "chat", "timestamp": f"2024-05-0{day}"}
-        memory.add("documents", text, role="Emi", id=str(value), metadata=metadata)
-    context = await memory.assemble_context("What is the fee of the office?", budget=300)
-    assert [item.id for item in context.items] == ["400", "500", "600", "700"]
-    assert (context.text or "").count("newer") == 1
-    assert "Emi (newer): The fee of the office in Harbour Street is 700 euros." in (
-        context.text or ""
-    )
 
 
 async def test_findings_with_a_time_alone_stand_in_the_order_in_which_they_held():

@@ -21,7 +21,7 @@ from kaosmem.language.analysis import STOP_WORDS_OF
 from kaosmem.language.dates import PAST_CUES, Period, day_of
 from kaosmem.language.tables import tables_by_language
 from kaosmem.types.items import Item
-from kaosmem.types.versions import Version, in_order
+from kaosmem.types.versions import in_order
 
 NOW = datetime(2026, 11, 25, 9, 30, tzinfo=UTC)  # a Wednesday
 
@@ -321,23 +321,6 @@ def test_any_text_can_be_read(query):
     if question is not None:
         assert all(first <= last for first, last in question.periods)
         assert VERSIONS[-1] not in question.choose(VERSIONS, "abcd")
-
-
-@given(st.lists(st.integers(1, 9), max_size=9))
-def test_versions_follow_one_another(days):
-    """Each holds until the next one begins, the last one until now; equal times keep the order of learning."""
-    versions = in_order(
-        enumerate(days), stated=lambda each: day(each[1]), known_from=lambda _: day(1)
-    )
-    assert [each.item for each in versions] == sorted(
-        enumerate(days), key=lambda each: (each[1], each[0])
-    )
-    assert [each.valid_until for each in versions[:-1]] == [
-        each.valid_from for each in versions[1:]
-    ]
-    assert all(
-        isinstance(each, Version) and each.is_current is (each is versions[-1]) for each in versions
-    )
 
 
 async def test_days_stay_with_their_items_in_an_index_that_is_kept(tmp_path):

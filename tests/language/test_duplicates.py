@@ -73,25 +73,6 @@ def test_duplicates_are_found_and_nothing_else(pair):
     assert told.knows(other) == same
 
 
-@given(st.lists(edited(), max_size=8))
-def test_the_first_item_shown_stands_for_those_of_other_sections(
-    pairs,
-):
-    """Items of several sections are admitted, or named after the admitted item that says the same."""
-    texts = [text for pair in pairs for text in pair]
-    items = [
-        Item(str(at), f"s{at}", "", text, 0, text_item("").created_at)
-        for at, text in enumerate(texts)
-    ]
-    shown = Shown(items[:1])
-    kept = items[:1]
-    for item in items[1:]:
-        twins = [other.id for other in kept if says_the_same(other.text, item.text)]
-        assert admitted(shown, item) == tuple(twins)
-        if not twins:
-            kept.append(item)
-
-
 PARKING = "For the Harbour Street office the landlord confirmed that cars may be parked in the court of the {} building"
 
 
@@ -255,21 +236,6 @@ SPECS = (
 
 
 TEXT = seeded_texts(1, words=60)[0]
-
-
-def test_units_with_images_keep_their_places():
-    """Images are never duplicates of one another, so the newest does not come before a better one."""
-    memory = SessionMemory.test_mode()
-    items = [
-        memory.add("documents", [ImageBlock(f"https://x/{number}.png")]) for number in range(3)
-    ]
-    units = [
-        Candidate(
-            (item,), at, cut=False, must=False, orphan=False, rank=at + 1, score=None, tokens=1
-        )
-        for at, item in enumerate(items)
-    ]
-    assert newest_first(units) == tuple(units)
 
 
 def variants(number):

@@ -1,11 +1,10 @@
 """Indexes kept beside a session's log: read back where they are of it, and passed over wherever they are not."""
 
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
-from kaosmem.errors import ConflictError, ReadOnlyError
+from kaosmem.errors import ConflictError
 from kaosmem.persistence.checkpoint import decode_index, encode_index
 from kaosmem.persistence.files.records import Change
 from kaosmem.persistence.layout import INDEX, index_file, index_numbers, log_file
@@ -185,20 +184,6 @@ def purge(log):
     log.purge({}, [("messages", {"id": "b"})], archived=[])
 
 
-def test_forgetting_leaves_no_index(place):
-    """Of any section, old or new, nor what a writer that was killed left half-written."""
-    log = started(place, "a", "b")
-    keep(log)
-    keep(log, section="findings")
-    if isinstance(place, Path):
-        (Path(place) / "default" / "s" / INDEX / ".messages.tmp").write_bytes(WORDS)
-    purge(log)
-    assert holding(place, WORDS) == []
-    assert kept(log) is kept(opened(place)) is None
-    assert keep(log, b"without it")
-    assert kept(opened(place)) == b"without it"
-
-
 def test_a_slow_writer_brings_nothing_back(place):
     """Whatever of forgetting happens while it writes; neither where the session went on and has newer snapshots."""
     for step in ("Draft", "Lock", "Publish", "List"):
@@ -259,16 +244,6 @@ def test_a_section_of_any_name_has_an_index(name, place):
     assert keep(log, section=name)
     assert kept(opened(place), name) == WORDS
     assert kept(opened(place), name[:-1] + "z") is None
-
-
-def test_nobody_who_only_reads_writes_one(place):
-    started(place, "a")
-    before = files_in(place)
-    log = opened(place, read_only=True)
-    with pytest.raises(ReadOnlyError):
-        keep(log)
-    assert kept(log) is None
-    assert files_in(place) == before
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from string import ascii_lowercase
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import signal_worth, train_ranker
@@ -27,7 +27,7 @@ from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.linear_model import BY_HAND
 from kaosmem.retrieval.rankers import Weights, default_weights
 from kaosmem.retrieval.scores import ONE
-from tests.retrieval.changes import WORDS, change, changes, document, items, starts, words
+from tests.retrieval.changes import WORDS, document, items, words
 
 RARE = [f"w{number}" for number in range(60)]  # of which few entries have any
 
@@ -36,34 +36,6 @@ def index_of(entries):
     index = LinearRanker().index()
     index.add(entries.items())
     return index
-
-
-@pytest.mark.parametrize(
-    "ranker",
-    [LinearRanker(), DenseRanker(embedder=WordVectorEmbedder())],
-    ids=lambda ranker: ranker.name,
-)
-@given(start=starts, changes=changes, query=words)
-def test_any_changes_leave_the_ranking_of_a_fresh_index(
-    ranker,
-    start,
-    changes,
-    query,
-):
-    """Scores, signals and dumps are functions of the entries, to the last digit, however they came."""
-    index = ranker.index()
-    index.add(start.items())
-    index.rank(query, 3)
-    entries = dict(start)
-    change(index, entries, changes)
-    fresh = ranker.index()
-    fresh.add(sorted(entries.items()))
-    found = index.ranking(query, 60)
-    expected = fresh.ranking(query, 60)
-    assert found == expected
-    for ordinal, _ in found.matches:
-        assert found.signals(ordinal) == expected.signals(ordinal)
-    assert b"".join(index.dump() or ()) == b"".join(fresh.dump() or ()) != b""
 
 
 @given(entries=st.lists(items, max_size=60), query=words)
@@ -285,38 +257,12 @@ def test_feedback_is_the_nearness_to_the_mean_of_the_matching_texts():
     assert np.allclose(found / ONE, nearness, atol=5e-3)
 
 
-def test_feedback_does_not_depend_on_the_numbers_of_terms():
-    """Pairs of a text and a term are sorted as numbers of 32 bits, or of 64 where these are too few."""
-    rng = np.random.default_rng(7)
-    sizes = rng.integers(0, 30, 200).tolist()
-    numbers = 1 + rng.integers(0, 90, sum(sizes))
-    matches = (rng.random(200) * ONE).astype(np.int64)
-    near = [
-        RelevanceFeedback(terms_of(numbers * factor, sizes), [5 * factor]).similarities(matches)
-        for factor in (1, 200_000)
-    ]
-    assert near[0].any()
-    assert (near[0] == near[1]).all()
-
-
-def test_matches_without_any_term_have_a_ranking():
-    """A question that matches roles alone ranks texts without any term."""
-    index = LinearRanker().index()
-    index.add([(0, text_item("")), (1, replace(text_item(""), role="tenant"))])
-    index.rank("tenant", 5)
-    feedback = RelevanceFeedback(terms_of(np.zeros(0, np.int64), [0, 0]))
-    assert not feedback.similarities(np.full(2, ONE)).any()
-
-
-@settings(max_examples=20)
-@given(
-    texts=st.lists(st.lists(st.integers(1, 3), max_size=256), min_size=416, max_size=416),
-    matches=st.sampled_from([1, ONE // 2, ONE]),
-)
-def test_no_sum_of_feedback_overflows(texts, matches):
+@pytest.mark.parametrize("vocabulary", [1, 2, 3])
+@pytest.mark.parametrize("matches", [1, ONE // 2, ONE])
+def test_no_sum_of_feedback_overflows(vocabulary, matches):
     """The largest and most alike texts that a query can have keep their order."""
-    terms = terms_of(np.array([n for text in texts for n in text], np.int64), list(map(len, texts)))
-    near = RelevanceFeedback(terms).similarities(np.full(len(texts), matches))
+    numbers = 1 + np.arange(416 * 256) % vocabulary
+    near = RelevanceFeedback(terms_of(numbers, [256] * 416)).similarities(np.full(416, matches))
     assert ((near >= 0) & (near <= ONE)).all()
 
 

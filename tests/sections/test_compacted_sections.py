@@ -21,7 +21,6 @@ from kaosmem import (
     Trust,
     WindowTooSmallError,
 )
-from kaosmem.cli.report import item_json, session_json
 from kaosmem.compaction import (
     CompactionPipeline,
     SelectiveToolCallCompaction,
@@ -161,22 +160,6 @@ async def test_a_compaction_is_one_record_and_the_session_is_read_back_as_it_was
         originals = await memory.archive.expand(summary.id)
         assert [item.id for item in originals][:3] == ["q1", "a1", "q2"]
     assert len(llm.requests) == asked
-
-
-async def test_what_is_compacted_is_named():
-    """The figures of a session and what it shows of itself count what stands for others."""
-    memory = SessionMemory.test_mode(sections=messages(summarizing()))
-    talk(memory, range(30))
-    await shown(memory)
-    (figures,) = session_json(memory, [memory["messages"]], limit=3)["sections"]
-    assert figures["compacted"] == 1
-    (summary,) = summaries(memory)
-    replaced = len(summary.sources)
-    assert item_json(memory, summary)["metadata"]["compacted"]["items"] == replaced
-    assert (
-        sum(item.tokens for item in await memory.archive.expand(summary.id))
-        == summary.metadata["compacted"]["tokens"]
-    )
 
 
 async def test_metadata_of_another_kind_is_no_compaction():

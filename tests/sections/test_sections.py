@@ -204,18 +204,6 @@ def test_the_newest_user_item_is_one_that_says_something():
 # proposing
 
 
-def test_a_small_section_that_fits_proposes_newest_first_whatever_the_query():
-    """Up to its threshold a section is not searched if all fits: must, then recent, then newest, to twice the cap."""
-    section = section_of(
-        *(item(f"i{n}", f"plain {n}", pinned=n == 1) for n in range(9)), retrieval_threshold=9
-    )
-    proposal = section.proposer.propose(Query("plain"), cap=25, is_crowded=False)
-    assert ids(proposal.candidates) == ["i1", "i8", "i7", "i6", "i5"]
-    assert [each.rank for each in proposal.candidates] == [1, 2, 3, 4, 5]
-    assert {each.score for each in proposal.candidates} == {None}
-    assert (proposal.taken, proposal.earlier) == (9, ())
-
-
 def test_units_too_large_for_the_cap_keep_no_room_from_those_that_fit():
     """However many units are larger than the cap and better, one that fits is proposed too; their number is bounded."""
     section = section_of(
@@ -228,41 +216,6 @@ def test_units_too_large_for_the_cap_keep_no_room_from_those_that_fit():
         *(item(f"i{n}", "the merger clause", 150) for n in range(2_000)), retrieval_threshold=5
     )
     assert len(many.proposer.propose(Query("merger"), cap=100).candidates) < 400
-
-
-def test_past_its_threshold_a_query_section_proposes_by_worth():
-    """What must and what is recent come first, then relevance against size, then the newest of the rest."""
-    section = section_of(
-        item("pin", "nothing of note", pinned=True),
-        item("long", "the merger clause " + "and so on " * 40, 90),
-        item("short", "the merger clause", 10),
-        *(item(f"i{n}", "other things entirely") for n in range(6)),
-        retrieval_threshold=5,
-        recent=1,
-    )
-    proposal = section.proposer.propose(Query("merger"), cap=100)
-    assert ids(proposal.candidates)[:5] == ["pin", "i5", "short", "long", "i4"]
-    scores = {each.id: score for each, score in section.proposer.search(Query("merger"), 5)}
-    assert [each.score for each in proposal.candidates][:4] == [
-        None,
-        None,
-        scores["short"],
-        scores["long"],
-    ]
-    assert proposal.candidates[-1].score is None
-
-
-def test_static_sections_never_see_the_query_and_must_show_system_items():
-    """Role system makes an item of a static section a must; the rest come newest first."""
-    items = [
-        item("rule", "the merger clause", role="system"),
-        *(item(f"i{n}", f"{'merger' * (n % 2)} {n}") for n in range(5)),
-    ]
-    section = section_of(*items, placement="static", retrieval_threshold=2)
-    proposals = [section.proposer.propose(Query(query), cap=20) for query in ("merger", "")]
-    assert proposals[0] == proposals[1]
-    assert ids(proposals[0].candidates) == ["rule", "i4", "i3", "i2"]
-    assert [each.must for each in proposals[0].candidates] == [True, False, False, False]
 
 
 def test_a_history_proposes_its_tail_newest_first_and_says_where_it_may_be_cut():
@@ -290,28 +243,6 @@ def test_a_history_proposes_its_tail_newest_first_and_says_where_it_may_be_cut()
         "ask": True,
         "pin": True,
     }
-
-
-def test_a_history_recalls_by_worth_what_lies_before_its_tail():
-    """Earlier units come best first where the query knows a word of them; none if it knows none, or if all must fit.
-
-    A question without a subject finds the newest.
-    """
-    section = section_of(
-        *(
-            item(f"i{n}", f"merger terms {n}" if n in (3, 7) else f"small talk {n}")
-            for n in range(30)
-        ),
-        placement="history",
-    )
-    assert ids(section.proposer.propose(Query("merger"), cap=100).earlier) == ["i7", "i3"]
-    assert section.proposer.propose(Query("zebra"), cap=40).earlier == ()
-    unranked = section.proposer.propose(Query("Summarise this"), cap=40).earlier
-    assert ids(unranked) == ["i28", "i27", "i26", "i25", "i24"]
-    assert all(each.score is None for each in unranked)
-    # With labels they may not fit.
-    assert section.proposer.propose(Query("merger"), cap=300, is_crowded=False).earlier != ()
-    assert section.proposer.propose(Query("merger"), cap=1_300, is_crowded=False).earlier == ()
 
 
 ROLES = st.sampled_from(["user", "assistant", "system"])

@@ -98,24 +98,6 @@ async def test_an_older_version_that_is_told_later_supersedes_nothing():
     assert [item.id for item in context.items] == [old.id, new.id]
 
 
-async def test_a_removed_version_brings_no_replaced_one_back():
-    """Once the current version is removed, nothing of the fact is shown, in questions about the past neither."""
-    memory = moved(3)
-    memory.remove("new")
-    for query in ("What is the user's address?", "What was the user's address before?"):
-        assert "address" not in (await memory.assemble_context(query, budget=400)).text
-    memory.add(
-        "findings",
-        "The user's address is 5 Ash Lane.",
-        key="address",
-        metadata={"timestamp": "2025-01-01"},
-    )
-    context = await memory.assemble_context("What was the user's address before?", budget=400)
-    assert (
-        f"[1 March 2023 until 1 June 2024] {OLD}\n[since 1 January 2025] The user's" in context.text
-    )
-
-
 async def test_a_change_back_is_no_duplicate():
     """Versions that say the same held at different times, and all that a question asks for are shown."""
     memory = SessionMemory.test_mode()
@@ -146,19 +128,6 @@ async def test_a_pinned_version_is_shown_as_ever():
     memory.add("findings", NEW, key="address", pinned=True)
     context = await memory.assemble_context("previous address", budget=200)
     assert context.text == f"## findings\n[until 1 January 2024] {OLD}\n[*] {NEW}\n"
-
-
-async def test_a_filter_holds_for_versions():
-    """If the current version does not pass, its replaced versions are not shown either."""
-    memory = SessionMemory.test_mode()
-    memory.add("findings", OLD, key="address", metadata={"source": "a.md"})
-    memory.add("findings", NEW, key="address", metadata={"source": "b.md"})
-    memory.add("findings", "another address", metadata={"source": "a.md"})
-    for source, shown in (("a.md", ["another address"]), ("b.md", [NEW])):
-        context = await memory.assemble_context(
-            "previous address", budget=200, filter={"source": source}
-        )
-        assert [item.text for item in context.items] == shown
 
 
 LABEL = re.compile(

@@ -287,22 +287,6 @@ async def test_ranking_after_forgetting_is_as_if_it_had_never_been():
             )
 
 
-def test_what_is_derived_is_found_in_any_number_of_steps():
-    """Through items that are live, archived or only in an older version, in circles too, and no further."""
-    items = [
-        item("b", sources=["a"]),
-        item("c", sources=["x", "b"]),
-        item("d", sources=["c"]),
-        item("d"),
-        item("x", sources=["d"]),
-        item("other", sources=["y"]),
-    ]
-    assert derived_from(["a"], items) == {"a", "b", "c", "d", "x"}
-    assert derived_from(["d"], reversed(items)) == {"d", "x", "c"}
-    assert derived_from([], items) == set()
-    assert derived_from(["unknown"], items) == {"unknown"}
-
-
 def test_a_relationship_is_derived_from_its_ends_where_no_item_names_sources():
     """In a static section too, whose items have no sources: its line says their names."""
     spec = SectionSpec("graph", placement="static", eviction="none", ranker=GraphRanker())

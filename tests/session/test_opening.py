@@ -10,7 +10,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from kaosmem import CorruptionError, Item, SectionSpec, SessionMemory
+from kaosmem import CorruptionError, Item, SessionMemory
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.persistence.files.lines import encode_line
 from kaosmem.types.items import StoredItem
@@ -100,11 +100,6 @@ async def test_opening_and_asking_decode_few_items(tmp_path, monkeypatch):
         assert len(asked) == 2
         assert list(memory["documents"]) == [*before[:8], *before[9:]]
         assert len(asked) == len(set(asked)) == 300
-
-
-def line_of(stored):
-    """Return an item of STORED that is still a line."""
-    return StoredItem("a", "documents", "user", 1, 5, b"line", lambda _: stored)
 
 
 async def stored(folder, *, pinned=False):
@@ -217,39 +212,3 @@ async def test_a_summary_that_makes_no_sense_is_not_believed(tmp_path, wrong):
             assert memory.damage
     except CorruptionError:
         assert wrong in ({"position": [0] * 300}, {"id": ["same"] * 300})
-
-
-@pytest.mark.parametrize("lacking", [{"position": [-1] * 300}, {"role": [None] * 300}])
-async def test_an_item_that_a_summary_leaves_out_is_read_from_its_line(tmp_path, lacking):
-    """Its own line says all of it, so nothing is damaged."""
-    with forged(await stored(tmp_path)) as lines:
-        items = [line["d"] for line in lines[1:-1]]
-        lines[-1]["plain"] |= lacking
-    async with SessionMemory.open(tmp_path) as memory:
-        assert [item.id for item in memory["documents"]] == [each["id"] for each in items]
-        assert [item.role for item in memory["documents"]] == [each["role"] for each in items]
-        assert not memory.damage
-
-
-async def test_opening_decodes_the_items_evicted_since_the_snapshot(tmp_path, monkeypatch):
-    """They go to the archive unchanged.
-
-    The other items of the history are decoded when they are asked for.
-    """
-    history = [SectionSpec("messages", placement="history", max_items=200)]
-    async with SessionMemory.open(tmp_path, sections=history) as memory:
-        before = memory.add_many(
-            "messages", [f"{number} " + "word " * 250 for number in range(200)]
-        )
-    async with SessionMemory.open(tmp_path, sections=history) as memory:
-        assert memory["messages"].newest_question == before[-1]
-        memory.add_many("messages", ["a later one"] * 150)
-    asked = []
-    item = StoredItem.item
-    monkeypatch.setattr(StoredItem, "item", lambda stored: asked.append(stored.id) or item(stored))
-    async with SessionMemory.open(tmp_path, sections=history) as memory:
-        assert asked == [each.id for each in before[:150]]
-        assert list(memory["messages"])[:50] == before[150:]
-        assert asked == [each.id for each in before]
-        assert [version.item for version in memory["messages"].archive.in_memory()] == before[:150]
-        assert len(asked) == 200

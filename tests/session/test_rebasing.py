@@ -153,36 +153,6 @@ async def test_a_compaction_of_what_another_touched_is_dropped(place, touch):
         assert held(other) == await stored(place)
 
 
-async def test_a_section_that_stays_one_object_is_kept_by_its_users(place):
-    """What a caller holds on to, a section, goes on as the session does."""
-    async with writers(place) as (one, other):
-        messages = other["messages"]
-        one.add("messages", "one")
-        other.add("messages", "two")
-        await one.save()
-        await other.save()
-        assert messages is other["messages"]
-        assert [item.text for item in messages] == ["one", "two"]
-        assert [item.text for item, _ in other.search("two")] == ["two"]
-
-
-async def test_what_both_changed_is_not_indexed_again(place):
-    """The index goes on: it learns of what the other added, and of where one's own stands now."""
-    async with writers(place) as (one, other):
-        other.add("documents", "mine schedule")
-        with other["documents"].index.asked() as before:
-            assert len(before.rank("schedule", 5)) == 1
-        one.add("documents", "their annex")
-        await one.save()
-        await other.save()
-        with other["documents"].index.asked() as after:
-            assert after is before
-        assert {item.text for item, _ in other.search("annex schedule")} == {
-            "mine schedule",
-            "their annex",
-        }
-
-
 async def test_both_updating_one_item_is_a_conflict_that_shows_both(place):
     """The second is refused, again and again, with both versions; what is stored is the first's."""
     async with writers(place) as (one, other):

@@ -9,21 +9,18 @@ from hypothesis import strategies as st
 import kaosmem.persistence.log as log_module
 from kaosmem import (
     BM25Ranker,
-    KaosmemError,
     LinearRanker,
     SectionSpec,
     SessionMemory,
-    repair_session,
 )
 from kaosmem.language.analysis import analyze
 from kaosmem.persistence.layout import INDEX
-from kaosmem.persistence.steps import Draft, Read
+from kaosmem.persistence.steps import Draft
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.retrieval import RankBM25Ranker
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.sections import lazy_index
-from tests.canary import traces
 from tests.places import files_in, in_memory
 
 CANARY = "quetzalcoatl"
@@ -97,18 +94,6 @@ class Reads:
         monkeypatch.setattr(LinearIndex, "load", load)
 
 
-async def test_a_session_ranks_by_the_index_that_was_kept(place, monkeypatch):
-    """It gives what it would without, in each section that has one."""
-    await filled(place)
-    assert {name.partition("-")[0] for name in indexes(place)} == {"documents", "messages"}
-    reads = Reads(monkeypatch)
-    async with opened(place) as memory:
-        found = await asked(memory)
-    assert reads.count == 2
-    assert found == await asked_anew(place)
-    assert reads.count == 2
-
-
 OPS = st.sampled_from(
     ["add", "say", "note", "update", "remove", "forget", "ask", "save", "open", "other"]
 )
@@ -171,13 +156,6 @@ def test_whatever_happens_a_kept_index_changes_nothing(ops, ranker):
 # when it is written and read
 
 
-async def test_small_sections_have_none(place):
-    await filled(place, MIN - 1)
-    assert indexes(place) == {}
-    await filled_more(place, 1)
-    assert [name.partition("-")[0] for name in sorted(indexes(place))] == ["documents"]
-
-
 async def filled_more(place, count):
     async with opened(place) as memory:
         for _ in range(count):
@@ -203,31 +181,6 @@ async def test_it_is_written_anew_when_a_tenth_is_missing(place):
         assert indexes(place) == second
     await filled_more(place, 20)
     assert indexes(place) != second
-
-
-async def test_who_does_not_rank_does_not_read_it(tmp_path, monkeypatch):
-    """Opening and saving do without, and who ranks reads each once."""
-    await filled(tmp_path)
-    steps = []
-    perform = LocalStorage.perform
-    monkeypatch.setattr(
-        LocalStorage, "perform", lambda self, step: (steps.append(step), perform(self, step))[1]
-    )
-
-    def read():
-        return [
-            step.path for step in steps if isinstance(step, Read) and step.path.startswith(INDEX)
-        ]
-
-    async with opened(tmp_path) as memory:
-        memory.add("documents", "more")
-        memory.search("more")
-    assert read() == []
-    async with opened(tmp_path) as memory:
-        await asked(memory)
-        await asked(memory)
-        await asked(memory)
-    assert len(read()) == 2
 
 
 async def test_a_full_disk_costs_the_index_alone(tmp_path, monkeypatch):
@@ -289,56 +242,6 @@ async def test_what_is_forgotten_is_in_no_index(place):
         assert await asked(memory) == await asked_anew(place)
 
 
-async def test_what_another_forgets_while_an_index_is_written_is_not_in_it(tmp_path, monkeypatch):
-    """That index is not kept; the next one is, of what was taken in."""
-    perform = LocalStorage.perform
-    is_over = False
-
-    async def forget():
-        async with opened(tmp_path) as other:
-            await other.forget("secret")
-
-    def slow(self, step):
-        nonlocal is_over
-        if isinstance(step, Draft) and step.path.startswith(INDEX) and not is_over:
-            is_over = True
-            asyncio.run(forget())
-        return perform(self, step)
-
-    async with opened(tmp_path) as memory:
-        memory.add_many("documents", map(text, range(20)))
-        memory.add("documents", f"{CANARY} alpha", id="secret")
-        await memory.save()
-        monkeypatch.setattr(LocalStorage, "perform", slow)
-        await asked(memory)
-        await memory.save()
-        await memory._session.saver._checkpoints.finished()
-        assert is_over
-        assert indexes(tmp_path) == {}
-        memory.add("documents", "more")
-        await memory.save()
-        await asked(memory)
-    assert len(indexes(tmp_path)) == 1
-    assert all(CANARY.encode() not in data for data in files_in(tmp_path).values())
-
-
-async def test_what_is_forgotten_while_nobody_has_ranked_is_gone_from_the_index(place):
-    """Who has read nothing back deletes it all the same, and one that was offered is let go of."""
-    async with opened(place) as memory:
-        memory.add("documents", f"{CANARY} alpha", id="secret")
-    await filled(place)
-    async with opened(place) as memory:
-        memory["documents"].index.catch_up()
-        before = indexes(place)
-        assert any(CANARY.encode() in data for data in before.values())
-        await memory.forget("secret")
-        after = indexes(place)  # a new index may be stored already
-        assert not before.keys() & after.keys()
-        assert all(CANARY.encode() not in data for data in after.values())
-        assert traces([CANARY], [memory]) == []
-        assert await asked(memory) == await asked_anew(place)
-
-
 async def test_a_session_that_is_read_only_reads_it_and_writes_none(place, monkeypatch):
     await filled(place)
     before = files_in(place)
@@ -389,23 +292,3 @@ async def test_an_index_of_another_ranker_or_counter_is_replaced(kept, now, plac
         async with opened(place, **now) as memory:
             assert await asked(memory) == await asked_anew(place, **now)
         assert reads.count == expected
-
-
-async def test_a_session_that_is_repaired_has_none(tmp_path, monkeypatch):
-    """What is served of a damaged session is ranked anew, and so is the session that it is rescued into."""
-    monkeypatch.setattr(log_module, "MIN_LOG_BYTES", 100_000)
-    await filled(tmp_path)
-    assert indexes(tmp_path)
-    (log,) = sorted((tmp_path / "default" / "default" / "log").iterdir())[-1:]
-    lines = log.read_bytes().splitlines(keepends=True)
-    log.write_bytes(b"".join([lines[0], *lines[3:]]))
-    with pytest.raises(KaosmemError):
-        async with opened(tmp_path):
-            pass
-    async with opened(tmp_path, read_only=True) as memory:
-        found = await asked(memory)
-        assert found == await asked_anew(tmp_path, read_only=True)
-    await repair_session(tmp_path, "default", "rescued")
-    assert all("/rescued/" not in path for path in files_in(tmp_path) if f"/{INDEX}/" in path)
-    async with SessionMemory.open(tmp_path, "rescued", sections=SPECS) as memory:
-        await asked(memory)

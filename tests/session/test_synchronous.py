@@ -1,6 +1,5 @@
 """A program without `async` uses a session as others do."""
 
-import asyncio
 import inspect
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -37,17 +36,6 @@ def test_a_session_is_saved_at_the_end(tmp_path):
         assert len(memory.archive) == 1
         assert memory.archive.expand(item.id) == [memory.fetch(item.id)]
         assert memory.admin.inner.session_id == "deal"
-
-
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_exception_discards_what_was_not_saved(tmp_path, error):
-    with pytest.raises(error), SyncSessionMemory.open(tmp_path, "deal") as memory:
-        memory.add("findings", "One.")
-        memory.save()
-        memory.add("findings", "Two.")
-        raise error
-    with SyncSessionMemory.open(tmp_path, "deal") as memory:
-        assert [item.text for item in memory["findings"]] == ["One."]
 
 
 def test_errors_are_those_of_the_session():
@@ -121,16 +109,3 @@ def test_a_forked_process_has_a_loop_of_its_own():
             os._exit(code)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
-
-
-def test_an_async_memory_beside_it_is_untouched(tmp_path):
-    async def add():
-        async with SessionMemory.open(tmp_path) as memory:
-            memory.add("findings", "Two.")
-
-    with SyncSessionMemory.open(tmp_path) as memory:
-        memory.add("findings", "One.")
-        memory.save()
-        asyncio.run(add())
-        memory.admin.refresh()
-        assert [item.text for item in memory["findings"]] == ["One.", "Two."]

@@ -76,25 +76,6 @@ async def test_a_task_that_was_started_in_a_turn_may_take_a_later_one():
     assert [item.text for item in memory["messages"]] == ["1.0"]
 
 
-async def test_a_second_event_loop_is_refused(tmp_path):
-    """A turn in another loop, while one holds or awaits a turn, is an error instead of a wait without end."""
-    raised = []
-    async with SessionMemory.open(tmp_path, counter=EstimateCounter()) as memory:
-
-        def elsewhere():
-            try:
-                asyncio.run(take_turn(memory, 1, [0]))
-            except ConcurrentUseError as error:
-                raised.append(error)
-
-        async with memory.turn():
-            thread = threading.Thread(target=elsewhere)
-            thread.start()
-            await asyncio.to_thread(thread.join, 30)
-        assert "another event loop" in str(raised[0])
-        assert not memory["messages"]
-
-
 def turns_of_two_places(
     tmp_path,
 ):
@@ -176,37 +157,3 @@ def test_a_queue_lets_one_in_at_a_time(turns, ticks):
     assert done == sorted(done)
     assert {number for number, (_, is_cancelled) in enumerate(turns) if not is_cancelled} <= {*done}
     assert done[-1] == len(turns)
-
-
-async def test_a_block_in_turn_inside_one_of_the_same_session_is_refused(tmp_path):
-    """It would wait for itself; another session's may be inside, and blocks that are not in turn."""
-    async with SessionMemory.open(tmp_path, "s", in_turn=True):
-        with pytest.raises(ConcurrentUseError, match="wait for itself"):
-            async with SessionMemory.open(str(tmp_path), "s", in_turn=True):
-                pytest.fail("it waited for itself")
-        async with (
-            SessionMemory.open(tmp_path, "other", in_turn=True),
-            SessionMemory.open(tmp_path, "s"),
-        ):
-            pass
-    async with asyncio.timeout(30), SessionMemory.open(tmp_path, "s", in_turn=True):
-        pass
-
-
-async def test_a_turn_that_fails_or_is_cancelled_gives_way():
-    """The next turn goes on after an exception, and after a waiting turn is cancelled."""
-    memory = memory_of_turns()
-
-    async def fail():
-        async with memory.turn():
-            await asyncio.sleep(0)
-            raise ValueError("the model failed")
-
-    failing = asyncio.create_task(fail())
-    waiting = asyncio.create_task(take_turn(memory, 1, [1]))
-    last = asyncio.create_task(take_turn(memory, 2, [1]))
-    await asyncio.sleep(0)
-    waiting.cancel()
-    done = await asyncio.gather(failing, waiting, last, return_exceptions=True)
-    assert [type(each) for each in done] == [ValueError, asyncio.CancelledError, type(None)]
-    assert [item.text for item in memory["messages"]] == ["2.0"]

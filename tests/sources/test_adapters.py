@@ -239,29 +239,6 @@ async def test_a_graph_shows_what_is_around_the_named(stores, memory):
             await memory.fetch(unknown)
 
 
-async def test_around_a_hub_the_nearest_lines_are_ranked(stores):
-    """So many alone that a turn stays short; what has words of the query comes first among them."""
-    names = [{"id": f"c{n}", "name": f"Company {n}"} for n in range(3_000)]
-    await stores.graph.add_entities([{"id": "hub", "name": "Acme"}, *names])
-    await stores.graph.add_relationships(
-        {
-            "source": "hub",
-            "target": each["id"],
-            "type": "knows",
-            "description": "of old" if n == 1 else "",
-        }
-        for n, each in enumerate(names)
-    )
-    graph = GraphSource(stores.graph, [{"id": "hub", "name": "Acme"}])
-    proposal = await graph.propose(Query("Whom does Acme know of old?"), cap=100_000)
-    assert len(proposal.candidates) == 1_024
-    texts = [unit.items[0].text for unit in proposal.candidates]
-    assert next(text for text in texts if "-[" in text) == "Acme -[knows]-> Company 1: of old"
-    assert sum("-[knows]->" in text for text in texts) == 512
-    last = next(unit.items[0] for unit in reversed(proposal.candidates))
-    assert await graph.get(last.id) == last
-
-
 async def test_relationships_of_the_same_ends_are_told_apart(stores, memory):
     """Each of them is shown, fetched and forgotten by its own id."""
     jobs = [
@@ -308,40 +285,6 @@ def link(source, target, begin=None, end=None):
     return Relationship(
         source, target, "moved to", properties=stated, id=f"{source}-{target}-{begin}-{end}"
     )
-
-
-async def test_relationships_show_when_they_held(stores, memory):
-    """Several hops each show their interval, in the words of versions; a question as of a time walks those of then."""
-    graph = GraphSource(stores.graph)
-    names = [Entity(each, each.title()) for each in ("ann", "oslo", "acme", "bergen", "rome")]
-    links = [
-        link("ann", "oslo", "2019-05-01", "2021-06-01"),
-        link("oslo", "acme", None, "2020-01-01T10:00:00+02:00"),
-        link("ann", "bergen", "2021-06-01"),
-        link("bergen", "rome"),
-    ]
-    await graph.add(names, links)
-    lines = await shown(memory, graph, "Where is Ann?")
-    expected = [
-        "(1 May 2019 until 1 June 2021)",
-        "(until 1 January 2020)",
-        "(since 1 June 2021)",
-        "",
-    ]
-    ends = [("Ann", "Oslo"), ("Oslo", "Acme"), ("Ann", "Bergen"), ("Bergen", "Rome")]
-    for (one, other), interval in zip(ends, expected, strict=True):
-        assert f"{one} -[moved to]-> {other} {interval}".strip() in lines
-    for time, reached in (
-        ("2019-06-01", "ann oslo acme"),
-        ("2020-06-01", "ann oslo"),
-        ("2022-01-01", "ann bergen rome"),
-    ):
-        query = Query("Where is Ann?", as_of=datetime.fromisoformat(f"{time}T00:00:00+00:00"))
-        proposal = await graph.propose(query, cap=1_000)
-        items = [unit.items[0] for unit in proposal.candidates]
-        entities = {item.text.lower() for item in items if "entity" in item.metadata}
-        assert entities == {*reached.split()}
-        assert len(items) == 2 * len(entities) - 1
 
 
 _years = st.none() | st.integers(2000, 2009).map(str)

@@ -243,17 +243,6 @@ async def test_a_cut_result_is_fetched_in_full():
     assert [(await memory.fetch(item.id)).text[:9] for item in cut] == ["result 0:"]
 
 
-async def test_where_it_cannot_be_condensed_the_window_cuts():
-    """The model is down, and no outline is wanted: the newest are shown after a mark, and the first message before."""
-    condenser = LLMSummarizingCondenser(Summarizer(ScriptedLLM(down), fallback=False))
-    memory = await remembering(worked(60), condenser)
-    context = await memory.assemble_context(budget=1_000, format="openai")
-    check_context(context)
-    assert "earlier messages left out]" in str(context.messages)
-    assert "fix TASK-17" in str(context.messages)
-    assert "result 59" in str(context.messages)
-
-
 async def test_a_window_that_is_too_small_condenses_nothing():
     """What must be shown takes more than it, so that a record would be of no use."""
     log = worked(40)
@@ -271,17 +260,6 @@ async def test_where_a_model_fails_an_outline_of_the_conversation_is_shown():
         assert str(context.sources["conversation"]).startswith(status)
         assert "Shortened without a model" in str(context.messages)
         assert "result 39" in str(context.messages)
-
-
-async def test_no_more_is_proposed_than_a_window_may_show():
-    """The newest, worth twice the cap, with what must be shown."""
-    proposal = await ConversationSource(worked(400)).propose(Query(""), cap=1_000)
-    first, *rest = proposal.candidates
-    assert first.must
-    assert "fix TASK-17" in [item.text for unit in proposal.candidates for item in unit.items]
-    assert 2_000 <= sum(unit.tokens for unit in proposal.candidates) < 2_200
-    assert [unit.must for unit in rest].index(False) <= 3
-    assert not proposal.is_all
 
 
 async def test_appending_leaves_the_prefix():
@@ -313,19 +291,6 @@ async def test_what_no_model_sees_is_not_fetched():
             await memory.fetch(item_id)
     with pytest.raises(SourceError, match="conversation"):
         await memory.forget("conversation/0")
-
-
-async def test_a_history_begins_between_no_two_calls_of_one_answer():
-    """Their unit spans what was said between them."""
-    log = logged(call("1", "r"), agent("done " * 9), user("and?"), call("2", "r"), agent("so"))
-    proposal = await ConversationSource(log).propose(Query(""), cap=100)
-    cuts = {unit.items[0].id: unit.cut for unit in proposal.candidates}
-    assert cuts == {
-        "conversation/4": True,
-        "conversation/2": False,
-        "conversation/1": False,
-        "conversation/0": True,
-    }
 
 
 async def test_two_conversations_have_ids_of_their_own():

@@ -95,22 +95,6 @@ async def test_source_and_speaker_stand_beside_the_interval():
     )
 
 
-async def test_labels_name_the_day_that_was_stated():
-    """A time near midnight in its own zone has the same day in each label."""
-    facts = InMemoryLongTermMemory()
-    memory = SessionMemory.test_mode()
-    await facts.save("a", OLD, key="address", metadata={"timestamp": "2023-03-01T23:00:00-05:00"})
-    await facts.save("a", NEW, key="address", metadata={"timestamp": "2024-06-01T01:00:00+09:00"})
-    await memory.attach(FactSource(facts, "a"))
-    now = await memory.assemble_context("What is the user's address?", budget=200)
-    assert now.text == f"## facts\n[1 June 2024] {NEW}\n"
-    before = await memory.assemble_context("What was the user's address before?", budget=200)
-    assert (
-        before.text
-        == f"## facts\n[1 March 2023 until 1 June 2024] {OLD}\n[since 1 June 2024] {NEW}\n"
-    )
-
-
 async def test_many_versions_of_one_fact_crowd_out_no_other():
     """Of a fact that changed a thousand times, a question about the past gets what it asks for."""
     facts = InMemoryLongTermMemory()

@@ -155,19 +155,6 @@ async def test_a_turn_with_an_item_that_no_file_may_hold_says_so(place):
         assert request_bytes(replay.request(3)) == request_bytes(request_of(plain.rendered))
 
 
-async def test_many_turns_wait_for_a_save():
-    """However many turns wait, an assembly makes none of them; the save does."""
-    memory = SessionMemory.test_mode(trace=True)
-    memory.add("findings", "Ann owns the deal.")
-    with patch("kaosmem.trace.turn.split") as splitter:
-        for _ in range(100):
-            await memory.assemble_context("deal?", budget=100)
-        splitter.assert_not_called()
-    await memory.save()
-    replay = _replay(memory)
-    assert {replay.request(n) for n in range(1, 101)} == {replay.request(1)}
-
-
 async def test_texts_are_stored_once(place):
     """A trace adds no second copy of an item's text, of a message or of the query."""
     marks = [f"mark-{n:04d}-abcdefghijklmnop" for n in range(8)]
@@ -204,23 +191,6 @@ async def test_a_repaired_copy_keeps_its_turns(place):
         await memory.assemble_context("room 3", budget=60)
     async with SessionMemory.open(place, report.into, read_only=True) as memory:
         assert _replay(memory).turns[-1].number == len(sent) + 1
-
-
-async def test_turns_move_to_the_archive_and_stay(place):
-    """A snapshot moves turns to an archive file: opening reads none, and none is lost."""
-    async with SessionMemory.open(place, "s", trace=True) as memory:
-        memory.add_many("documents", [f"Room {n} costs {n} euros. " * 9 for n in range(900)])
-        sent = []
-        for number in range(40):
-            context = await memory.assemble_context(f"room {number}", budget=900)
-            sent.append(context.text.encode())
-            await memory.save()
-    async with SessionMemory.open(place, "s", trace=True) as memory:
-        assert len(memory._session.trace.held) < len(sent)
-        assert memory._session.trace.total == len(sent)
-        replay = _replay(memory)
-        assert [request_bytes(replay.request(n)) for n in range(1, 41)] == sent
-        assert "is in" in str(memory.why(replay.turns[0].shown[0], turn=1))
 
 
 async def test_without_a_trace_the_last_turns_are_in_memory():

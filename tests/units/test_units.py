@@ -14,7 +14,6 @@ from tests.cuts import cut_points
 from tests.units.plain import PlainUnits, matches, open_calls, says_nothing
 
 USER = Link(role="user")
-ASSISTANT = Link(role="assistant")
 
 
 def call(*ids, batch=None):
@@ -269,6 +268,3 @@ def test_a_late_result_moves_up_and_what_came_between_moves_down():
         between,
         ChatMessage("user", (TextBlock("by the way"),)),
     ]
-
-
-SYSTEM = Link(role="system")
