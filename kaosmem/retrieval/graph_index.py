@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import count, repeat
@@ -21,6 +20,8 @@ from kaosmem.types.items import Item
 _PUNCTUATION = ".,:;!?\"'()[]{}«»“”‘’"
 _POSSESSIVE = re.compile("['’]s$")
 _END_OF_SENTENCE = (".", "!", "?", ":")
+_MAX_WORDS = 16
+"""A longer name is found by so many of its first words."""
 
 
 class _Word(NamedTuple):
@@ -59,15 +60,11 @@ class Mentions:
 
     def __init__(self) -> None:
         self._bearers: dict[tuple[str, ...], list[_Bearer]] = {}
-        self._lengths: dict[
-            str, Counter[int]
-        ] = {}  # first term -> how many names of so many words begin with it
 
     def add(self, name: str, entity: str) -> None:
         """Add a name of an entity; a name added twice is discarded twice."""
         for key, bearer in _keys(name, entity):
             self._bearers.setdefault(key, []).append(bearer)
-            self._lengths.setdefault(key[0], Counter())[len(key)] += 1
 
     def discard(self, name: str, entity: str) -> None:
         """Take a name of an entity out again."""
@@ -75,12 +72,6 @@ class Mentions:
             self._bearers[key].remove(bearer)
             if not self._bearers[key]:
                 del self._bearers[key]
-            lengths = self._lengths[key[0]]
-            lengths[len(key)] -= 1
-            if not lengths[len(key)]:
-                del lengths[len(key)]
-            if not lengths:
-                del self._lengths[key[0]]
 
     def entities_in(self, text: str) -> list[str]:
         """Return the entities that a text names, each once, in the order of their first mention."""
@@ -88,45 +79,42 @@ class Mentions:
         start = 0
         named: dict[str, None] = {}
         while start < len(words):
-            length, entities = self._longest(words, start)
+            length, entities = self._longest(words[start : start + _MAX_WORDS])
             named |= dict.fromkeys(entities)
             start += length
         return list(named)
 
-    def _longest(self, words: list[_Word], start: int) -> tuple[int, list[str]]:
-        """Return of how many words the longest name from here on is, and who bears it."""
-        lengths = self._lengths.get(words[start].term, ())
-        for length in sorted(lengths, reverse=True):
-            here = words[start : start + length]
-            bearers = (
-                self._bearers.get(tuple(word.term for word in here), ())
-                if len(here) == length
-                else ()
-            )
-            entities = [
-                bearer.entity
-                for bearer in bearers
-                if bearer.written is None or _is_written(bearer, here)
-            ]
+    def _longest(self, words: list[_Word]) -> tuple[int, list[str]]:
+        """Return of how many of the first words the longest name is, and who bears it."""
+        terms = tuple(word.term for word in words)
+        for length in range(len(words), 0, -1):
+            bearers = self._bearers.get(terms[:length], ())
+            entities = [each.entity for each in bearers if _is_meant(each, words[:length])]
             if entities:
                 return length, entities
         return 1, []
 
 
-def _is_written(bearer: _Bearer, words: list[_Word]) -> bool:
-    as_written = tuple(word.written for word in words) == bearer.written
-    return as_written and not (len(words) == 1 and words[0].opens and words[0].written.istitle())
+def _is_meant(bearer: _Bearer, words: list[_Word]) -> bool:
+    """Return whether words with the terms of a name are written as it is, if they need to be."""
+    if bearer.written is None:
+        return True
+    if len(words) == 1 and words[0].opens and words[0].written.istitle():
+        return False
+    return tuple(word.written for word in words) == bearer.written
 
 
 def _keys(name: str, entity: str) -> Iterator[tuple[tuple[str, ...], _Bearer]]:
+    """Yield the terms under which a name is found, with and without a leading "the"."""
     words = list(_words(name))
-    for variant in (words, words[1:] if len(words) > 2 and words[0].term == "the" else []):
-        if variant:
-            written = tuple(word.written for word in variant)
-            yield (
-                tuple(word.term for word in variant),
-                _Bearer(entity, written if all(written) else None),
-            )
+    variants = [words]
+    if len(words) > 2 and words[0].term == "the":
+        variants.append(words[1:])
+    for variant in filter(None, variants):
+        found = variant[:_MAX_WORDS]
+        written = tuple(word.written for word in found)
+        terms = tuple(word.term for word in found)
+        yield terms, _Bearer(entity, written if all(written) else None)
 
 
 def _words(text: str) -> Iterator[_Word]:

@@ -479,6 +479,7 @@ def found_of(name, text):
         ("The Who", "when did The Who play?"),
         ("The Who", "The Who played"),
         ("🎉", "what is 🎉 ?"),
+        (" ".join(f"n{n}" for n in range(30)), " ".join(f"N{n}" for n in range(16))),
     ],
 )
 def test_a_name_is_found_as_people_write_it(name, text):
