@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +14,6 @@ from kaosmem.cli.options import (
     Counter,
     Format,
     Namespace,
-    Plot,
     RankerName,
     SessionUrl,
     whole_number,
@@ -43,7 +41,6 @@ async def budget(
     limit: Annotated[
         int, typer.Option(metavar="N", min=1, help="Number of questions, the last ones.")
     ] = 100,
-    plot: Plot = None,
     namespace: Namespace = "default",
     as_json: AsJson = False,
 ) -> None:
@@ -55,7 +52,7 @@ async def budget(
     """
     from kaosmem.evaluation.own_questions import evaluate_session
 
-    sizes = _sizes(budgets, plot)
+    sizes = _sizes(budgets)
     with Phases(per_second=1) as phases:
         phases.begin("opening the session")
         async with open_stored(url, namespace) as memory:
@@ -66,7 +63,7 @@ async def budget(
                 limit=limit,
                 progress=phases.show,
             )
-    print_report(report, as_json=as_json, plot=plot)
+    print_report(report, as_json=as_json)
 
 
 async def bench(
@@ -115,7 +112,6 @@ async def bench(
             show_default="adversarial",
         ),
     ] = None,
-    plot: Plot = None,
     format: Format = TEXT,
     counter: Counter = "o200k_base",
     as_json: AsJson = False,
@@ -130,7 +126,7 @@ async def bench(
     from kaosmem.evaluation.assemblers import ASSEMBLERS, get_assembler
     from kaosmem.evaluation.measurement import UNSCORED
 
-    sizes = _sizes(budgets, plot)
+    sizes = _sizes(budgets)
     if "" not in sys.path:
         sys.path.append("")  # an assembler of one's own is in the current folder
     names = dict.fromkeys(assembler or ASSEMBLERS)
@@ -148,31 +144,22 @@ async def bench(
             unscored=UNSCORED if unscored is None else filter(None, unscored),
             progress=phases.show,
         )
-    print_report(report, as_json=as_json, plot=plot)
+    print_report(report, as_json=as_json)
 
 
-def _sizes(budgets: str, plot: Path | None) -> tuple[int, ...]:
-    """Return the budgets to measure, once it is known that the report can be drawn."""
+def _sizes(budgets: str) -> tuple[int, ...]:
+    """Return the budgets to measure."""
     from kaosmem.evaluation.measurement import check_budgets
-    from kaosmem.evaluation.report import check_plot
 
-    sizes = check_budgets(map(whole_number, budgets.split(",")))
-    if plot is not None and not check_plot(plot).absolute().parent.is_dir():
-        raise typer.BadParameter(
-            f"there is no folder {str(plot.parent)!r}; make it first", param_hint="--plot"
-        )
-    return sizes
+    return check_budgets(map(whole_number, budgets.split(",")))
 
 
 def print_report(
     report: Report,
     *,
     as_json: bool = False,
-    plot: Path | None = None,
 ) -> None:
-    """Print the figures of a report and the first violations, and draw it to a file."""
-    from kaosmem.evaluation.report import save_plot
-
+    """Print the figures of a report and the first violations."""
     result = report.to_dict() if as_json else report.summary()
     for outcome in report.violations[: 0 if as_json else _SHOWN_VIOLATIONS]:
         result.setdefault("violations", []).append(
@@ -180,6 +167,3 @@ def print_report(
             f"{outcome.corpus}: {'; '.join(outcome.violations)}"
         )
     write_result(result, as_json=as_json)
-    if plot is not None:
-        save_plot(report, plot)
-        typer.echo(f"plot: {plot}", err=True)
