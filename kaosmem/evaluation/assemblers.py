@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from importlib import import_module
+from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
@@ -262,29 +262,24 @@ def get_assembler(
         )
     if name in BASELINES:
         return replace(BASELINES[name], counter=counter)
-    module_name, separator, attribute = name.partition(":")
-    if not (separator and module_name and attribute):
+    if ":" not in name:
         raise InvalidArgumentError(
             f"no assembler {shown(name)}; {choices(name, [*ASSEMBLERS, DENSE])}, or name your own module:attribute"
         )
-    return _own(module_name, attribute)
+    return _own(name)
 
 
-def _own(module_name: str, attribute: str) -> Assembler:
+def _own(name: str) -> Assembler:
     try:
-        module = import_module(module_name)
-    except ModuleNotFoundError as error:
-        if not f"{module_name}.".startswith(f"{error.name}."):
-            raise
+        found = resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"no module {shown(module_name)} to take an assembler from; run from the folder that "
-            "it is in"
-        ) from None
-    found = getattr(module, attribute, None)
+            f"no assembler {shown(name)}: {error}; run from the folder that its module is in"
+        ) from error
     made = found() if callable(found) else found
     if not isinstance(made, Assembler):
         raise InvalidArgumentError(
-            f"{shown(attribute)} of {shown(module_name)} is no assembler; "
-            "give an object with `name` and `load(items)`, or a function that makes one"
+            f"{shown(name)} is no assembler; give an object with `name` and `load(items)`, or a "
+            "function that makes one"
         )
     return made
