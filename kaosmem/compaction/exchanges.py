@@ -47,17 +47,7 @@ class Exchanges:
     @property
     def first(self) -> tuple[int, ...]:
         """The first question, and the answer of its exchange."""
-        if not self.questions:
-            return ()
-        question = self.questions[0]
-        reply = bisect_left(self.replies, question)
-        if reply == len(self.replies):
-            return (question,)
-        following = bisect_left(self.questions, self.replies[reply])
-        if following == len(self.questions):
-            return question, self.replies[-1]
-        answer = bisect_left(self.replies, self.questions[following]) - 1
-        return question, self.replies[answer]
+        return next(iter(self.answered.items()), (*self.questions[:1],))
 
     @property
     def last_answered(self) -> tuple[int, ...]:

@@ -6,7 +6,6 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
 
 from kaosmem.arguments import check_count, check_text, json_text
 from kaosmem.clients import LLMClient, ModelAnswer
@@ -143,10 +142,9 @@ class Summarizer:
         """
         if not messages:
             raise InvalidArgumentError("there is nothing to summarise; give messages")
-        sizes = map(MessageSizes(self._counter, self._format), messages)
-        bound = (
-            sum(sizes) if most is None else _sum_up_to(check_count(most, "most", least=1), sizes)
-        )
+        bound = sum(map(MessageSizes(self._counter, self._format), messages))
+        if most is not None:
+            bound = min(bound, check_count(most, "most", least=1))
         kept = KeptFacts(messages, counter=self._counter)
         for_facts = min(self._counter(kept.listed("", self._max_kept_tokens)), bound // 2)
         limit = bound - for_facts
@@ -274,15 +272,6 @@ def _room_of(max_request_tokens: int, overhead: int) -> int:
             f"{overhead}; give {overhead + _MIN_ROOM} or more"
         )
     return room
-
-
-def _sum_up_to(most: int, sizes: Iterable[int]) -> int:
-    """Return the sum of sizes, at most `most`. No more sizes are counted than that takes."""
-    tokens = 0
-    for tokens in accumulate(sizes):
-        if tokens >= most:
-            return most
-    return tokens
 
 
 def _said(reply: ChatMessage) -> str:

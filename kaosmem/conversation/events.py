@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,7 +12,7 @@ from kaosmem.arguments import check_text, is_integer
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import Format
 from kaosmem.formats.fields import plainest
-from kaosmem.names import check_name, choices, shown_name, shown_number
+from kaosmem.names import check_name, choices, shown_name
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import Content, ContentBlock
 from kaosmem.types.content import (
@@ -29,21 +28,6 @@ from kaosmem.types.content import (
 )
 from kaosmem.types.items import ChatMessage
 
-ACTION_KINDS = (
-    "browse",
-    "delegate",
-    "file_edit",
-    "file_read",
-    "mcp_call",
-    "message",
-    "notebook_cell",
-    "null",
-    "recall_request",
-    "shell_command",
-    "system_message",
-    "think",
-    "tool_call",
-)
 OBSERVATION_KINDS = (
     "agent_state",
     "browser_output",
@@ -109,8 +93,6 @@ class ConversationEvent:
             raise InvalidArgumentError(
                 "an event's timestamp is no aware datetime; give one with tzinfo=UTC"
             )
-        if type(self.pinned) is not bool:
-            raise InvalidArgumentError(f"pinned is {shown_number(self.pinned)}; give True or False")
         if type(self.source) is not EventSource:
             object.__setattr__(self, "source", _source(self.source))
 
@@ -178,22 +160,6 @@ def said_blocks(content: str | tuple[B, ...]) -> tuple[B | TextBlock, ...]:
     return content
 
 
-def check_kind(
-    kind: str,
-    others: Iterable[str],
-    what: str,
-) -> None:
-    """Check the kind of an event.
-
-    Raises:
-        InvalidArgumentError: If the kind is one of `others`, which are kinds of `what`.
-        InvalidNameError: If the kind is no name.
-    """
-    if kind in others:
-        raise InvalidArgumentError(f"{kind!r} is the kind of {what}; make one")
-    check_name(kind, "kind of event")
-
-
 def checked_content(given: Content) -> Content:
     """Return content without calls and results. Raises InvalidArgumentError."""
     if type(given) is str:
@@ -224,7 +190,7 @@ class ActionEvent(ConversationEvent):
     Raises InvalidNameError or InvalidArgumentError.
 
     Attributes:
-        kind: One of `ACTION_KINDS`, or any other name.
+        kind: Any name, such as "message", "tool_call" or "file_edit".
         content: The words, reasoning included, beside the call.
         response: Id of the model's answer that the call belongs to. The actions of one answer stay
             together.
@@ -244,7 +210,7 @@ class ActionEvent(ConversationEvent):
 
     def __post_init__(self) -> None:
         ConversationEvent.__post_init__(self)
-        check_kind(self.kind, OBSERVATION_KINDS, "an observation")
+        check_name(self.kind, "kind of event")
         object.__setattr__(self, "content", checked_content(self.content))
         if self.call is not None:
             call = check_content((self.call,))[0]
@@ -354,7 +320,7 @@ class ObservationEvent(ConversationEvent):
     Raises InvalidNameError or InvalidArgumentError.
 
     Attributes:
-        kind: One of `OBSERVATION_KINDS`, or any other name.
+        kind: One of `OBSERVATION_KINDS`, or any other name, which is shown as of the environment.
         call_id: Id of the call that it answers, "" for none. An observation of any kind answers its
             call.
 
@@ -369,7 +335,7 @@ class ObservationEvent(ConversationEvent):
 
     def __post_init__(self) -> None:
         ConversationEvent.__post_init__(self)
-        check_kind(self.kind, ACTION_KINDS, "an action")
+        check_name(self.kind, "kind of event")
         object.__setattr__(self, "content", checked_content(self.content))
         if not isinstance(self.content, str) and not all(
             isinstance(b, TextBlock | ImageBlock) for b in self.content

@@ -25,7 +25,7 @@ from kaosmem import (
     list_sessions,
 )
 from kaosmem.arguments import json_text
-from kaosmem.conversation import ActionEvent, EventLog
+from kaosmem.conversation import EventLog
 from kaosmem.language.query import Query
 from kaosmem.persistence.files.records import Change
 from kaosmem.persistence.log import SessionLog
@@ -220,7 +220,6 @@ BAD_INPUTS = {
     "an event with an unknown field": lambda: EventLog.from_lines(
         [json.dumps({"type": "action", CONTENT: 1})]
     ),
-    "an event that is pinned by text": lambda: ActionEvent(kind="message", pinned=CONTENT),
     "a stored version that is none": lambda: Archived.from_dict(
         {**STORED, "tokens": CONTENT}, "messages"
     ),
