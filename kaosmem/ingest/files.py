@@ -188,14 +188,9 @@ _ALWAYS_BYTES = 1024 * 1024
 """A small file may expand to this size, whatever the ratio."""
 
 
-def expansion_limit(size: int, *, most: int = MAX_FILE_BYTES) -> int:
-    """Return how many bytes a compressed file of `size` bytes may expand to."""
-    return min(most, max(_ALWAYS_BYTES, _MAX_RATIO * size))
-
-
 def check_expansion(expanded_size: int, size: int) -> None:
     """Raise UnreadableError if a file of `size` bytes expands to too much."""
-    limit = expansion_limit(size)
+    limit = min(MAX_FILE_BYTES, max(_ALWAYS_BYTES, _MAX_RATIO * size))
     if expanded_size > limit:
         raise UnreadableError(
             "too large", f"expands to more than {limit:,} bytes; expand it and split it"

@@ -16,7 +16,6 @@ from kaosmem.ingest.files import (
     Skipped,
     SourceFile,
     UnreadableError,
-    expansion_limit,
     trouble,
 )
 from kaosmem.ingest.kinds import why_not_entered, why_not_opened
@@ -25,9 +24,6 @@ from kaosmem.names import shown_location
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
-
-MAX_ARCHIVE_BYTES = 4 * MAX_FILE_BYTES
-"""The files of an archive, such as `zip://...`, may together expand to this size."""
 
 _SHOWN = 5
 _GITIGNORE = ".gitignore"
@@ -68,12 +64,15 @@ def find_files(
             from its root.
 
     Raises:
-        MissingFileError: If no file is left, if the place can't be read, or if it is an archive
-            that expands to too much.
+        MissingFileError: If no file is left, or if the place can't be read or is an archive.
         MissingExtraError: If a URL needs a driver.
     """
+    from fsspec.archive import AbstractArchiveFileSystem
+
     named = shown_location(path_or_fs)
     fs, root = _filesystem(path_or_fs)
+    if isinstance(fs, AbstractArchiveFileSystem):
+        raise MissingFileError(f"{named} is an archive; unpack it, and ingest its folder")
     fs.invalidate_cache()  # an object store's filesystem would repeat the listing of the last time
     try:
         info = fs.info(root)
@@ -87,7 +86,6 @@ def find_files(
         listing.walk()
     else:
         listing.take_file(posixpath.basename(root), info)
-    listing.check_archive(named)
     files = sorted(listing.files, key=lambda file: file.source)
     skipped = sorted(listing.skipped)
     if not files:
@@ -184,7 +182,6 @@ class _Listing:
         """The patterns of the .gitignore of each folder that has one."""
         self.files: list[SourceFile] = []
         self.skipped: list[Skipped] = []
-        self._packed = 0
 
     def walk(self) -> None:
         folders = [""]
@@ -284,20 +281,7 @@ class _Listing:
             self._skip(relative, "too large", f"{size:,} bytes of {MAX_FILE_BYTES:,}; split it")
         else:
             source = _storable(relative)
-            self._packed += info.get("compress_size", size or 0)
             self.files.append(SourceFile(source, info["name"], size or 0, _stamp(info), self.fs))
-
-    def check_archive(self, named: str) -> None:
-        """Raise MissingFileError for an archive whose files expand to too much."""
-        from fsspec.archive import AbstractArchiveFileSystem
-
-        size = sum(file.size for file in self.files)
-        limit = expansion_limit(self._packed, most=MAX_ARCHIVE_BYTES)
-        if isinstance(self.fs, AbstractArchiveFileSystem) and size > limit:
-            raise MissingFileError(
-                f"{named} expands to {size:,} bytes, more than {limit:,}; unpack it, and ingest "
-                "its folder"
-            )
 
     def _skip(
         self,

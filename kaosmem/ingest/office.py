@@ -1,16 +1,13 @@
-"""Word, PowerPoint and Excel files, e-books, and tables of text."""
+"""Word, PowerPoint and Excel files, and tables of text."""
 
 from __future__ import annotations
 
 import csv
 import io
-import posixpath
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
-from urllib.parse import unquote
-from xml.etree import ElementTree
 
 from kaosmem.ingest.files import UnreadableError, check_expansion, decoded_text, one_line, storable
 from kaosmem.ingest.pieces import TARGET_CHARS, Part, Piece, Syntax, cut
@@ -203,30 +200,7 @@ def read_zipped(data: bytes) -> Iterable[Part]:
     return reader(data)
 
 
-def read_epub(data: bytes) -> Iterator[Part]:
-    """Yield the documents of a book, in the order of reading."""
-    archive = zipfile.ZipFile(io.BytesIO(data))
-    container = ElementTree.fromstring(archive.read("META-INF/container.xml"))
-    path = next(
-        element.attrib["full-path"] for element in container.iter() if "full-path" in element.attrib
-    )
-    package = ElementTree.fromstring(archive.read(path))
-    items = {element.get("id"): element for element in package.iter() if "href" in element.attrib}
-    for number, reference in enumerate(
-        element.get("idref") for element in package.iter() if "idref" in element.attrib
-    ):
-        item = items[reference]
-        if "html" not in item.get("media-type", "") or "nav" in item.get("properties", "").split():
-            continue
-        href = unquote(item.attrib["href"].partition("#")[0])
-        html = decoded_text(
-            archive.read(posixpath.normpath(posixpath.join(posixpath.dirname(path), href)))
-        )
-        yield html_part(html, f"text{number + 1}")
-
-
 _READERS: dict[str, Callable[[bytes], Iterable[Part]]] = {
-    "META-INF/container.xml": read_epub,
     "word/document.xml": read_docx,
     "ppt/presentation.xml": read_pptx,
     "xl/workbook.xml": read_xlsx,

@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 import sys
-import zipfile
 import zlib
 from email.message import EmailMessage
 from time import process_time
@@ -99,29 +98,6 @@ def an_xlsx():
     return saved(workbook)
 
 
-def an_epub():
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
-        archive.writestr("mimetype", "application/epub+zip")
-        archive.writestr(
-            "META-INF/container.xml", '<container><rootfile full-path="o/b.opf"/></container>'
-        )
-        items = "".join(
-            f'<item id="{n}" href="c%20{n}.xhtml" media-type="application/xhtml+xml"/>'
-            for n in (1, 2)
-        )
-        refs = '<itemref idref="2"/><itemref idref="1"/>'
-        archive.writestr(
-            "o/b.opf", f"<package><manifest>{items}</manifest><spine>{refs}</spine></package>"
-        )
-        for number in (1, 2):
-            archive.writestr(
-                f"o/c {number}.xhtml",
-                f"<html><h1>Chapter {number}</h1><p>Call me {number}.</p></html>",
-            )
-    return stream.getvalue()
-
-
 def a_mail():
     message = EmailMessage()
     message["From"], message["To"] = "Anna Karp <anna@example.org>", "bo@example.org"
@@ -203,13 +179,6 @@ def test_sheets_are_rows_under_their_names(tmp_path):
     assert passages[0].metadata["lines"][0] == 2
     assert passages[-1].metadata["lines"][1] == 201
     assert "part 199 | 199" in passages[-1].text
-
-
-def test_a_book_is_read_in_its_order(tmp_path):
-    """The order is that of the spine, not of the files."""
-    passages = read(tmp_path, "book.epub", an_epub()).passages
-    assert [passage.metadata["heading"] for passage in passages] == ["Chapter 2", "Chapter 1"]
-    assert passages[0].text.endswith("Call me 2.")
 
 
 def test_mail_says_who_wrote_when_and_what_about(tmp_path):
@@ -377,7 +346,6 @@ MAKERS = {
     "a.docx": a_docx,
     "a.pptx": a_pptx,
     "a.xlsx": an_xlsx,
-    "a.epub": an_epub,
     "a.eml": a_mail,
     "a.txt.gz": lambda: gzip.compress(b"A text. " * 500),
 }
@@ -418,7 +386,6 @@ async def test_labels_show_pages_sheets_slides_and_headings(tmp_path):
         "[msa.pdf p. 1] ",
         "[:p. 2] ",
         "[msa.pptx slide 1] ",
-        "[msa.epub § Chapter_2] ",
         "[msa.docx § ",
     ):
         assert label in text
