@@ -1,6 +1,6 @@
 """How much of the evidence gets into a budget: kaosmem, baselines and your own, without a model in the loop.
 
-    KAOSMEM_DATA=FOLDER python -m benchmarks.evidence_recall --json recall.json
+    KAOSMEM_DATA=FOLDER python -m benchmarks.evidence_recall --plot recall.png --json recall.json
 
 FOLDER holds a folder for each data set, with `<corpus>.items.jsonl`, lines `{id, session, timestamp, role, text}` in
 order, and `<corpus>.questions.jsonl`, lines `{id, query, evidence_ids, category}`. A question's recall is the share of
@@ -50,6 +50,7 @@ from kaosmem.evaluation.assemblers import (
 )
 from kaosmem.evaluation.evidence import EvidenceItem
 from kaosmem.evaluation.measurement import DEFAULT_BUDGETS, UNSCORED
+from kaosmem.evaluation.report import check_plot, save_plot
 
 
 def newest_of_best(items: Sequence[EvidenceItem], *, best: int = 50) -> Order:
@@ -97,10 +98,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if not options.data:
         parser.error("no data: give --data FOLDER, or set KAOSMEM_DATA")
-    if options.json and not options.json.absolute().parent.is_dir():
-        parser.error(f"there is no folder {str(options.json.parent)!r}; make it first")
+    for path in filter(None, (options.plot, options.json)):
+        if not path.absolute().parent.is_dir():
+            parser.error(f"there is no folder {str(path.parent)!r}; make it first")
     started = time.perf_counter()
     try:
+        if options.plot:
+            check_plot(options.plot)
         assemblers = [get_assembler(name) for name in options.assembler or COMPARED]
         with Phases(per_second=1) as phases:  # drawing must not show in the times
             phases.begin("reading items and questions")
@@ -114,6 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 progress=phases.show,
             )
             report = asyncio.run(evaluating)
+        if options.plot:
+            save_plot(report, options.plot)
     except KaosmemError as error:
         parser.error(str(error))
     seconds = time.perf_counter() - started
@@ -150,6 +156,12 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         help=f"only this one: {', '.join((*COMPARED, DENSE))}, or your own as module:attribute; "
         "can be repeated",
+    )
+    add(
+        "--plot",
+        metavar="FILE",
+        type=Path,
+        help="draw recall, fill and time to a .png, .svg or .pdf (extra plot)",
     )
     add("--json", metavar="FILE", type=Path, help="save the figures and every outcome")
     return parser

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,7 @@ from kaosmem.cli.options import (
     Counter,
     Format,
     Namespace,
+    Plot,
     RankerName,
     SessionUrl,
     whole_number,
@@ -41,6 +43,7 @@ async def budget(
     limit: Annotated[
         int, typer.Option(metavar="N", min=1, help="Number of questions, the last ones.")
     ] = 100,
+    plot: Plot = None,
     namespace: Namespace = "default",
     as_json: AsJson = False,
 ) -> None:
@@ -52,7 +55,7 @@ async def budget(
     """
     from kaosmem.evaluation.own_questions import evaluate_session
 
-    sizes = _sizes(budgets)
+    sizes = _sizes(budgets, plot)
     with Phases(per_second=1) as phases:
         phases.begin("opening the session")
         async with open_stored(url, namespace) as memory:
@@ -63,7 +66,7 @@ async def budget(
                 limit=limit,
                 progress=phases.show,
             )
-    print_report(report, as_json=as_json)
+    print_report(report, as_json=as_json, plot=plot)
 
 
 async def bench(
@@ -112,6 +115,7 @@ async def bench(
             show_default="adversarial",
         ),
     ] = None,
+    plot: Plot = None,
     format: Format = TEXT,
     counter: Counter = "o200k_base",
     as_json: AsJson = False,
@@ -126,7 +130,7 @@ async def bench(
     from kaosmem.evaluation.assemblers import ASSEMBLERS, get_assembler
     from kaosmem.evaluation.measurement import UNSCORED
 
-    sizes = _sizes(budgets)
+    sizes = _sizes(budgets, plot)
     if "" not in sys.path:
         sys.path.append("")  # an assembler of one's own is in the current folder
     names = dict.fromkeys(assembler or ASSEMBLERS)
@@ -144,22 +148,31 @@ async def bench(
             unscored=UNSCORED if unscored is None else filter(None, unscored),
             progress=phases.show,
         )
-    print_report(report, as_json=as_json)
+    print_report(report, as_json=as_json, plot=plot)
 
 
-def _sizes(budgets: str) -> tuple[int, ...]:
-    """Return the budgets to measure."""
+def _sizes(budgets: str, plot: Path | None) -> tuple[int, ...]:
+    """Return the budgets to measure, once it is known that the report can be drawn."""
     from kaosmem.evaluation.measurement import check_budgets
+    from kaosmem.evaluation.report import check_plot
 
-    return check_budgets(map(whole_number, budgets.split(",")))
+    sizes = check_budgets(map(whole_number, budgets.split(",")))
+    if plot is not None and not check_plot(plot).absolute().parent.is_dir():
+        raise typer.BadParameter(
+            f"there is no folder {str(plot.parent)!r}; make it first", param_hint="--plot"
+        )
+    return sizes
 
 
 def print_report(
     report: Report,
     *,
     as_json: bool = False,
+    plot: Path | None = None,
 ) -> None:
-    """Print the figures of a report and the first violations."""
+    """Print the figures of a report and the first violations, and draw it to a file."""
+    from kaosmem.evaluation.report import save_plot
+
     result = report.to_dict() if as_json else report.summary()
     for outcome in report.violations[: 0 if as_json else _SHOWN_VIOLATIONS]:
         result.setdefault("violations", []).append(
@@ -167,3 +180,6 @@ def print_report(
             f"{outcome.corpus}: {'; '.join(outcome.violations)}"
         )
     write_result(result, as_json=as_json)
+    if plot is not None:
+        save_plot(report, plot)
+        typer.echo(f"plot: {plot}", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -49,6 +50,14 @@ AllSkipped = Annotated[
 ]
 Budgets = Annotated[
     str, typer.Option("--budgets", "-b", metavar="TOKENS,...", help="The budgets to measure.")
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Draw recall, fill and time to a .png, .svg or .pdf; needs the extra plot.",
+        show_default=False,
+    ),
 ]
 
 

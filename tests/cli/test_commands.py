@@ -359,6 +359,11 @@ BAD_INPUT = {
         InvalidArgumentError,
         "'x'; give a whole",
     ),
+    "a picture of no known kind": (
+        ["bench", "nope", "--plot", "plot.gif"],
+        InvalidArgumentError,
+        "end the name in .png",
+    ),
     "an assembler of no known name": (
         [*BENCH, "--assembler", "magic"],
         InvalidArgumentError,
@@ -399,6 +404,7 @@ def test_bad_input_is_one_line_with_the_remedy_and_creates_nothing(case, place, 
         [*ASSEMBLE, "--format", "xml"],
         ["show", "a/b", "--limit", "-1"],
         ["bench"],
+        ["bench", "docs", "--plot", "nowhere/plot.png"],
     ],
     ids=lambda args: " ".join(args[-2:]) or "nothing",
 )
@@ -681,6 +687,27 @@ def test_bench_takes_one_pair_of_files_and_some_assemblers(evidence, command):
     ]
     counted = json.loads(command("bench", *pair, "-b", 100, "--unscored", "", "--json").out)
     assert counted["figures"][0]["recall"] == pytest.approx(6 / 7)
+
+
+def test_bench_draws_a_plot(evidence, place, command):
+    """The picture is where it was asked for, and stderr says so."""
+    code, _, err = command("bench", "evidence", "-b", "64,128", "--plot", "bought.svg")
+    assert (code, err) == (0, "plot: bought.svg\n")
+    drawn = (place / "bought.svg").read_text()
+    assert drawn.startswith("<?xml")
+    assert all(
+        f"<!-- {name} -->" in drawn
+        for name in ("kaosmem", "recency", "rank-bm25", "Recall", "Fill", "Time")
+    )
+
+
+def test_a_plot_without_its_extra_is_refused_before_anything_is_read(place, command, monkeypatch):
+    """One line says how to install it, and exits 2."""
+    for package in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, package, None)
+    code, out, err = command("bench", "nope", "--plot", "plot.png")
+    assert (code, out) == (2, "")
+    assert err == "kaosmem: a plot needs the extra 'plot': pip install 'kaosmem[plot]'\n"
 
 
 def test_the_readme_uses_options_that_exist(command):

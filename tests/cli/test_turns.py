@@ -78,9 +78,10 @@ def test_budget_measures_the_session_s_own_questions(url, tmp_path, command):
     """Of each question, the best matches at the largest budget are the evidence; nothing changes."""
     place = Path(url).parent
     before = files_in(place)
+    picture = tmp_path / "budgets.svg"
     line = "budget", url, "--budgets", "40,400", "--ranker", "bm25"
-    report = json.loads(_ok(command(*line, "--json")))
-    assert report["questions"] == 3
+    report = json.loads(_ok(command(*line, "--json", "--plot", picture)))
+    assert (report["questions"], picture.read_text()[:5]) == (3, "<?xml")
     figures = {}
     for row in report["figures"]:
         figures[row["assembler"], row["budget"]] = row

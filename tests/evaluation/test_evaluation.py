@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,8 +13,8 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from kaosmem import SectionSpec, SessionMemory, get_counter
-from kaosmem.errors import InvalidArgumentError, MissingFileError
+from kaosmem import KaosmemError, SectionSpec, SessionMemory, get_counter
+from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileError
 from kaosmem.evaluation import Selection, evaluate, read_corpora
 from kaosmem.evaluation.assemblers import (
     ASSEMBLERS,
@@ -32,6 +33,8 @@ from kaosmem.evaluation.evidence import (
 from kaosmem.evaluation.report import (
     Outcome,
     Report,
+    draw,
+    save_plot,
 )
 from kaosmem.formats import FORMATS
 from tests.worlds import WORDS, texts
@@ -313,6 +316,8 @@ async def test_the_mean_is_over_data_sets_and_within_one_over_questions():
     assert [(each["dataset"], each["questions"]) for each in by_dataset] == [
         ("one", 3), ("two", 1), ("trap", 2),
     ]  # fmt: skip
+    drawn = draw(report)
+    assert drawn.get_suptitle() == "6 questions on 8 items, mean of 3 data sets"
 
 
 async def test_superseded_items_are_told_by_what_stands_beside_and_after_them():
@@ -564,3 +569,14 @@ def test_a_report_as_json_has_its_figures_and_outcomes(report):
         == read["figures"][1]
     )
     assert len(read["outcomes"]) == 8
+
+
+def test_a_plot_needs_a_known_suffix_and_its_extra(report, tmp_path, monkeypatch):
+    """What can't be drawn is a typed error with the remedy, and nothing is written."""
+    with pytest.raises(InvalidArgumentError, match=r"'\.gif'; end the name in \.png, \.svg, \.pdf"):
+        save_plot(report, tmp_path / "plot.gif")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'kaosmem\[plot\]'") as raised:
+        save_plot(report, tmp_path / "plot.png")
+    assert isinstance(raised.value, KaosmemError)
+    assert list(tmp_path.iterdir()) == []

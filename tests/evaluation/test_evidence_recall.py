@@ -143,7 +143,7 @@ def test_the_baselines_get_what_their_definitions_say(data, tmp_path):
 
 
 def test_the_ten_lines_of_the_docstring_are_an_assembler(data, tmp_path, monkeypatch, capsys):
-    """Saved in the current folder they are compared, on the data that the environment names."""
+    """Saved in the current folder they are compared, on the data that the environment names, and drawn."""
     docstring = str(evidence_recall.__doc__)
     code = textwrap.dedent("    " + docstring[docstring.index("from kaosmem.evaluation") :])
     assert len([line for line in code.splitlines() if line]) <= 11
@@ -151,8 +151,11 @@ def test_the_ten_lines_of_the_docstring_are_an_assembler(data, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)  # as `python -m` does with the current folder
     monkeypatch.setenv("KAOSMEM_DATA", str(data))
-    evidence_recall.main(["--assembler", "mine:Longest", "--budgets", "10", "--datasets", "deeds"])
+    evidence_recall.main(
+        ["--assembler", "mine:Longest", "--budgets", "10", "--datasets", "deeds", "--plot", "p.svg"]
+    )
     assert "longest" in capsys.readouterr().out
+    assert (tmp_path / "p.svg").read_text().startswith("<?xml")
 
 
 @pytest.mark.parametrize(
