@@ -15,7 +15,7 @@ from kaosmem.cli.corpora import ingest
 from kaosmem.cli.mcp import mcp
 from kaosmem.cli.measuring import bench, budget
 from kaosmem.cli.sessions import forget, list_, repair, show, verify
-from kaosmem.cli.turns import diff, view, why
+from kaosmem.cli.turns import diff, top, view, why
 
 P = ParamSpec("P")
 
@@ -35,6 +35,7 @@ _COMMANDS: dict[Callable[..., Coroutine[Any, Any, None]], str] = {
     show: "Print a session's sections, or one item.",
     why: "Say why the model saw an item or not.",
     diff: "Print the difference between two turns.",
+    top: "Follow a session's turns on the terminal.",
     budget: "Print what a budget buys for a session's own questions.",
     view: "Show a session's turns as a page.",
     repair: "Copy the intact items of a damaged session into a new one.",

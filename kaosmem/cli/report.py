@@ -10,6 +10,7 @@ from typing import Any
 
 from kaosmem.assembly.context import Context, Decision
 from kaosmem.assembly.explanation import best_first, explanation
+from kaosmem.assembly.seen import Seen
 from kaosmem.assembly.why import Why
 from kaosmem.cli.terminal import screen_columns, screen_lines, write
 from kaosmem.display import counted, visible
@@ -73,19 +74,30 @@ def print_context(context: Context, *, full: bool = False) -> None:
             sys.stderr.write(f"note: {visible(notice)}\n")
         return
     write("\n")
-    report = explanation(
-        context,
-        misses=_MISSES,
-        columns=screen_columns(),
-        color=True,
-        most=len(context.items),
-    )
-    sys.stdout.write(f"{report}\n")
+    print_report(context, misses=_MISSES, most=len(context.items))
     if context.rendered.text is None:
         write(f"\n{_exact(context)}")
         return
     for decision in best_first([context.decision(item.id) for item in context.items]):
         write(f"\n{decision.label or decision.section}\n{_passage(decision, full=full)}\n")
+
+
+def print_report(
+    turn: Seen,
+    *,
+    misses: int,
+    most: int,
+) -> None:
+    """Print the explanation of a turn, in the width of the terminal and with its colours.
+
+    Args:
+        misses: Number of items to list that are out.
+        most: Number of items to list that are in, the best ones first.
+    """
+    color = sys.stdout.isatty()
+    columns = screen_columns()
+    report = explanation(turn, misses=misses, columns=columns, color=color, most=most)
+    sys.stdout.write(f"{report}\n")
 
 
 def _exact(context: Context) -> str:

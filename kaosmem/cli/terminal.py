@@ -27,6 +27,11 @@ def _console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr)
 
 
+def clear_screen() -> None:
+    """Clear the terminal; in a pipe, do nothing."""
+    _console().clear()
+
+
 def write(text: str) -> None:
     r"""Write text to stdout.
 

@@ -1,7 +1,10 @@
-"""`kaosmem why, diff` and `view`: turns of a stored session."""
+"""`kaosmem why, diff, top` and `view`: turns of a stored session."""
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Annotated
 
@@ -9,14 +12,17 @@ import typer
 
 from kaosmem.assembly.difference import difference
 from kaosmem.cli.options import AsJson, Namespace, SessionUrl
-from kaosmem.cli.report import why_json
+from kaosmem.cli.report import print_report, why_json
 from kaosmem.cli.sessions import check_stored, open_stored, split_url
-from kaosmem.cli.terminal import Phases, write, write_json, write_table
+from kaosmem.cli.terminal import Phases, clear_screen, write, write_json, write_table
 from kaosmem.display import counted, preview
 from kaosmem.errors import InvalidArgumentError
+from kaosmem.persistence.storage.places import fingerprint
 from kaosmem.session.tracing import Replay
 
 _COLUMNS = "change", "section", "item", "tokens"
+_LISTED = 8
+_PAUSE_S = 1.0
 
 
 async def why(
@@ -76,6 +82,46 @@ async def diff(
     for change, item in found.changes:
         rows.append((change, item.section, preview(item.text), f"{item.tokens:,}"))
     write_table("changes", _COLUMNS, rows)
+
+
+async def top(url: SessionUrl, namespace: Namespace = "default") -> None:
+    """Show the newest turn of a session, again after each save, until Ctrl+C. A pipe gets it once.
+
+    It prints the tokens by section, the cached prefix, the best items that are in and the nearest
+    ones that are out.
+    """
+    root, session_id = split_url(url)
+    is_terminal = sys.stdout.isatty()
+    seen: Hashable = None
+    while True:
+        files = await asyncio.to_thread(fingerprint, root, session_id, namespace)
+        if files != seen:
+            seen = files
+            async with open_stored(url, namespace) as memory:
+                replay = Replay(memory._session)
+            if is_terminal:
+                clear_screen()
+            _print_newest(session_id, replay)
+        if not is_terminal:
+            return
+        await asyncio.sleep(_PAUSE_S)
+
+
+def _print_newest(session_id: str, replay: Replay) -> None:
+    """Print the sums of all turns, then the newest turn with its best items and misses."""
+    sent = sum(turn.sums["used"] for turn in replay.turns)
+    cached = sum(turn.sums["prefix_tokens"] for turn in replay.turns)
+    sums = f"{counted(len(replay.turns), 'turn')}, {sent:,} tokens sent, {cached:,} of them cached"
+    write(f"session {session_id}: {sums}\n")
+    if not replay.turns:
+        write("no turn is stored; open the session with trace=True\n")
+        return
+    newest = replay.turns[-1]
+    write(f"turn {newest.number:,} at {newest.at:%Y-%m-%d %H:%M:%S}\n")
+    if newest.is_erased:
+        write("it showed an item that was erased since, so only its sums are left\n")
+        return
+    print_report(replay.seen(newest.number), misses=_LISTED, most=_LISTED)
 
 
 async def view(

@@ -1,4 +1,4 @@
-"""`kaosmem why`, `diff`, `budget` and `view` over a stored session."""
+"""`kaosmem why`, `diff`, `top`, `budget` and `view` over a stored session."""
 
 import asyncio
 import json
@@ -9,6 +9,7 @@ import pytest
 
 from kaosmem import SessionMemory
 from tests.cli.test_commands import command
+from tests.contexts import sums_of
 from tests.places import files_in
 
 __all__ = ["command"]
@@ -72,6 +73,15 @@ def test_diff_compares_with_the_turn_before_of_the_same_window(tmp_path, command
 
     asyncio.run(ask())
     assert "turn 3 to turn 5" in _ok(command("diff", f"{tmp_path}/s"))
+
+
+def test_top_prints_the_newest_turn_once_in_a_pipe(url, command):
+    """The tokens by section add up to the budget."""
+    out = _ok(command("top", url))
+    assert "3 turns" in out
+    assert "Who owns the deal of room 3?" in out
+    *parts, (_, budget, _) = sums_of(out)
+    assert sum(used for _, used, _ in parts) == budget == 120
 
 
 def test_budget_measures_the_session_s_own_questions(url, tmp_path, command):
@@ -143,6 +153,7 @@ def test_a_session_without_turns_says_how_to_keep_them(tmp_path, command):
     asyncio.run(save())
     for line in (("why", f"{tmp_path}/s", "Ann"), ("diff", f"{tmp_path}/s")):
         assert "trace=True" in command(*line).err
+    assert "trace=True" in _ok(command("top", f"{tmp_path}/s"))
 
 
 def test_a_difference_needs_two_turns(tmp_path, command):
