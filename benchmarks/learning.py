@@ -15,7 +15,7 @@ from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.evaluation.evidence import Corpus
 from kaosmem.evaluation.measurement import UNSCORED
 from kaosmem.retrieval.linear_index import LinearIndex
-from kaosmem.retrieval.linear_model import BY_HAND, share_of_named
+from kaosmem.retrieval.linear_model import BY_HAND
 from kaosmem.retrieval.rankers import DenseRanker, LinearRanker, Weights
 from kaosmem.retrieval.scores import ONE
 from kaosmem.sections.spec import SectionSpec
@@ -192,7 +192,7 @@ def _lesson(corpus: Corpus, query: str, wanted: list[int], index: LinearIndex) -
         corpus.name,
         corpus.dataset,
         index.is_conversation,
-        share_of_named(found.named),
+        found.named / ONE,
         {name: found.signals[name] / ONE for name in found.signals if name not in BY_HAND},
         answers / answers.sum(),
     )

@@ -18,7 +18,6 @@ from kaosmem.retrieval.linear_model import (
     matches_of,
     mixed,
     scaled_below,
-    share_of_named,
     signals_of,
     weighted,
 )
@@ -115,9 +114,7 @@ class LinearIndex(TextIndex):
         """Return the weighted signals of candidates, by name."""
         model = self._model.conversation
         if not self.is_conversation:
-            model = mixed(
-                self._model.documents, self._model.named_documents, share_of_named(found.named)
-            )
+            model = mixed(self._model.documents, self._model.named_documents, found.named / ONE)
         return weighted(found, model)
 
     @property

@@ -68,18 +68,6 @@ class Candidates:
         return sum(added.values(), np.zeros(len(self.ordinals), np.int64))
 
 
-def share_of_named(named: int) -> float:
-    """Return how much the weights for a named document count, from 0 to 1.
-
-    They count nothing up to a half: most manuals have a page whose name shares some word with a
-    question.
-
-    Args:
-        named: How surely a query names a document, 0 to ONE.
-    """
-    return max(0, 2 * named - ONE) / ONE
-
-
 def mixed(
     documents: Mapping[str, float],
     named_documents: Mapping[str, float],

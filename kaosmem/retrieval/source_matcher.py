@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 NONE = 0
 """The number of no source."""
-_SURE = 2
-"""A query names a source for sure by a term that is half as rare as one of a single source."""
 _LENGTH_BITS = 30
 _FIXED, _BY_LENGTH = 72, 48
 """The addends to occurrences in BM25's divisor, in hundredths, for k1 = 1.2 and b = 0.4.
@@ -75,10 +73,8 @@ class SourceMatches:
         size = len(self._index.sources.names)
         sums = np.zeros(size, np.int64)
         rarest = np.zeros(size, np.int64)
-        titles = self._index.titles
         for number, weight in self._asked.items():
-            (at,) = np.nonzero(titles.values == number)
-            sources = titles.starts.searchsorted(at, "right") - 1
+            sources = self._sources_named_by(number)
             sums[sources] += weight
             rarest[sources] = np.maximum(rarest[sources], weight)
         if not self._asked:
@@ -132,29 +128,39 @@ class SourceMatches:
     def named(self) -> int:
         """Return how surely the query names a source, from 0 to ONE.
 
-        The rarest term of a name decides. If the texts of many sources have it, it says little:
-        "sessions" names no page of a manual on sessions. A term of digits names its source, however
-        many texts have it: each annual report has other years, too.
+        A term names a source if few names have it, and if the texts that have it are those of the
+        source. "sessions" names no page of a manual on sessions. A term of digits names its source,
+        whatever other texts have it: each annual report has other years, too.
         """
         if not self._asked:
             return 0
-        vocabulary = self._index.vocabulary
-        least = self._count
-        for number in self._asked:
-            frequency = int(vocabulary.title_frequencies.values[number])
-            if not vocabulary.are_digits.values[number]:
-                frequency = max(frequency, self._sources_with(number))
-            least = min(least, frequency)
-        share = idf_q16(self._count, least) * ONE // idf_q16(self._count, 1)
-        return min(ONE, _SURE * share)
+        rarest = idf_q16(self._count, 1)
+        shares = []
+        for number, weight in self._asked.items():
+            shares.append(weight * self._share_of_own(number) // rarest)
+        return max(shares)
 
-    def _sources_with(self, number: int) -> int:
-        """Return the number of sources that have a term in their texts."""
+    def _share_of_own(self, number: int) -> int:
+        """Return how surely texts with a term are those of the sources that are named by it.
+
+        Returns:
+            0 if it is at most half of them, ONE from three quarters on.
+        """
+        sources = self._index.sources
         _, slots, _ = self._index.postings([number])
-        held = np.zeros(len(self._index.sources.names), np.bool_)
-        held[self._index.sources.numbers[slots]] = True
-        held[NONE] = False
-        return int(np.count_nonzero(held))
+        if self._index.vocabulary.are_digits.values[number] or not len(slots):
+            return ONE
+        is_named = np.zeros(len(sources.names), np.bool_)
+        is_named[self._sources_named_by(number)] = True
+        own = int(np.count_nonzero(is_named[sources.numbers[slots]]))
+        return min(ONE, max(0, 4 * ONE * own // len(slots) - 2 * ONE))
+
+    def _sources_named_by(self, number: int) -> Int64s:
+        """Return the numbers of the sources whose names have a term."""
+        titles = self._index.titles
+        (at,) = np.nonzero(titles.values == number)
+        found: Int64s = titles.starts.searchsorted(at, "right") - 1
+        return found
 
     def title_shares(self, numbers: NDArray[np.int32]) -> Int64s:
         """Return the query's share of the names of sources; rare terms count more."""

@@ -69,17 +69,29 @@ def test_the_last_question_is_what_is_asked(query, last):
         ("How is a window rebased?", "windows.md", ONE),
         ("What did the report of 2018 say?", "report-2018.md", ONE),
         ("What is the weather?", "windows.md", 0),
+        ("What is the usage of a crane?", "usage.md", 0),
+        ("What did Acme sell?", "acme.md", ONE),
     ],
-    ids=["in every text", "in few texts", "a year in every text", "no name"],
+    ids=[
+        "in every text",
+        "in few texts",
+        "a year in every text",
+        "no name",
+        "in more texts of others",
+        "in a few texts of many others",
+    ],
 )
 def test_a_source_counts_as_far_as_the_query_names_it(query, source, share):
-    """A word of a name that the texts of all sources have names none of them. A year names its report."""
-    sources = ["sessions.md", "windows.md", "report-2018.md", *(f"other{n}.md" for n in range(20))]
-    index = LinearRanker().index()
-    items = []
-    for name in sources:
+    """A word names the source that has most of the texts with it. A year names its report."""
+    others = [f"other{n}.md" for n in range(20)]
+    texts = []
+    for name in ("sessions.md", "windows.md", "report-2018.md", "usage.md", *others):
         text = f"A session of 2018 is a folder. This is the page {name.split('.')[0]}."
-        items.append(replace(text_item(text), metadata={"source": name}))
+        texts.append((name, text))
+    texts += [(name, "Its usage is like that of Acme.") for name in others]
+    texts += [("acme.md", f"Acme sold {n} cranes.") for n in range(60)]
+    index = LinearRanker().index()
+    items = [replace(text_item(text), metadata={"source": name}) for name, text in texts]
     index.add(enumerate(items))
     asked = QueryTerms(query, index.analyze)
     counts = Counter(filter(None, index.numbers_of(asked.terms)))
