@@ -27,6 +27,7 @@ from kaosmem.compaction import (
     Summarizer,
 )
 from kaosmem.compaction.fallback import fallback_reason
+from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.context import AgentContext, ContextConfig, HistoryRetention
 from kaosmem.errors import InvalidNameError, SummaryError
@@ -176,7 +177,7 @@ async def test_a_budget_too_small_for_a_window_is_refused():
 async def test_a_model_that_fails_loses_nothing():
     """Without a fallback, a window within the budget is shown whole; else the error is the strategy's."""
     llm = ScriptedLLM([RuntimeError("down")] * 3 + [NAMED])
-    summarizer = Summarizer(llm, attempts=2, pause_s=0, fallback=False)
+    summarizer = Summarizer(ModelRequests(llm, attempts=2, pause_s=0), fallback=False)
     context, history = context_of(
         SummarizationCompaction(summarizer, 200, 200, max_summary_tokens=400)
     )

@@ -1,5 +1,6 @@
 """Strategies that shorten a list of messages, summaries, and the parts of a history that stay."""
 
+from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.compaction.strategies import (
     CompactionPipeline,
     CompactionStrategy,
@@ -14,6 +15,7 @@ from kaosmem.compaction.summarizer import Summarizer
 __all__ = [
     "CompactionPipeline",
     "CompactionStrategy",
+    "ModelRequests",
     "SelectiveToolCallCompaction",
     "SlidingWindowCompaction",
     "SummarizationCompaction",

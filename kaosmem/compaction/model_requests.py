@@ -15,9 +15,6 @@ from kaosmem.types.items import ChatMessage
 
 T = TypeVar("T")
 
-ATTEMPTS = 3
-TIMEOUT_S = 60.0
-PAUSE_S = 30.0
 MAX_PAUSE_S = 600.0
 _MAX_FAULT_CHARS = 150
 
@@ -27,7 +24,10 @@ class ModelRequests:
 
     Raises InvalidArgumentError.
 
+    Give it where you would give a model, with other limits.
+
     Args:
+        llm: The model.
         attempts: Number of times that one request is made, at least 1.
         timeout_s: Seconds to wait for each answer.
         pause_s: Seconds without a request after the model failed by an error, or gave no answer
@@ -40,9 +40,9 @@ class ModelRequests:
         self,
         llm: LLMClient,
         *,
-        attempts: int = ATTEMPTS,
-        timeout_s: float = TIMEOUT_S,
-        pause_s: float = PAUSE_S,
+        attempts: int = 3,
+        timeout_s: float = 60.0,
+        pause_s: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._llm = check_instance(llm, LLMClient, "llm")

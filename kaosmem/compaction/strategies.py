@@ -334,7 +334,7 @@ class SummarizationCompaction:
     by a model takes it in.
 
     Args:
-        llm: A model, a Summarizer with a template or limits of its own, or None for outlines alone.
+        llm: A model, a Summarizer with a template of its own, or None for outlines alone.
         recent_token_budget: Size of the tail that stays. The newest unit stays in any case.
         min_old_tokens: Least size of the messages before the tail, without protected ones and
             summaries.

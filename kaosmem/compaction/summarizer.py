@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kaosmem.arguments import check_count, check_text, json_text
@@ -12,12 +11,7 @@ from kaosmem.clients import LLMClient, ModelAnswer
 from kaosmem.compaction.answers import check_answer, whole_part
 from kaosmem.compaction.fallback import NO_MODEL, fallback_text, said_text, without_fallback_heading
 from kaosmem.compaction.kept_facts import SUMMARY_ROLE, KeptFacts, without_headings
-from kaosmem.compaction.model_requests import (
-    ATTEMPTS,
-    PAUSE_S,
-    TIMEOUT_S,
-    ModelRequests,
-)
+from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.errors import InvalidArgumentError, SummaryError
 from kaosmem.formats import Format, get_format
@@ -66,19 +60,15 @@ class Summarizer:
     model is told. Raises InvalidArgumentError.
 
     Args:
-        llm: None makes every summary without a model.
+        llm: A model, or `ModelRequests` with limits of their own. None makes every summary without
+            a model.
         template: Instructions to the model, the system message of each request; the messages follow
             as the user's. With another one, an answer need not share words with the messages: it
             may be a translation. It repeats a name or number of messages that have five.
-        attempts: Number of times that each request is made until an answer can be taken.
-        timeout_s: Seconds to wait for each answer.
-        pause_s: Seconds without a request after the model failed; each further failure doubles
-            them, up to ten minutes.
         fallback: False raises SummaryError in place of an outline.
         max_request_tokens: A larger request is split, and each part updates the summary so far.
         max_kept_tokens: Size of the lists of facts and rules.
         counter, format: Of the sizes of messages and summaries.
-        clock: Gives seconds, for pauses.
 
     >>> import asyncio
     >>> from kaosmem import ChatMessage
@@ -94,28 +84,20 @@ class Summarizer:
 
     def __init__(
         self,
-        llm: LLMClient | None,
+        llm: LLMClient | ModelRequests | None,
         *,
         template: str | None = None,
-        attempts: int = ATTEMPTS,
-        timeout_s: float = TIMEOUT_S,
-        pause_s: float = PAUSE_S,
         fallback: bool = True,
         max_request_tokens: int = 64_000,
         max_kept_tokens: int = 4_000,
         counter: AnyCounter = None,
         format: str | Format = "openai",
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if llm is None and not fallback:
             raise InvalidArgumentError(
                 "without a model every summary is a fallback; give a model, or allow a fallback"
             )
-        self._model: ModelRequests | None = None
-        if llm is not None:
-            self._model = ModelRequests(
-                llm, attempts=attempts, timeout_s=timeout_s, pause_s=pause_s, clock=clock
-            )
+        self._model = llm if isinstance(llm, ModelRequests | None) else ModelRequests(llm)
         self._template = check_text(template or SUMMARY_TEMPLATE, "template")
         # The answer to a task of the user's own has other words.
         self._has_free_words = self._template != SUMMARY_TEMPLATE

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
@@ -13,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, SkipValidation, ValidationError
 
 from kaosmem.arguments import check_count, check_text, json_text
 from kaosmem.clients import LLMClient
-from kaosmem.compaction.model_requests import PAUSE_S, ModelRequests
+from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.errors import InvalidArgumentError, SummaryError
 from kaosmem.formation.changes import UNUSABLE, Action, Draft, Kind, ProposedChange
 from kaosmem.tokens import get_counter
@@ -71,16 +70,12 @@ class LLMFormer:
     Between two batches, the session checks the budget.
 
     Args:
-        llm: The model.
+        llm: The model, or `ModelRequests` with limits of their own.
         prompt: A file with the instructions. The default is
             `kaosmem/formation/prompts/form.txt`.
         budget: Tokens that one session may spend for requests. None: no limit.
         batch: Tokens of the messages in one request.
-        attempts: The number of times that a batch is sent until its answer can be read.
-        pause_s: Seconds without a request after the model failed. Each further failure doubles
-            them, up to ten minutes.
         name: The name of the former's mark in the session's log.
-        clock: Gives seconds, for pauses.
 
     Raises:
         InvalidArgumentError: If an argument is not valid.
@@ -101,15 +96,12 @@ class LLMFormer:
 
     def __init__(
         self,
-        llm: LLMClient,
+        llm: LLMClient | ModelRequests,
         *,
         prompt: Path | None = None,
         budget: int | None = 200_000,
         batch: int = 4_000,
-        attempts: int = 2,
-        pause_s: float = PAUSE_S,
         name: str = "llm",
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = check_text(name, "name")
         self.budget = None if budget is None else check_count(budget, "budget", least=1)
@@ -117,7 +109,7 @@ class LLMFormer:
         self._counter = get_counter()
         file = prompt or files("kaosmem.formation").joinpath("prompts", "form.txt")
         self._prompt = check_text(file.read_text(encoding="utf-8"), "prompt")
-        self._requests = ModelRequests(llm, attempts=attempts, pause_s=pause_s, clock=clock)
+        self._requests = llm if isinstance(llm, ModelRequests) else ModelRequests(llm, attempts=2)
 
     def __repr__(self) -> str:
         return f"<LLMFormer {self.name!r}>"

@@ -11,6 +11,7 @@ from kaosmem.clients import ModelAnswer
 from kaosmem.compaction import SummarizationCompaction, Summarizer
 from kaosmem.compaction.answers import check_answer, whole_part
 from kaosmem.compaction.fallback import fallback_reason
+from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.testing import ScriptedLLM
 from tests.compaction import summaries
 
@@ -245,7 +246,7 @@ async def test_an_answer_that_was_cut_short_ends_with_a_sentence():
     model = ScriptedLLM(
         lambda _: cut("They move the shop to PostgreSQL. They tell all of the team")
     )
-    made = await Summarizer(model, attempts=2).summarize(SAID)
+    made = await Summarizer(ModelRequests(model, attempts=2)).summarize(SAID)
     assert (made.text.split("\n")[0], len(model.requests)) == (
         "They move the shop to PostgreSQL.",
         2,
@@ -266,7 +267,7 @@ async def test_a_model_without_answers_is_seldom_asked():
     """In 210 steps of ten seconds, nine requests: three at first, and one after each pause."""
     now = [0.0]
     model = ScriptedLLM(lambda _: "")
-    summarizer = Summarizer(model, clock=lambda: now[0])
+    summarizer = Summarizer(ModelRequests(model, clock=lambda: now[0]))
     strategy = SummarizationCompaction(summarizer, 100, 100)
     history = [ChatMessage("user", "Move the shop.")]
     for step in range(210):

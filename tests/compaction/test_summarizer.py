@@ -19,6 +19,7 @@ from kaosmem.compaction import Summarizer
 from kaosmem.compaction.facts import facts_in
 from kaosmem.compaction.fallback import fallback_reason
 from kaosmem.compaction.kept_facts import prose_of
+from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.errors import SummaryError
 from kaosmem.testing import ScriptedLLM
@@ -172,9 +173,9 @@ async def test_an_answer_that_is_no_summary_is_asked_for_again(answer, fault):
     assert fault in second.rpartition("## task\n")[2]
     assert second == third
     with pytest.raises(SummaryError, match=fault) as error:
-        await Summarizer(ScriptedLLM([answer] * 2), attempts=2, fallback=False).summarize(
-            [said(NOISE)]
-        )
+        await Summarizer(
+            ModelRequests(ScriptedLLM([answer] * 2), attempts=2), fallback=False
+        ).summarize([said(NOISE)])
     assert NOISE not in str(error.value)
 
 
@@ -230,7 +231,8 @@ async def test_a_model_that_is_slow_is_waited_for_once():
     """Then the summary is made without it, and it is left alone for a while, longer each time."""
     now = [0.0]
     slow = Slow()
-    summarizer = Summarizer(slow, timeout_s=0.01, pause_s=10.0, clock=lambda: now[0])
+    requests = ModelRequests(slow, timeout_s=0.01, pause_s=10.0, clock=lambda: now[0])
+    summarizer = Summarizer(requests)
     asked = []
     for now[0] in (0.0, 9.0, 11.0, 30.0, 32.0):
         made = await summarizer.summarize([said(NOISE)])
@@ -238,7 +240,7 @@ async def test_a_model_that_is_slow_is_waited_for_once():
         asked.append(slow.requests)
     assert asked == [1, 1, 2, 2, 3]
     with pytest.raises(InvalidArgumentError, match="timeout_s"):
-        Summarizer(slow, timeout_s=0)
+        ModelRequests(slow, timeout_s=0)
 
 
 async def test_a_summary_without_a_model_says_who_said_what():
@@ -368,7 +370,7 @@ async def test_what_cannot_be_done_is_said():
     with pytest.raises(InvalidArgumentError, match="the instructions take"):
         Summarizer(llm, max_request_tokens=700)
     with pytest.raises(InvalidArgumentError, match="attempts"):
-        Summarizer(llm, attempts=0)
+        ModelRequests(llm, attempts=0)
     assert llm.requests == []
 
 

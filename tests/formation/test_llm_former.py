@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import ChatMessage, InvalidArgumentError, SessionMemory, ToolUseBlock
+from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.formation import LLMFormer
 from kaosmem.testing import ScriptedLLM
 
@@ -79,11 +80,11 @@ async def test_garbage_forms_nothing_and_is_passed_over(text):
     """The message is counted as refused. It does not stand in the way of later ones."""
     memory = conversation()
     model = ScriptedLLM(lambda messages: text)
-    assert await formed(memory, model, pause_s=0) == []
+    assert await formed(memory, ModelRequests(model, pause_s=0)) == []
     assert memory.proposals.refused.get("unusable answer", 0) > 0
     memory.add("messages", "Tea is what I like.", role="Ann")
     good = change(key=None, text="Ann likes tea.", quote="Tea is what I like")
-    assert await formed(memory, ScriptedLLM([answer(good)]), pause_s=0) == ["Ann likes tea."]
+    assert await formed(memory, ScriptedLLM([answer(good)])) == ["Ann likes tea."]
 
 
 async def test_items_are_validated_one_by_one():
@@ -100,7 +101,7 @@ async def test_unrelated_words_replace_and_retire_nothing():
     hijack = change(action="update", text="Tea in Oslo is good.", quote="Tea in Oslo", sources=[2])
     retired = change(action="retire", text="Oslo", quote="I live in Oslo", sources=[1])
     model = ScriptedLLM([answer(known, hijack, retired)])
-    changes = await memory.form(LLMFormer(model, pause_s=0))
+    changes = await memory.form(LLMFormer(model))
     assert [each.is_disputed for each in changes] == [False, True]
     reasons = {proposal.metadata["proposal"]["doubt"] for proposal in memory.proposals}
     assert reasons == {"no word in common", "no word that it is over"}
@@ -132,7 +133,7 @@ async def test_a_model_that_fails_is_asked_again_later():
     memory = conversation()
     answers = [OSError("down"), answer(change())]
     model = ScriptedLLM(answers)
-    former = LLMFormer(model, attempts=1, pause_s=30, clock=lambda: seconds[0])
+    former = LLMFormer(ModelRequests(model, attempts=1, clock=lambda: seconds[0]))
     assert await memory.form(former) == []
     assert await memory.form(former) == []
     assert len(model.requests) == 1
@@ -145,7 +146,8 @@ async def test_garbage_in_a_pause_is_no_reason_to_pass_over_the_rest():
     """After an unusable answer, later batches wait for the end of the pause."""
     memory = conversation(*(f"I live in Oslo, street {number}. " * 20 for number in range(4)))
     model = ScriptedLLM(lambda messages: "garbage")
-    former = LLMFormer(model, batch=64, attempts=1, pause_s=30, clock=lambda: 0.0)
+    requests = ModelRequests(model, attempts=1, clock=lambda: 0.0)
+    former = LLMFormer(requests, batch=64)
     await memory.form(former)
     assert len(model.requests) == 1
     assert memory.proposals.refused == {"unusable answer": 1}
@@ -205,7 +207,7 @@ async def test_no_answer_raises_and_all_that_is_formed_is_grounded(entries):
     def reply(messages):
         return ChatMessage("assistant", (call,))
 
-    for applied in await memory.form(LLMFormer(ScriptedLLM(reply), pause_s=0)):
+    for applied in await memory.form(LLMFormer(ModelRequests(ScriptedLLM(reply), pause_s=0))):
         metadata = applied.item.metadata
         assert str(metadata["quote"]).casefold() in source.text.casefold()
         assert applied.item.sources == (source.id,)

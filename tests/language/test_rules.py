@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kaosmem import ChatMessage, TextBlock, ToolResultBlock, Trust
 from kaosmem.compaction import Summarizer
+from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.language.rules import plain_rules_in, rules_in, rules_of
 from kaosmem.testing import ScriptedLLM
 
@@ -120,7 +121,7 @@ def test_rules_survive_any_number_of_summaries(rules, given_answers):
     async def sum_up():
         script = iter(given_answers)
         llm = ScriptedLLM(lambda _: next(script))
-        summarizer = Summarizer(llm, attempts=1, pause_s=0, max_kept_tokens=600)
+        summarizer = Summarizer(ModelRequests(llm, attempts=1, pause_s=0), max_kept_tokens=600)
         earlier = []
         for number in range(len(given_answers)):
             said = [ChatMessage("user", rule) for rule in rules] if number == 0 else []

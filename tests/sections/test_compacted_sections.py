@@ -30,6 +30,7 @@ from kaosmem.compaction import (
     ToolResultCompaction,
 )
 from kaosmem.compaction.fallback import fallback_reason
+from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.language.query import Query
 from kaosmem.persistence import log as session_log
 from kaosmem.testing import ScriptedLLM, check_openai_messages
@@ -222,7 +223,7 @@ async def test_a_section_is_compacted_while_its_model_is_down():
     """Users' rules are kept verbatim, a notice says what happened, and the model takes the outline in later."""
     answers = [ConnectionError("secret")] * 3
     llm = ScriptedLLM(lambda _: answers.pop() if answers else SPOKE)
-    summarizer = Summarizer(llm, pause_s=0)
+    summarizer = Summarizer(ModelRequests(llm, pause_s=0))
     strategy = SummarizationCompaction(summarizer, 120, 60, max_summary_tokens=100)
     memory = SessionMemory.test_mode(sections=messages(strategy))
     memory.add("messages", "Hello, I sell a house.", role="user")

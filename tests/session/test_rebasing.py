@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import kaosmem.persistence.log as log_module
 from kaosmem import ConflictError, DurabilityError, SectionSpec, SessionMemory, SessionOptions
 from kaosmem.compaction import SummarizationCompaction, Summarizer
+from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.errors import ReadOnlyError
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sections.default_sections import DEFAULT_SECTIONS
@@ -19,7 +20,8 @@ from kaosmem.testing import ScriptedLLM
 from tests.gist import gist
 
 SUMMARIZER = Summarizer(
-    ScriptedLLM(lambda request: gist(request, most=3)), pause_s=0, max_kept_tokens=0
+    ModelRequests(ScriptedLLM(lambda request: gist(request, most=3)), pause_s=0),
+    max_kept_tokens=0,
 )
 COMPACTION = SummarizationCompaction(SUMMARIZER, 40, 10, max_summary_tokens=20)
 SPECS = (

@@ -17,6 +17,7 @@ from kaosmem import (
     get_counter,
 )
 from kaosmem.compaction import Summarizer, ToolResultCompaction
+from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.compaction.protection import GIVING_WAY
 from kaosmem.conversation import (
     Condensation,
@@ -329,7 +330,9 @@ def test_what_no_conversation_can_be_shown_by_is_refused(given):
 async def test_where_a_condenser_fails_the_conversation_is_shown_as_it_is():
     """As much of it as fits, and the context says what it did without."""
     log = worked(40)
-    failing = LLMSummarizingCondenser(Summarizer(ScriptedLLM([]), attempts=1, fallback=False))
+    failing = LLMSummarizingCondenser(
+        Summarizer(ModelRequests(ScriptedLLM([]), attempts=1), fallback=False)
+    )
     memory = await remembering(log, failing)
     context = await memory.assemble_context("", budget=600, format="openai")
     assert str(context.sources["conversation"]).startswith("degraded with NoCondensationError, ")
