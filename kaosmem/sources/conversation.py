@@ -18,10 +18,9 @@ from kaosmem.conversation import (
     SummaryEvent,
 )
 from kaosmem.conversation.outline import is_question
-from kaosmem.errors import InvalidArgumentError, NotFoundError
+from kaosmem.errors import NotFoundError
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.query import Query
-from kaosmem.names import shown_number
 from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
@@ -35,6 +34,9 @@ from kaosmem.types.items import Item
 CONVERSATION = SectionSpec(
     "conversation", 32_000, 90, 0.35, placement="history", eviction="none", recall=0.0
 )
+
+_CONDENSED = 0.75
+"""The part of its cap that a view is condensed to: the rest is room for the events until the next time."""
 
 
 class ConversationSource(StoreSource):
@@ -53,8 +55,6 @@ class ConversationSource(StoreSource):
     Args:
         condenser: If it is None, or fails, the window shows the newest events; the context names a
             failure.
-        share: The part of its cap that the view is condensed to; the rest of the window is for
-            other sections.
         counter: The default is the session's.
     """
 
@@ -66,16 +66,10 @@ class ConversationSource(StoreSource):
         condenser: Condenser | None = None,
         *,
         spec: SectionSpec = CONVERSATION,
-        share: float = 0.75,
         counter: AnyCounter = None,
     ) -> None:
         super().__init__(spec, trust=Trust.APPLICATION)
-        if not 0 < share <= 1:
-            raise InvalidArgumentError(
-                f"share is {shown_number(share)}; give a part of the cap, above 0 and at most 1"
-            )
         self._log = check_instance(log, EventLog, "log")
-        self._share = share
         self._condenser = (
             None if condenser is None else check_instance(condenser, Condenser, "condenser")
         )
@@ -180,7 +174,7 @@ class ConversationSource(StoreSource):
         if self._condenser is None:
             return self._log.view, ""
         try:
-            view = await self._condenser.condensed_view(self._log, limit=int(cap * self._share))
+            view = await self._condenser.condensed_view(self._log, limit=int(cap * _CONDENSED))
         except (
             Exception
         ) as raised:  # whatever a model raises: a long conversation is better than none
