@@ -81,6 +81,7 @@ _BY_BEGIN = [(re.compile(kind.begins, re.IGNORECASE), kind) for kind in KINDS if
 
 _PROGRAM = re.compile(r"#![^\n]*?([a-z]+)[\d.]*(?:[ \t]+-[^\n]*)?(?:\n|\Z)")
 _HEAD_CHARS = 4_096
+_WORD_END = re.compile(r"[.\-_]")
 
 _OTHERS = [
     (re.compile(row["magic"].encode("latin-1")), UnreadableError(row["reason"], row["detail"]))
@@ -110,11 +111,10 @@ def kind_of(name: str, data: bytes) -> Kind:
     for magic, unreadable in _OTHERS:
         if magic.match(data):
             raise unreadable
-    *stems, suffix = name.lower().split(".")
-    known = _BY_SUFFIX.get(suffix) if any(stems) else None
-    if known is not None and (known is not _TEXT or not _inner(stems)):
-        return known
-    return _by_content(data) or _by_stem(stems or [suffix]) or _TEXT
+    stem, _, suffix = name.lower().rpartition(".")
+    known = _BY_SUFFIX.get(suffix) if stem else None
+    first_word = _WORD_END.split(name.lower(), maxsplit=1)[0]
+    return known or _by_content(data) or _BY_NAME.get(first_word, _TEXT)
 
 
 def _by_content(data: bytes) -> Kind | None:
@@ -123,17 +123,6 @@ def _by_content(data: bytes) -> Kind | None:
     if program:
         return _BY_PROGRAM.get(program[1])
     return next((kind for begin, kind in _BY_BEGIN if begin.match(head)), None)
-
-
-def _inner(stems: list[str]) -> Kind | None:
-    """Return the kind of `index.rst.txt` but for its last suffix, if that is a text."""
-    kind = _BY_SUFFIX.get(stems[-1]) if len(stems) > 1 else None
-    return None if kind is None or kind.magic else kind
-
-
-def _by_stem(stems: list[str]) -> Kind | None:
-    """Return the kind of a name without its last suffix, such as `LICENSE-MIT` or `settings.py`."""
-    return _inner(stems) or _BY_NAME.get(re.split(r"[\-_]", stems[0], maxsplit=1)[0])
 
 
 def why_not_opened(name: str) -> str | None:

@@ -297,7 +297,7 @@ def test_text_is_decoded_from_each_encoding(text):
         ("LICENSE-MIT", "", "text"),
         ("README.rst", "", "text"),
         ("index.rst.txt", "", "text"),
-        ("settings.py.orig", "", "code"),
+        ("settings.py.orig", "", "text"),
         ("Dockerfile.prod", "FROM x", "code"),
         ("Makefile", "", "code"),
         ("CMakeLists.txt", "", "text"),
