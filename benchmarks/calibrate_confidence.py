@@ -39,7 +39,8 @@ from kaosmem.cli.terminal import Phases
 from kaosmem.evaluation import read_corpora
 from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
-from kaosmem.evaluation.measurement import DEFAULT_BUDGETS, UNSCORED
+from kaosmem.evaluation.measurement import DEFAULT_BUDGETS
+from kaosmem.evaluation.report import UNSCORED
 from kaosmem.sections.proposal import Stock
 
 FIGURES = "covered", "at_once", "pairs", "shown"
@@ -80,7 +81,7 @@ class Asker:
 
     def ways(self, question: Question, stranger: Question | None, budget: int) -> Iterator[Asked]:
         """Ask a question in each way; `stranger` is one on another corpus."""
-        if question.evidence_ids and question.category not in UNSCORED:
+        if question.evidence_ids and question.category != UNSCORED:
             yield self._ask(question.query, budget, "as is", evidence=question.evidence_ids)
             yield self._ask(question.query, budget, "removed", hidden=question.evidence_ids)
         else:

@@ -49,7 +49,7 @@ from kaosmem.evaluation.assemblers import (
     get_assembler,
 )
 from kaosmem.evaluation.evidence import EvidenceItem
-from kaosmem.evaluation.measurement import DEFAULT_BUDGETS, UNSCORED
+from kaosmem.evaluation.measurement import DEFAULT_BUDGETS
 from kaosmem.evaluation.report import check_plot, save_plot
 
 
@@ -114,7 +114,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 corpora,
                 budgets=options.budgets,
                 assemblers=assemblers,
-                unscored=UNSCORED,
                 progress=phases.show,
             )
             report = asyncio.run(evaluating)

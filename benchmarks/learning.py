@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.evaluation.evidence import Corpus
-from kaosmem.evaluation.measurement import UNSCORED
+from kaosmem.evaluation.report import UNSCORED
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.linear_model import BY_HAND
 from kaosmem.retrieval.rankers import DenseRanker, LinearRanker, Weights
@@ -170,7 +170,7 @@ def _lessons_of(corpus: Corpus, spec: SectionSpec) -> Iterator[Lesson]:
             assert isinstance(index, LinearIndex)
             place_of = {item.id: place for place, item in enumerate(existing)}
             for question in questions:
-                if question.category in UNSCORED:
+                if question.category == UNSCORED:
                     continue
                 wanted = [place_of[each] for each in question.evidence_ids if each in place_of]
                 lesson = _lesson(corpus, question.query, wanted, index)

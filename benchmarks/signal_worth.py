@@ -28,7 +28,7 @@ from kaosmem.cli.terminal import Phases
 from kaosmem.evaluation import read_corpora
 from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.evaluation.evidence import Corpus, Question
-from kaosmem.evaluation.measurement import UNSCORED
+from kaosmem.evaluation.report import UNSCORED
 from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.linear_model import Candidates
 from kaosmem.retrieval.scores import top
@@ -77,7 +77,7 @@ def answers(corpora: Sequence[Corpus], budget: int, every: int) -> Iterator[list
 
 def wanted_of(question: Question, place_of: Mapping[str, int]) -> set[int]:
     """Return the ordinals of the evidence of a question."""
-    if question.category in UNSCORED:
+    if question.category == UNSCORED:
         return set()
     return {place_of[each] for each in question.evidence_ids if each in place_of}
 

@@ -107,14 +107,6 @@ async def bench(
             show_default="kaosmem, recency, rank-bm25",
         ),
     ] = None,
-    unscored: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CATEGORY",
-            help="A category to leave out of the mean recall. Repeatable; '' leaves out none.",
-            show_default="adversarial",
-        ),
-    ] = None,
     plot: Plot = None,
     format: Format = TEXT,
     counter: Counter = "o200k_base",
@@ -124,11 +116,11 @@ async def bench(
 
     Items are JSON lines {id, session, timestamp, role, text}, oldest first. Questions are JSON
     lines {id, query, evidence_ids, category}. Recall is the mean share of a question's evidence in
-    its context. Fill is the used share of the budget.
+    its context. Fill is the used share of the budget. Questions of the category `adversarial` count in
+    no mean over several.
     """
     from kaosmem.evaluation import evaluate, read_corpora
     from kaosmem.evaluation.assemblers import ASSEMBLERS, get_assembler
-    from kaosmem.evaluation.measurement import UNSCORED
 
     sizes = _sizes(budgets, plot)
     if "" not in sys.path:
@@ -145,7 +137,6 @@ async def bench(
             budgets=sizes,
             assemblers=assemblers,
             counter=counter,
-            unscored=UNSCORED if unscored is None else filter(None, unscored),
             progress=phases.show,
         )
     print_report(report, as_json=as_json, plot=plot)

@@ -25,8 +25,6 @@ from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import AnyCounter
 
 DEFAULT_BUDGETS = (512, 2_048, 8_192)
-UNSCORED = ("adversarial",)
-"""Categories that count in no mean: their questions have no answer, and their items are traps."""
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with the name of the current work, the number of assemblies done and the number of all."""
@@ -38,7 +36,6 @@ async def evaluate(
     budgets: Iterable[int] = DEFAULT_BUDGETS,
     assemblers: Iterable[Assembler] | None = None,
     counter: AnyCounter = None,
-    unscored: Iterable[str] = UNSCORED,
     progress: Progress | None = None,
 ) -> Report:
     """Ask every assembler every question at every budget, and return a report.
@@ -48,7 +45,6 @@ async def evaluate(
     Args:
         assemblers: By default kaosmem, recency and rank-bm25.
         counter: For these, and for items' texts.
-        unscored: Categories that are reported but count in no mean recall over several.
     """
     counter = get_counter(counter)
     corpora = tuple(corpora)
@@ -78,7 +74,7 @@ async def evaluate(
                     if progress:
                         progress(f"{assembler.name} on {corpus.name}", len(outcomes), total)
     items = {corpus.name: len(corpus.items) for corpus in corpora}
-    return Report(items, names, sizes, tuple(outcomes), load_seconds, frozenset(unscored))
+    return Report(items, names, sizes, tuple(outcomes), load_seconds)
 
 
 def check_budgets(budgets: Iterable[int]) -> tuple[int, ...]:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from kaosmem.types import JSONDict
 
 
+UNSCORED = "adversarial"
+"""The category that counts in no mean: its questions have no answer, and their items are traps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Staleness:
     """How one context treats the items that are superseded for its question.
@@ -101,7 +105,6 @@ class Report:
         corpora: Items of each.
         assemblers, budgets: In the order of the tables.
         load_seconds: By assembler, to take in the items of all corpora.
-        unscored: Categories that are reported, but count in no mean recall over several.
     """
 
     corpora: Mapping[str, int]
@@ -109,7 +112,6 @@ class Report:
     budgets: tuple[int, ...]
     outcomes: tuple[Outcome, ...] = field(repr=False)
     load_seconds: Mapping[str, float]
-    unscored: frozenset[str] = frozenset()
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -149,10 +151,10 @@ class Report:
         if dataset is not None:
             outcomes = [outcome for outcome in outcomes if outcome.dataset == dataset]
         if category is not None:
-            return _figures(
-                [outcome for outcome in outcomes if outcome.category == category], frozenset()
-            )
-        return _figures(outcomes, self.unscored)
+            of_category = [outcome for outcome in outcomes if outcome.category == category]
+            return _figures(of_category, of_category)
+        scored = [outcome for outcome in outcomes if outcome.category != UNSCORED]
+        return _figures(outcomes, scored)
 
     def to_dict(self) -> JSONDict:
         """Return the report as JSON values, figures first."""
@@ -167,7 +169,6 @@ class Report:
             "questions": self.questions,
             "items": sum(self.corpora.values()),
             "corpora": len(self.corpora),
-            "unscored": sorted(self.unscored),
             "load_seconds": dict(self.load_seconds),
             "figures": list(self._figures_by_group()),
         }
@@ -195,10 +196,8 @@ class Report:
         return runs
 
 
-def _figures(outcomes: list[Outcome], unscored: frozenset[str]) -> Figures:
-    scored = [
-        each for each in outcomes if each.category not in unscored and each.recall is not None
-    ]
+def _figures(outcomes: list[Outcome], may_score: list[Outcome]) -> Figures:
+    scored = [outcome for outcome in may_score if outcome.recall is not None]
     stale = [outcome.stale for outcome in outcomes]
     times = sorted(1_000 * outcome.seconds for outcome in outcomes)
     return Figures(
