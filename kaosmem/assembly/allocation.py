@@ -292,7 +292,7 @@ def _parts_of(unit: Candidate) -> list[list[ChatMessage]]:
 # The tails of histories.
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)  # a frozen one takes three times as long to make, and a history has thousands
 class HistoryTail:
     """A history from one of its places on: required units before it, a mark, and the tail.
 

@@ -422,8 +422,3 @@ class Context(Seen):
         found += [each for each in uses if each.item not in named]
         self._credits([each.item for each in found], named if confirmed else ())
         return found
-
-
-def item_preview(item: Item, width: int = 60) -> str:
-    """Return the beginning of an item's content on one line."""
-    return preview(item.text, width)

@@ -194,14 +194,13 @@ class Growth:
         These are corrections, and the items of the block of a call without the window that are not
         visible yet.
         """
-        shares = {share.spec.name: share for share in self._request.packing.block_shares}
         for spec in self._request.offers.specs:
-            share = shares.get(spec.name)
+            share = self._request.packing.shares.get(spec.name)
             notes: dict[str, str] = {}
-            items = self._lost_from_tail(spec.name)
-            if share is not None:
+            items: list[Item] = []
+            if share is not None and spec.placement != "static":
                 notes |= share.notes
-                items += self._unseen(share)
+                items = [*self._lost_from_tail(share), *self._unseen(share)]
             notes |= self._newer(items)
             chosen = {item.id for item in items}
             for item in self._corrected:
@@ -233,12 +232,11 @@ class Growth:
                 left += share.corrections_of(unit)
         return items_of(unit for unit in share.kept() if unit.position in found)
 
-    def _lost_from_tail(self, name: str) -> list[Item]:
+    def _lost_from_tail(self, share: Share) -> list[Item]:
         """Return messages in the tail of a call without a window that this one does not show."""
-        share = self._request.packing.shares.get(name)
-        if share is None or not self.is_asked:
+        if not self.is_asked:
             return []
-        new = {unit.position for unit in self._new.get(name, ())}
+        new = {unit.position for unit in self._new.get(share.spec.name, ())}
         lost = []
         for unit in share.tail.shown:
             # A message that was shortened or masked since it was sent stays as it was sent.
@@ -257,8 +255,9 @@ class Growth:
 
     # The result.
 
+    @cached_property
     def items(self) -> list[Item]:
-        """Return the items that the turn appends, in order."""
+        """The items that the turn appends, in order."""
         items: list[Item] = []
         for units in self._new.values():
             items += items_of(units)
@@ -270,7 +269,7 @@ class Growth:
         """Return the record of the turn."""
         window = self._window
         request = self._request
-        turn = record_of(window, request, self.items(), self.by_section()) | {
+        turn = record_of(window, request, self.items, self.by_section) | {
             "text": self.rendered.text,
             "messages": list(map(json_text, self.rendered.messages or ())),
             "used": self.used,
@@ -281,8 +280,9 @@ class Growth:
             turn["unbound"] = len(window.messages) + len(self.rendered.messages or ())
         return turn
 
+    @cached_property
     def by_section(self) -> dict[str, SectionUse]:
-        """Return the tokens and items of each section, in order of declaration."""
+        """The tokens and items of each section, in order of declaration."""
         offers = self._request.offers
         costs = offers.costs
         added = []
@@ -305,8 +305,8 @@ class Growth:
         """Return the context of the turn, after which the window is `grown`."""
         window = self._window
         anew = self._request.context
-        uses = self.by_section()
-        appended = {item.id: item for item in self.items()}
+        uses: Mapping[str, SectionUse] = self.by_section
+        appended = {item.id: item for item in self.items}
         shown = {item.id: item for item in _live(window, self._request.own)} | appended
         decided = partial(_decided, window=window, appended=appended)
         offers = self._request.offers
