@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
 _END = re.compile(r"[.!?…।؟](?=[\"')\]»”’]*(?:\s|\Z))|[。！？]|\n")
@@ -63,15 +64,9 @@ def _longest(
     end: str = "",
 ) -> str:
     """Return the text up to the last of the ends at which it fits, "" if it fits at none."""
-    longest = ""
-    low = 0
-    high = len(ends)
-    while low < high:
-        middle = (low + high) // 2
-        cut = text[: ends[middle]].rstrip() + end
-        if count(cut) <= most:
-            longest = cut
-            low = middle + 1
-        else:
-            high = middle
-    return longest
+
+    def cut(at: int) -> str:
+        return text[:at].rstrip() + end
+
+    fitting = bisect_right(ends, most, key=lambda at: count(cut(at)))
+    return cut(ends[fitting - 1]) if fitting else ""

@@ -239,6 +239,12 @@ class LinearRanker:
         return self.index().load(data)
 
 
+def _default_embedder() -> Embedder:
+    from kaosmem.retrieval.embedders import MiniLMEmbedder
+
+    return MiniLMEmbedder()
+
+
 @dataclass(frozen=True)
 class DenseRanker:
     """Ranks as `LinearRanker` does, with similarity of meaning as further signals.
@@ -257,28 +263,22 @@ class DenseRanker:
     """
 
     _: KW_ONLY
-    embedder: Embedder | None = None
+    embedder: Embedder = field(default_factory=_default_embedder)
     weights: Weights | None = None
     analyze: Callable[[str], list[str]] = analyze
 
     def __post_init__(self) -> None:
-        if self.embedder is None:
-            from kaosmem.retrieval.embedders import MiniLMEmbedder
-
-            object.__setattr__(self, "embedder", MiniLMEmbedder())
         check_instance(self.embedder, Embedder, "embedder")
         if self.weights is not None:
             check_instance(self.weights, Weights, "weights")
 
     @property
     def name(self) -> str:
-        assert self.embedder is not None
         return f"dense-{self.embedder.name}"
 
     def index(self) -> DenseIndex:
         from kaosmem.retrieval.dense_index import DenseIndex
 
-        assert self.embedder is not None
         return DenseIndex(
             embedder=self.embedder,
             weights=self.weights or default_weights("weights_dense.json"),
