@@ -122,61 +122,38 @@ class GraphContract(StoreContract[GraphStore]):
         assert [each.id for each in everything] == sorted({*IDS, "a", "end"})
         assert await store.get_entities([]) == []
 
+    async def walked(self, store: GraphStore, start: str, **given: Any) -> str:
+        """Return the ids that a walk finds, a colon, and the ends of its relationships."""
+        found = await store.get_neighbors(start, **given)
+        ids = [each.id for each in found.entities]
+        ends = [each.source + each.target for each in found.relationships]
+        return " ".join([*ids, ":", *ends])
+
     async def test_neighbours_come_breadth_first(self, store):
         """Nearest first, then by id, in whatever order they were added.
 
         Relationships of nearer ones come first. They are walked in both directions.
         """
-        await self.linked(
-            store,
-            "d owns e",
-            "c owns d",
-            "a owns c",
-            "a owns b",
-            "b owns d",
-            "c owns b",
-            "y owns z",
-        )
-        one = await store.get_neighbors("a")
-        assert [each.id for each in one.entities] == ["a", "b", "c"]
-        assert [(each.source, each.target) for each in one.relationships] == [
-            ("a", "b"),
-            ("a", "c"),
-        ]
-        two = await store.get_neighbors("a", depth=2)
-        assert [each.id for each in two.entities] == ["a", "b", "c", "d"]
-        ends = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "b"), ("c", "d")]
-        assert [(each.source, each.target) for each in two.relationships] == ends
-        far = await store.get_neighbors("a", depth=10**12)
-        assert [each.id for each in far.entities] == ["a", "b", "c", "d", "e"]
-        back = await store.get_neighbors("d")
-        assert [each.id for each in back.entities] == ["d", "b", "c", "e"]
-        ends = [("b", "d"), ("c", "d"), ("d", "e")]
-        assert [(each.source, each.target) for each in back.relationships] == ends
+        links = ("d owns e", "c owns d", "a owns c", "a owns b", "b owns d", "c owns b", "y owns z")
+        await self.linked(store, *links)
+        assert await self.walked(store, "a") == "a b c : ab ac"
+        assert await self.walked(store, "a", depth=2) == "a b c d : ab ac bd cb cd"
+        assert await self.walked(store, "a", depth=10**12) == "a b c d e : ab ac bd cb cd de"
+        assert await self.walked(store, "d") == "d b c e : bd cd de"
 
     async def test_types_narrow_the_walk(self, store):
         """Along and of the named types alone; of no type there is none; a type is not a pattern."""
-        await self.linked(
-            store,
-            "a owns b",
-            "b owns c",
-            "a sued c",
-            "c sued d",
-            "c owns g",
-            "a Owns e",
-            "a owns:all f",
-        )
-        found = await store.get_neighbors("a", depth=2, relationship_types=["owns"])
-        assert [each.id for each in found.entities] == ["a", "b", "c"]
-        assert [(each.source, each.target) for each in found.relationships] == [
-            ("a", "b"),
-            ("b", "c"),
-        ]
-        both = await store.get_neighbors("a", depth=2, relationship_types={"owns", "sued"})
-        assert [each.id for each in both.entities] == ["a", "b", "c", "d", "g"]
-        for types in ([], ["own"], ["*"]):
-            alone = await store.get_neighbors("a", relationship_types=types)
-            assert alone == SubGraph((Entity("a"),))
+        links = ("a owns b", "b owns c", "a sued c", "c sued d", "c owns g", "a Owns e")
+        await self.linked(store, *links, "a owns:all f")
+        for types, found in (
+            (["owns"], "a b c : ab bc"),
+            ({"owns", "sued"}, "a b c d g : ab ac bc cd cg"),
+            ([], "a :"),
+            (["own"], "a :"),
+            (["*"], "a :"),
+        ):
+            walked = await self.walked(store, "a", depth=2, relationship_types=types)
+            assert walked == found, types
 
     async def test_deleting_an_entity_detaches_it(self, store):
         """A deleted entity loses its relationships in both directions. Its neighbours stay."""
