@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from kaosmem.errors import ConflictError
 
@@ -23,17 +23,25 @@ R = TypeVar("R")
 
 LOGGER = logging.getLogger("kaosmem")
 _FOR_THE_QUERY = ("relevant", "recalled")
+_SESSION = "gen_ai.conversation.id"
 _SOURCE = "kaosmem.source.name"
 _API_PACKAGES = ("opentelemetry.trace", "opentelemetry.metrics")
+_HISTOGRAMS = {
+    "kaosmem.operation.duration": ("s", "Duration of an operation."),
+    "kaosmem.context.fill": ("1", "Used share of the budget."),
+    "kaosmem.context.prefix_share": (
+        "1",
+        "Share that the previous request of the window begins.",
+    ),
+    "kaosmem.context.recall_share": ("1", "Share of the items that were chosen for the query."),
+}
+_COUNTERS = {
+    "kaosmem.evictions": ("{item}", "Items that left for room."),
+    "kaosmem.conflicts": ("{conflict}", "Saves that met a conflict."),
+}
+"""The metrics by name, each with its unit and its meaning."""
 
 Figures = dict[str, float]
-
-
-class _Instruments(NamedTuple):
-    duration: Any
-    shares: Mapping[str, Any]
-    evictions: Any
-    conflicts: Any
 
 
 def observed(
@@ -57,11 +65,12 @@ def observed(
         async def call(*args: P.args, **kwargs: P.kwargs) -> R:
             if not _is_watched():
                 return await method(*args, **kwargs)
-            named: dict[str, str] = {}
-            if source is not None:
-                named[_SOURCE] = source(args[0])
-            session_id = "" if session is None else session(args[0])
-            with _measured(operation, session_id, named) as figures:
+            names = {}
+            for name, find in ((_SESSION, session), (_SOURCE, source)):
+                found = "" if find is None else find(args[0])
+                if found:
+                    names[name] = found
+            with _measured(operation, names) as figures:
                 result = await method(*args, **kwargs)
                 if operation == "assemble_context":
                     figures.update(_figures(result))
@@ -74,26 +83,18 @@ def observed(
 
 def count_evictions(section: str, items: int) -> None:
     """Count items that left a section for room."""
-    if not items:
-        return
-    if LOGGER.isEnabledFor(logging.DEBUG):
+    if items:
         LOGGER.debug("evict: section %s, %d items", section, items)
-    instruments = _metrics()
-    if instruments is not None:
-        instruments.evictions.add(items, {"kaosmem.section.name": section})
+        _measure("kaosmem.evictions", items, {"kaosmem.section.name": section})
 
 
 @contextmanager
-def _measured(
-    operation: str,
-    session_id: str,
-    named: Mapping[str, str],
-) -> Iterator[Figures]:
+def _measured(operation: str, names: Mapping[str, str]) -> Iterator[Figures]:
     """Hold the span of an operation. The caller adds the figures of the result."""
-    attributes: dict[str, Any] = {"gen_ai.operation.name": operation, **named}
+    attributes = {"gen_ai.operation.name": operation, **names}
     figures: Figures = {}
     started = time.perf_counter()
-    with _span(operation, session_id, attributes) as span:
+    with _span(operation, attributes) as span:
         try:
             yield figures
         except BaseException as error:
@@ -103,29 +104,29 @@ def _measured(
                 span.set_attribute("error.type", attributes["error.type"])
                 span.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR)
             if isinstance(error, ConflictError):
-                _count_conflict(session_id)
+                session = names.get(_SESSION, "")
+                LOGGER.info("conflict: session %s, two writers changed the same items", session)
+                _measure("kaosmem.conflicts", 1, {})
             raise
         finally:
             seconds = time.perf_counter() - started
             if span is not None:
                 span.set_attributes(figures)
-            _record(attributes, seconds, figures)
-            _log(operation, session_id, attributes, seconds, figures)
+            _log(operation, attributes, seconds, figures)
+            attributes.pop(_SESSION, None)  # a metric for each session would be too many
+            _measure("kaosmem.operation.duration", seconds, attributes)
+            for name in _HISTOGRAMS.keys() & figures.keys():
+                _measure(name, figures[name], attributes)
 
 
-def _span(
-    operation: str,
-    session_id: str,
-    attributes: Mapping[str, Any],
-) -> AbstractContextManager[Any]:
+def _span(operation: str, attributes: Mapping[str, str]) -> AbstractContextManager[Any]:
     """Return the span of an operation, None inside of the block without a tracer."""
-    tracer = _tracer()
-    if tracer is None:
+    provider = _provider("trace", "get_tracer_provider")
+    if provider is None:
         return nullcontext()
-    place = {"gen_ai.conversation.id": session_id} if session_id else {}
-    span: AbstractContextManager[Any] = tracer.start_as_current_span(
+    span: AbstractContextManager[Any] = provider.get_tracer("kaosmem").start_as_current_span(
         f"{operation} kaosmem",
-        attributes={**attributes, **place},
+        attributes=attributes,
         record_exception=False,
         set_status_on_exception=False,
     )
@@ -153,35 +154,15 @@ def _figures(context: Any) -> Figures:
     return figures
 
 
-def _record(
-    attributes: Mapping[str, Any],
-    seconds: float,
-    figures: Figures,
-) -> None:
-    instruments = _metrics()
-    if instruments is None:
-        return
-    instruments.duration.record(seconds, attributes)
-    for name, share in instruments.shares.items():
-        if name in figures:
-            share.record(figures[name], attributes)
-
-
-def _count_conflict(session_id: str) -> None:
-    LOGGER.info("conflict: session %s, two writers changed the same items", session_id)
-    instruments = _metrics()
-    if instruments is not None:
-        instruments.conflicts.add(1)
-
-
 def _log(
     operation: str,
-    session_id: str,
-    attributes: Mapping[str, Any],
+    attributes: Mapping[str, str],
     seconds: float,
     figures: Figures,
 ) -> None:
-    parts = [f"session {session_id}"] if session_id else []
+    parts = []
+    if attributes.get(_SESSION):
+        parts.append(f"session {attributes[_SESSION]}")
     if _SOURCE in attributes:
         parts.append(f"source {attributes[_SOURCE]}")
     parts.append(f"{1_000 * seconds:.1f} ms")
@@ -192,6 +173,17 @@ def _log(
     if "error.type" in attributes:
         parts.append(attributes["error.type"])
     LOGGER.debug("%s: %s", operation, ", ".join(parts))
+
+
+def _measure(
+    metric: str,
+    value: float,
+    attributes: Mapping[str, str],
+) -> None:
+    """Record a value of a metric, if the program has set up metrics."""
+    provider = _provider("metrics", "get_meter_provider")
+    if provider is not None:
+        _recorders(provider)[metric](value, attributes)
 
 
 def _is_watched() -> bool:
@@ -215,27 +207,13 @@ def _provider(module: str, getter: str) -> Any:
     return None if type(provider).__module__.startswith(_API_PACKAGES) else provider
 
 
-def _tracer() -> Any:
-    provider = _provider("trace", "get_tracer_provider")
-    return None if provider is None else provider.get_tracer("kaosmem")
-
-
-def _metrics() -> _Instruments | None:
-    provider = _provider("metrics", "get_meter_provider")
-    return None if provider is None else _instruments(provider)
-
-
 @lru_cache(maxsize=4)
-def _instruments(provider: Any) -> _Instruments:
+def _recorders(provider: Any) -> dict[str, Callable[..., None]]:
+    """Return by metric the function that records a value of it."""
     meter = provider.get_meter("kaosmem")
-    shares = {
-        "kaosmem.context.fill": "Used share of the budget.",
-        "kaosmem.context.prefix_share": "Share that the previous request of the window begins.",
-        "kaosmem.context.recall_share": "Share of the items that were chosen for the query.",
-    }
-    return _Instruments(
-        meter.create_histogram("kaosmem.operation.duration", "s", "Duration of an operation."),
-        {name: meter.create_histogram(name, "1", text) for name, text in shares.items()},
-        meter.create_counter("kaosmem.evictions", "{item}", "Items that left for room."),
-        meter.create_counter("kaosmem.conflicts", "{conflict}", "Saves that met a conflict."),
-    )
+    recorders = {}
+    for name, described in _HISTOGRAMS.items():
+        recorders[name] = meter.create_histogram(name, *described).record
+    for name, described in _COUNTERS.items():
+        recorders[name] = meter.create_counter(name, *described).add
+    return recorders

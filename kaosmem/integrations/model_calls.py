@@ -8,20 +8,20 @@ from itertools import islice
 from typing import Any, Generic
 
 from kaosmem.assembly.context import Context
-from kaosmem.formats import HistoryPart, Layout, messages_apart, parse_message
+from kaosmem.formats import messages_apart, parse_message
 from kaosmem.integrations.conversations import Conversations, M, in_loop, single
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.windows import Window
-from kaosmem.types import JSONDict, JSONObject, JSONValue
+from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
 
 _MORE_COMPARED = 64
 """Messages beyond the number of shown ones that are compared with them."""
-_BEFORE = ({"role": "user", "content": "A question."},)
-"""A request in which a message is rendered: an assistant's message is not the first of one."""
+Compared = tuple[tuple[str, tuple[ContentBlock, ...]], ...]
+"""The roles and blocks of messages, by which shown messages are known again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class ModelCalls(Conversations[M]):
         """
         originals = self._originals(given[-len(shown) - _MORE_COMPARED :])
         lengths = sorted({len(each) for each in originals}, reverse=True)
-        compared = _without_names(shown)
+        compared = _compared(shown)
         written = []
         place = 0
         while place < len(shown):
@@ -179,18 +179,16 @@ class ModelCalls(Conversations[M]):
                 place += 1
         return written
 
-    def _originals(self, given: Sequence[M]) -> dict[tuple[ChatMessage, ...], M]:
-        """Return given messages by the messages as which the format shows them."""
+    def _originals(self, given: Sequence[M]) -> dict[Compared, M]:
+        """Return given messages by the messages as which they are shown."""
         read = self.read
-        found: dict[tuple[ChatMessage, ...], M] = {}
+        found: dict[Compared, M] = {}
         if read is None:
             return found
         for each in given:
-            part = HistoryPart("messages", tuple(read(each)))
-            rendered = self.format.render(Layout((), (part,), ()), after=_BEFORE)
-            shown = single(map(self.format.parse, rendered.messages or ()))
-            if shown:
-                found[_without_names(shown)] = each
+            said = _compared(single(read(each)))
+            if said:
+                found[said] = each
         return found
 
 
@@ -221,12 +219,12 @@ def _is_answer(message: ChatMessage) -> bool:
     return message.role == "assistant" and not calls
 
 
-def _without_names(messages: Iterable[ChatMessage]) -> tuple[ChatMessage, ...]:
-    """Return messages of `_single` without the names of tools, which a message alone may lack."""
+def _compared(messages: Iterable[ChatMessage]) -> Compared:
+    """Return messages of `single` without the names of tools, which a message alone may lack."""
     plain = []
     for message in messages:
-        block = message.blocks[0] if message.blocks else None
-        if isinstance(block, ToolResultBlock):
-            message = ChatMessage("tool", (replace(block, name=""),))
-        plain.append(message)
+        blocks = message.blocks
+        if blocks and isinstance(blocks[0], ToolResultBlock):
+            blocks = (replace(blocks[0], name=""),)
+        plain.append((message.role, blocks))
     return tuple(plain)
