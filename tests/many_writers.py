@@ -4,7 +4,6 @@ import asyncio
 import multiprocessing
 import sys
 from contextlib import contextmanager
-from typing import Protocol
 
 from kaosmem import SectionSpec, SessionMemory
 from kaosmem.persistence import log as log_module
@@ -16,12 +15,6 @@ SECTIONS = (SectionSpec("messages", placement="history"), SectionSpec("documents
 # import.
 _workers = multiprocessing.get_context("spawn" if sys.platform == "win32" else "forkserver")
 _workers.set_forkserver_preload([__name__])
-
-
-class Work(Protocol):
-    """What a process does once all have started; it says on `tell` what it has saved."""
-
-    def __call__(self, tell, *arguments): ...
 
 
 @contextmanager
@@ -83,7 +76,3 @@ def talk(tell, place, name, turns):
                 tell(f"{name}-{turn}")
 
     asyncio.run(turn_by_turn())
-
-
-def _items(changes):
-    return [(change.section, dict(change.data)) for change in changes if change.op == "add"]

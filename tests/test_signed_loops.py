@@ -227,7 +227,7 @@ async def test_an_interrupted_call_is_repaired_when_a_window_is_rendered(format_
     window = await context.get_prompt_window("s", budget=tokens_of(said))
     rendered = render_messages(window, format_)
     if format_ == "text":
-        assert "no result was recorded" in (rendered.text or "")
+        assert "no result was recorded" in rendered.text
     else:
         check_taken(window, said)
 

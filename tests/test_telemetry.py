@@ -38,7 +38,6 @@ class Watched:
     def points(self, name):
         """Return the points of a metric."""
         data = self.reader.get_metrics_data()
-        assert data is not None
         return [
             point
             for resource in data.resource_metrics
@@ -50,7 +49,6 @@ class Watched:
 
     def everything(self):
         data = self.reader.get_metrics_data()
-        assert data is not None
         spans = [span.to_json() for span in self.exporter.get_finished_spans()]
         return data.to_json() + "".join(spans)
 

@@ -39,8 +39,6 @@ def start(folder):
 
 def talk(agent, lines):
     """Type every other line of a terminal, and read the ones between them."""
-    assert agent.stdin is not None
-    assert agent.stdout is not None
     for question, answer in zip(lines[::2], lines[1::2], strict=True):
         agent.stdin.write(f"{question}\n")
         agent.stdin.flush()

@@ -36,12 +36,10 @@ async def test_a_ranked_item_is_told_with_the_score_that_it_lacks():
     context = await memory.assemble_context("What does room 17 cost?", budget=60)
     why = context.why("noise of the bar")
     decision = why.decision
-    assert decision is not None
     assert decision.reason is Reason.OUTRANKED
     lowest = min(d.score for d in context.decisions if d.included and d.score is not None)
     assert decision.score is not None
     lacking = re.search(r"About ([\d.]+) more score", str(why))
-    assert lacking is not None
     assert float(lacking[1]) == pytest.approx(lowest - decision.score, rel=0.2)
     assert f"ranked {decision.rank:,} with score {decision.score:.2f}" in str(why)
 
@@ -130,7 +128,6 @@ async def test_an_item_that_is_in_is_preferred_among_equal_matches():
     """Words that many items have mean the item that is in, and the others are counted."""
     _, context = await _rooms()
     why = context.why("costs")
-    assert why.decision is not None
     assert why.decision.included
     assert f"{len(ROOMS) - 1} other items match as well" in str(why)
 
@@ -145,7 +142,6 @@ async def test_a_message_before_the_cut_is_told_by_the_tokens_to_reach_it(budget
     context = await memory.assemble_context(budget=budget)
     missed = [each for each in context.decisions if each.reason is Reason.BEFORE_TAIL]
     why = context.why(missed[0].item_id)
-    assert why.decision is not None
     lacking = int(str(why).split("About ")[1].split(" more tokens")[0])
     more = await memory.assemble_context(budget=budget + lacking)
     assert more.decision(why.decision.item_id).included

@@ -29,7 +29,7 @@ class WindowMachine(RuleBasedStateMachine):
             self.world.add("documents")
 
     @rule(
-        section=st.sampled_from(["documents", "findings", "findings", "working", "intent", "role"]),
+        section=_sections,
         key=_keys,
         text=_texts,
     )

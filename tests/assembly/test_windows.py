@@ -71,12 +71,10 @@ def test_a_loop_of_tools_appends_no_block(world):
     world.call(budget=4_000)
     world.say("And the fee of house 3?")
     first = world.call(budget=4_000, reply="tool")
-    assert first is not None
     assert "<context>" in str(first.messages[-1])
     for _ in range(5):
         world.answer()
         context = world.call(budget=4_000, reply="tool")
-        assert context is not None
         assert "<context>" not in str(context.messages[len(first.messages) :])
     world.answer()
     world.call(budget=4_000)
@@ -91,7 +89,6 @@ def test_a_question_leaves_room_for_a_loop_like_the_last_one(world):
         world.call(budget=1_000, reply="tool")
         world.answer("found " * 100)
     before = world.call(budget=1_000)
-    assert before is not None
     loop = before.used - world.sent["main"][0].used
     assert before.used + 100 < 1_000 < before.used + loop
     world.say()
@@ -130,7 +127,6 @@ def test_a_replaced_fact_is_corrected_at_the_end(world):
     new = world.add("findings", "Something else entirely.", key="fee")
     world.say("Good morning.")
     context = world.call()
-    assert context is not None
     assert context.rebased is None
     assert f"[*, newer] {world.texts[new]}" in str(context.messages[-1])
     turns(world, 1)
@@ -157,7 +153,6 @@ def test_a_new_rule_is_appended(world, reopens):
     world.add("role", "Never name a price.")
     world.say()
     context = world.call(budget=2_000, reply="tool")
-    assert context is not None
     appended = str(context.messages[-1])
     assert "## role, in force from here on as in the system message" in appended
     assert "Never name a price." in appended
@@ -169,11 +164,9 @@ def test_a_new_rule_is_appended(world, reopens):
     world.add("role", "Answer in French.")  # in a loop of tools, too
     world.answer()
     context = world.call(budget=2_000)
-    assert context is not None
     assert "Answer in French." in str(context.messages[-1])
     assert set(world.rebased[1:]) == {""}
     context = world.call(budget=2_000, rebase=True)
-    assert context is not None
     assert "Never name a price." in str(context.system)
     assert "in force from here on" not in str(context.messages)
 

@@ -144,7 +144,6 @@ class HostileValues:
                 [VectorDocument(value, value, (1, 0), {value: value})], collection="c"
             )
             memory = await stores.facts.get("a", memory_id)
-            assert memory is not None
             assert (memory.content, memory.metadata[value]) == (value, value)
             found = await stores.vectors.search((1, 0), collection="c", filter={value: value})
             assert [each.id for each in found] == [value]

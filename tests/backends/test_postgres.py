@@ -404,7 +404,6 @@ async def test_one_database_serves_all_tenants(postgres):
                 "query LIKE %s",
                 ("%kaosmem.tenant%",),
             ).fetchone()
-            assert open_now is not None
             assert open_now[0] <= 4
         assert await PostgresHistoryProvider(tenants[0]).list_threads() == [("a", "s")]
         with pytest.raises(InvalidNameError):
@@ -503,15 +502,3 @@ async def test_of_workers_that_start_one_task_a_single_one_succeeds(postgres):
     assert sum(taken) == 10
     for each in workers:
         await each.close()
-
-
-def test_a_store_serves_several_event_loops(postgres):
-    """A synchronous program may call `asyncio.run` again and again."""
-    shared = database(postgres)
-    states = PostgresShortTermMemory(shared)
-    for number in range(3):
-        asyncio.run(states.update_state("s", {str(number): number}))
-    assert asyncio.run(states.get_state("s")) == {"0": 0, "1": 1, "2": 2}
-    asyncio.run(shared.close())
-    with pytest.raises(NotOpenedError):
-        asyncio.run(states.get_state("s"))

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +25,6 @@ from kaosmem import (
 )
 from kaosmem.cli import main, run
 from kaosmem.errors import InvalidNameError, MissingExtraError, MissingFileError
-from kaosmem.evaluation.assemblers import ASSEMBLERS, DENSE
 from kaosmem.formats import count_messages
 from kaosmem.retrieval.rankers import RANKERS
 
@@ -38,9 +36,6 @@ class Outcome(NamedTuple):
     code: int
     out: str
     err: str
-
-
-Command = Callable[..., Outcome]
 
 
 @pytest.fixture
@@ -309,7 +304,6 @@ FOREIGN = {
     "file": "no folder",
     "items.jsonl": '{"id": "i1", "text": "The notice is thirty days."}\n',
     "questions.jsonl": '{"id": "q1", "query": "notice?", "evidence_ids": ["i1"]}\n',
-    "broken.jsonl": '{"id": "q1", "query": "notice?", "evidence_ids": ["i1"]}\n{"id": \n',
 }
 BENCH = ["bench", "items.jsonl", "questions.jsonl"]
 ASSEMBLE = ["assemble", "docs", "-q", QUESTION, "--session", "kept/deal"]
@@ -699,15 +693,6 @@ def test_bench_draws_a_plot(evidence, place, command):
     )
 
 
-def test_a_plot_without_its_extra_is_refused_before_anything_is_read(place, command, monkeypatch):
-    """One line says how to install it, and exits 2."""
-    for package in ("matplotlib", "matplotlib.figure"):
-        monkeypatch.setitem(sys.modules, package, None)
-    code, out, err = command("bench", "nope", "--plot", "plot.png")
-    assert (code, out) == (2, "")
-    assert err == "kaosmem: a plot needs the extra 'plot': pip install 'kaosmem[plot]'\n"
-
-
 def test_the_readme_uses_options_that_exist(command):
     """Every option of the command that the README names is in its help."""
     readme = (Path(__file__).parents[2] / "README.md").read_text()
@@ -737,13 +722,6 @@ def test_a_pipe_learns_why_nothing_is_shown(place, command):
 )
 def test_the_help_names_values_plainly(name, usage, command):
     assert usage in " ".join(command(name, "--help").out.split())
-
-
-def test_the_help_of_bench_names_every_assembler(command):
-    """Those that come with kaosmem, and the default."""
-    told = " ".join(command("bench", "--help").out.replace("│", "").split())
-    assert f"{', '.join((*ASSEMBLERS, DENSE))}, or yours" in told
-    assert f"[default: ({', '.join(ASSEMBLERS)})]" in told
 
 
 @pytest.mark.parametrize("ranker", RANKERS)
@@ -805,19 +783,6 @@ def test_a_driver_that_is_missing_is_named(place, monkeypatch):
         run([*ASSEMBLE[:-1], "s3://bucket/deal"])
 
 
-def test_columns_in_a_pipe_are_as_wide_as_they_are_seen(place, command):
-    """Ideographs take two columns, so that what stands beside them is aligned on a terminal."""
-
-    async def fill():
-        async with SessionMemory.open(str(place / "kept"), "wide") as memory:
-            memory.add("findings", "one", id="条款", role="律师")
-            memory.add("findings", "two", id="clause", role="lawyer")
-
-    asyncio.run(fill())
-    out = command("show", "kept/wide").out
-    assert "clause  lawyer       1  two\nfindings  条款    律师         1  one\n" in out
-
-
 def test_bench_measures_data_sets_and_assemblers_of_one_s_own(evidence, place, command):
     """Of a folder of folders each is a data set; a module in the current folder can bring what is compared."""
     for name in ("lockers", "copies"):
@@ -839,19 +804,3 @@ def test_bench_measures_data_sets_and_assemblers_of_one_s_own(evidence, place, c
     ]
     out = command("bench", "both", "-b", 100, *chosen, "--datasets", "lockers").out
     assert out.startswith("questions: 14\nitems: 120\ncorpora: 2\n")
-
-
-def test_of_a_few_passages_the_question_chooses(place, command):
-    """A file that makes fewer passages than a section ranks by itself is answered by words, not by age."""
-    paragraphs = [
-        f"Clause {name}: {f'the {name} is due. ' * 40}"
-        for name in ("rent", "fee", "deposit", "interest")
-    ]
-    Path("lease.md").write_text("\n\n".join(paragraphs))
-    for session in ((), ("--session", "kept/room")):
-        code, out, _ = command(
-            "assemble", "lease.md", "-q", "When is the fee due?", "-b", "300", *session
-        )
-        assert code == 0
-        assert "Clause fee" in out
-        assert "Clause interest" not in out

@@ -1,9 +1,7 @@
 """The rules of the Responses API, Gemini and Converse that a type does not say, and the SDKs' own types."""
 
 import re
-from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
 
 from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
@@ -14,7 +12,6 @@ botocore_session = Lazy("botocore.session")
 botocore_validate = Lazy("botocore.validate")
 types = Lazy("google.genai.types")
 
-Messages = Sequence[Mapping[str, Any]]
 SERVED = ("web_search_call", "mcp_call")
 
 

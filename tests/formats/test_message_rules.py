@@ -206,7 +206,6 @@ def test_answers_of_the_openai_package_come_in():
     assert item.content == (TextBlock("Let me see."), ToolUseBlock("c1", "search", '{"q": "fee"}'))
     memory.add_message({"role": "tool", "tool_call_id": "c1", "content": "5 %"}, format="openai")
     context = assembled(memory, None, 1_000, "openai")
-    assert context is not None
     assert context.messages[1] == reply.model_dump(exclude_none=True)
 
 
@@ -242,7 +241,6 @@ def test_answers_of_the_anthropic_package_come_in():
         memory.add_message(message, format="anthropic")
         memory.add_message({"role": "user", "content": [result]}, format="anthropic")
         context = assembled(memory, None, 1_000, "anthropic")
-        assert context is not None
         assert context.messages == [
             {"role": "user", "content": "What is the fee?"},
             {"role": "assistant", "content": content},
@@ -260,7 +258,6 @@ def test_the_system_prompt_is_beside_the_messages_of_anthropic_alone():
     bare = assembled(memory, None, 1_000, "anthropic")
     memory.add("role", "Be kind.")
     contexts = [assembled(memory, None, 1_000, name) for name in ("anthropic", "openai", "text")]
-    assert bare is not None
     assert bare.system == ""
     assert contexts[0].system == "## role\n[system] Be kind.\n"
     for context in contexts[1:]:
@@ -500,7 +497,6 @@ def test_a_history_of_anthropic_begins_with_the_user(roles_in_turn):
     for role in roles_in_turn:
         memory.add("messages", "hello", role=role)
     full = assembled(memory, None, 10_000, "anthropic")
-    assert full is not None
     if roles_in_turn:
         opened = full.messages[0]["content"] == "[the assistant speaks first]"
         assert opened is (roles_in_turn[0] == "assistant")

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -272,7 +271,6 @@ openai_files = st.sampled_from(
         {"type": "input_audio", "input_audio": {"data": CONTENT, "format": "wav"}},
     ]
 )
-Said = tuple[str, dict[str, Any]]
 
 
 @st.composite

@@ -173,9 +173,6 @@ def test_nothing_stored_can_pass_for_a_run(source, role, lines, provenance):
     assert item_piece(item, style, continued=True).startswith("[:")
 
 
-Given = tuple[str, bool, dict[str, object] | None]
-"""A text, whether a tool said it, and what is known of it."""
-
 given_items = st.lists(
     st.tuples(
         st.sampled_from(["", "ok", "the fee", "notice of 30 days", "fee " * 12]),

@@ -91,7 +91,6 @@ async def test_a_graph_stores_and_finds_in_another_process(tmp_path):
         said: str
 
     async def remember(state, runtime):
-        assert runtime.store is not None
         await runtime.store.aput(("users", "ann"), "drink", {"text": state["said"], "kind": "like"})
         await runtime.store.aput(
             ("users", "ann"), "pet", {"text": "Ann has a dog.", "kind": "fact"}
@@ -120,8 +119,6 @@ def test_values_keep_their_versions(tmp_path):
     first = store.get(("deal",), "owner")
     store.put(("deal",), "owner", {"name": "Bob"})
     item = store.get(("deal",), "owner")
-    assert first is not None
-    assert item is not None
     assert item.value == {"name": "Bob"}
     assert item.created_at == first.created_at == first.updated_at <= item.updated_at
     store.delete(("deal",), "owner")
@@ -148,6 +145,5 @@ def test_wrong_operations_change_nothing(work, error, tmp_path):
     with pytest.raises(error):
         work(store)
     kept = store.get(("a",), "k")
-    assert kept is not None
     assert kept.value == {"n": 1}
     assert isinstance(kept.updated_at, datetime)

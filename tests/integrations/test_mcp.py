@@ -71,7 +71,6 @@ def http_server(place):
         text=True,
         env={**os.environ, "KAOSMEM_MCP_TOKEN": TOKEN},
     )
-    assert process.stderr is not None
     try:
         told = process.stderr.readline()
         yield told.split()[-1]

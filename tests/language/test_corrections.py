@@ -308,7 +308,7 @@ def test_an_item_is_shown_with_its_corrections_where_they_fit(talk, query, budge
         possibly_replaced += len(missing) == len(of) > 0
     if format == "text":
         assert context.text == assembled(session(talk), query, budget).text
-        labels = (context.text or "").count("possibly replaced")
+        labels = context.text.count("possibly replaced")
         assert labels == possibly_replaced or (labels < possibly_replaced and left < 40)
 
 
@@ -340,8 +340,8 @@ def test_the_last_correction_is_marked_as_newer(talk, query, budget):
 def test_a_section_can_do_without(talk, query, budget):
     """With corrections=False nothing is marked, brought along or left out for being corrected."""
     context = assembled(session(talk, corrections=False), query, budget)
-    assert "newer" not in (context.text or "")
-    assert "possibly replaced" not in (context.text or "")
+    assert "newer" not in context.text
+    assert "possibly replaced" not in context.text
     assert {Reason.NEWER, Reason.OUTDATED}.isdisjoint(
         decision.reason for decision in context.decisions
     )
@@ -388,8 +388,8 @@ async def test_the_best_match_is_shown_whatever_may_have_replaced_it():
         context = await memory.assemble_context("rent of flat in Harbour Street 900", budget=budget)
         shown[budget] = [item.id for item in context.items]
         assert context.used <= budget
-        assert ("Emi, possibly replaced] The rent" in (context.text or "")) == (budget == 26)
-        assert ("Emi, newer] So the rent" in (context.text or "")) == (budget > 26)
+        assert ("Emi, possibly replaced] The rent" in context.text) == (budget == 26)
+        assert ("Emi, newer] So the rent" in context.text) == (budget > 26)
     assert shown == {26: ["old"], 80: ["old", "new3"], 300: ["old", "new1", "new2", "new3"]}
     small = await memory.assemble_context("rent of flat in Harbour Street 900", budget=80)
     assert small.decision("old").reason is Reason.RELEVANT
@@ -440,7 +440,7 @@ async def test_findings_with_a_time_alone_stand_in_the_order_in_which_they_held(
         context = await memory.assemble_context(
             "What is the price of the Gold plan?", budget=budget
         )
-        assert (context.text or "").splitlines()[1:] == expected
+        assert context.text.splitlines()[1:] == expected
 
 
 async def test_stored_text_cannot_pass_for_newer():
@@ -522,7 +522,7 @@ async def test_a_correction_without_a_subject_is_found_in_a_large_section():
     context = await memory.assemble_context("What is the budget of the project?", budget=200)
     shown = [item.id for item in context.items]
     assert shown.index("old") < shown.index("new")
-    assert "[Emi, newer] Make that $40,000." in (context.text or "")
+    assert "[Emi, newer] Make that $40,000." in context.text
 
 
 async def test_recalled_messages_of_a_history_come_with_their_corrections():
@@ -548,6 +548,4 @@ async def test_recalled_messages_of_a_history_come_with_their_corrections():
     context = await memory.assemble_context("When is the launch from Oslo?", budget=400)
     shown = [item.id for item in context.items]
     assert shown.index("old") < shown.index("new")
-    assert "(newer): By the way" in (context.text or "") or "newer] By the way" in (
-        context.text or ""
-    )
+    assert "(newer): By the way" in context.text or "newer] By the way" in (context.text or "")

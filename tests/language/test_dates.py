@@ -203,7 +203,6 @@ def test_words_ask_about_the_past(query, which):
     """Words such as "before" do in each language, in capitals too."""
     for text in (query, query.upper()):
         question = PAST_CUES.read(text)
-        assert question is not None
         assert which in question.which
 
 
@@ -244,7 +243,6 @@ def test_a_question_about_now_has_no_such_words(query):
 )
 def test_dates_ask_about_their_days(query, first, last):
     question = PAST_CUES.read(query)
-    assert question is not None
     assert question.periods == (Period(date.fromisoformat(first), date.fromisoformat(last)),)
 
 
@@ -260,7 +258,6 @@ def test_users_add_a_language_to_a_copy():
     ).split()
     cues = SessionOptions(past_words={"previous": ["avant"], "months": months}).past_cues
     found = cues.read("Où habitait-elle avant, en mars 2023 ?")
-    assert found is not None
     assert found.which == {"previous"}
     assert [each.isoformat() for each in found.periods[0]] == ["2023-03-01", "2023-03-31"]
     assert PAST_CUES.read("Où habitait-elle avant ?") is None
@@ -307,7 +304,6 @@ VERSIONS = in_order(
 def test_a_question_chooses_versions(query, found, chosen):
     """It chooses those that held at its dates, else those that its words ask for and those that match it."""
     question = PAST_CUES.read(query)
-    assert question is not None
     assert "".join(each.item for each in question.choose(VERSIONS, found)) == chosen
 
 

@@ -331,33 +331,6 @@ def test_a_lock_whose_file_was_replaced_is_taken_anew(tmp_path):
     second.close()
 
 
-def tree(root):
-    return sorted(
-        str(path.relative_to(root / "default" / "s")) for path in root.rglob("*") if path.is_file()
-    )
-
-
-def test_what_is_unneeded_is_deleted(tmp_path):
-    """Two snapshots and the log since the older one stay, and every archive."""
-    log = started(tmp_path)
-    ends = []
-    for number in range(5):
-        log.commit([add(f"i{number}")])
-        snapshot(log, [f"i{n}" for n in range(number + 1)], archived=[f"old{number}"])
-        log, _ = SessionLog.open(tmp_path, "s")
-        ends.append(log.seq)
-    log.commit([add("last")])
-    assert [path for path in tree(tmp_path) if not path.startswith("archive")] == [
-        "lock",
-        f"log/{ends[-2] + 1:020d}.jsonl",
-        f"log/{ends[-1] + 1:020d}.jsonl",
-        "session.json",
-        f"snap/{ends[-2]:020d}.jsonl",
-        f"snap/{ends[-1]:020d}.jsonl",
-    ]
-    assert newest(log, "old0") == ("messages", {"id": "old0"})
-
-
 def test_an_interrupted_deletion_is_completed(tmp_path):
     """What a deletion that was killed left is no session, and goes when the session is deleted again."""
     started(tmp_path, "a")

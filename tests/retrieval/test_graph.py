@@ -682,29 +682,6 @@ def test_a_parameter_out_of_range_is_refused(given):
         GraphRanker(**given)
 
 
-@pytest.mark.parametrize("eviction", ["fifo", "lru", "priority"])
-def test_what_is_evicted_is_no_longer_near_anything(eviction):
-    """A graph within a budget holds the lines that its policy keeps, and ranks as if there had been no others."""
-    spec = replace(SPEC, budget=120, eviction=eviction, recall=0.0)
-    memory = SessionMemory.test_mode(sections=(spec,))
-    for n in range(61):
-        memory.graph.add(
-            [Entity(f"e{n}", f"Firm {n}")], [Relationship(f"e{n}", f"e{max(0, n - 1)}", "supplies")]
-        )
-        memory["graph"].proposer.search(Query(f"Firm {n}"), 3)
-    memory.graph.add([Entity("e58", "Firm Renamed With A Longer Name")])
-    section = memory["graph"]
-    assert 0 < section.used <= 120
-    assert len(section.archive) > 60
-    fresh = RANKER.index()
-    fresh.add(enumerate(section))
-    items = list(section)
-    for query in ("Firm 59", "Firm 3", "firm", "e57"):
-        assert [(*hit,) for hit in section.proposer.search(Query(query), 99, archived=False)] == [
-            (items[ordinal], score) for ordinal, score in fresh.rank(query, 99)
-        ]
-
-
 def test_a_longer_name_evicts_what_no_longer_fits_with_it():
     """The lines that name it are written anew, and the oldest of them give way."""
     memory = SessionMemory.test_mode(sections=(replace(SPEC, budget=120, eviction="fifo"),))

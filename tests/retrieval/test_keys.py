@@ -34,7 +34,7 @@ async def test_a_question_finds_what_its_key_says(ranker, key):
         )
     assert memory.search("What is my address?")[0][0].key == key
     context = await memory.assemble_context("What is my address?", budget=60)
-    assert "77 Quay Road" in (context.text or "")
+    assert "77 Quay Road" in context.text
 
 
 @pytest.mark.parametrize("ranker", RANKERS, ids=lambda ranker: ranker.name)

@@ -465,7 +465,6 @@ def test_weights_are_read_as_they_were_written():
             }
         )
         found = index.candidates(asked)
-        assert found is not None
         assert bool(found.named) == (model is not weights.documents)
         assert model.keys() <= found.signals.keys()
         if found.named:

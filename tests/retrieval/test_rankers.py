@@ -113,32 +113,6 @@ TestIndexMachine = IndexMachine.TestCase
 TestIndexMachine.settings = settings(stateful_step_count=30)
 
 
-def test_the_ranking_is_exact_after_many_changes():
-    """A long run of changes leaves no trace: the ranking is that of brute force."""
-    rng = random.Random(7)
-    pool = seeded_texts(600, words=30)
-    index = BM25Ranker().index()
-    entries = dict[int, str]()
-    for change in range(500):
-        text = rng.choice(pool)
-        kind = rng.random()
-        if not entries or kind < (0.5 if len(entries) < 400 else 0.2):
-            index.add([(change, text_item(text))])
-            entries[change] = text
-        elif kind < 0.7:
-            ordinal = rng.choice(list(entries))
-            index.update(ordinal, text_item(text))
-            entries[ordinal] = text
-        else:
-            ordinal = rng.choice(list(entries))
-            index.remove(ordinal)
-            del entries[ordinal]
-        if change % 250 == 249:
-            for query in seeded_queries(3, seed=change):
-                assert exact(index, index.rank(query, 50)) == exact_ranking(entries, query)[:50]
-    assert len(entries) > 50
-
-
 @pytest.mark.parametrize("k1, b", [(1.5, 0.75), (1.2, 0.0), (2.0, 1.0), (0.1, 0.5)])
 def test_scores_are_those_of_the_textbook(k1, b):
     """All but near ties are in the textbook's order, and scores are within 0.5 % of its scores."""

@@ -19,7 +19,6 @@ TERMS = ["lease", "tenant", "rent", "notice", "room", "14", "2018", "roof", "har
 OTHERS = ["garden", "blue", "paid", "morning", "7", "letter", "window", "street"]
 PAIR = 10_000, 20_000
 """The ordinals of the better and of the worse text: the worse is newer, and neither has a neighbour."""
-Texts = tuple[list[str], list[str]]
 
 
 def fillers():

@@ -204,7 +204,6 @@ class PlainSection:
 
     def update(self, item):
         row = self.row(item.id)
-        assert row is not None
         self.archived.append(row.item)
         self.change(row, item)
 

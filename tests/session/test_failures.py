@@ -106,7 +106,6 @@ async def test_the_lock_of_a_killed_writer_is_free(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
-        assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         waiting = asyncio.create_task(session(tmp_path, "b"))
         done, _ = await asyncio.wait([waiting], timeout=0.05)

@@ -68,7 +68,7 @@ async def test_they_are_counted_and_stand_first(name, window, counter):
         assert context.used == recounted(context, counter, tools) <= context.budget == budget - 50
         assert context.used == context.frame + sum(u.used for u in context.by_section.values())
         rendered = context.rendered
-        first = rendered.text or rendered.system or str((rendered.messages or [])[0]["content"])
+        first = rendered.text or rendered.system or str(rendered.messages[0]["content"])
         assert first.startswith(SYSTEM)
         assert list(context.tools) == tools
 

@@ -1,8 +1,6 @@
 """A caller hands over its whole list of messages, and each message is stored once."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,8 +9,6 @@ from hypothesis import strategies as st
 from kaosmem import InvalidArgumentError, SectionSpec, SessionMemory
 from kaosmem.compaction import Summarizer
 from kaosmem.compaction.strategies import SummarizationCompaction
-
-Message = Mapping[str, Any]
 
 
 def said(text, role="user"):

@@ -200,7 +200,6 @@ async def test_a_session_with_its_own_counter_and_sections_keeps_them(tmp_path):
         assert len(memory.notices) == 1
         assert "counted again" in memory.notices[0]
     log, recovered = SessionLog.open(tmp_path, "s-repaired")
-    assert recovered.header is not None
     assert recovered.header["sections"] == {spec.name: spec.to_dict() for spec in SPECS}
     log.close()
 

@@ -11,7 +11,7 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from kaosmem.compaction import SelectiveToolCallCompaction, Summarizer
+from kaosmem.compaction import Summarizer
 from kaosmem.conversation import ActionEvent, ConversationMemory, EventLog, LLMSummarizingCondenser
 from kaosmem.formats import render_messages
 from kaosmem.sources import HistorySource
@@ -137,22 +137,6 @@ async def test_summaries_never_see_it(thought):
     outline = await Summarizer(None).summarize(said)
     assert "Always answer in French." in outline.text
     assert SECRET not in outline.text
-
-
-async def test_strategies_do_not_turn_it_into_words():
-    """A round whose calls are left out leaves the assistant's words, and nothing where it only thought."""
-    round_ = [
-        ChatMessage("assistant", (SEALED, ToolUseBlock("c1", "find"))),
-        ChatMessage("tool", (ToolResultBlock("c1", "found"),)),
-    ]
-    history = [
-        ChatMessage("user", "hi"),
-        *round_,
-        ChatMessage("user", "go on"),
-        ChatMessage("assistant", "done"),
-    ]
-    left = await SelectiveToolCallCompaction(0).compact(history)
-    assert [message.text for message in left] == ["hi", "go on", "done"]
 
 
 async def test_events_are_told_without_it(thought):

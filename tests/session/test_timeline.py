@@ -15,7 +15,6 @@ from kaosmem import (
     SessionOptions,
 )
 from kaosmem.persistence import log as session_log
-from kaosmem.persistence.steps import Read, ReadParts
 from tests.told import COMPACTED, NAMES, WHOLE, World, hour, moments, ops
 
 
@@ -136,30 +135,6 @@ async def test_versions_of_an_unknown_key_are_none():
     assert await memory.versions("owner") == []
     with pytest.raises(NotFoundError):
         await memory.versions("owner", "nowhere")
-
-
-async def test_versions_in_a_new_process_cost_the_lines_asked_for(tmp_path, monkeypatch):
-    """A question reads the tables at the ends of the archive files, and the lines with its key."""
-    monkeypatch.setattr(session_log, "MIN_LOG_BYTES", 1_000)
-    async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
-        for number in range(300):
-            memory.add("findings", f"value {number} " * 20, key=f"k{number % 100}")
-            if number % 100 == 50:
-                await memory.save()
-                await memory._session.saver._checkpoints.finished()
-    reads = []
-    async with SessionMemory.open(tmp_path, sections=WHOLE) as memory:
-        perform = memory._session.log.storage.perform
-        monkeypatch.setattr(
-            memory._session.log.storage,
-            "perform",
-            lambda step: (reads.append(step), perform(step))[1],
-        )
-        versions = await memory.versions("k7")
-        assert [version.item.text.split()[1] for version in versions] == ["7", "107", "207"]
-        parts = [part for step in reads if isinstance(step, ReadParts) for part in step.parts]
-        assert 1 <= len(parts) <= 3
-        assert all(step.start > 0 for step in reads if isinstance(step, Read))
 
 
 @pytest.mark.parametrize("read_only", [False, True])

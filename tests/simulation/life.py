@@ -30,7 +30,6 @@ ACTS = (
     *("update", "update", "remove", "key", "key", "derive"),
     *("assemble", "window", "window", "compact", "fetch", "refresh", "forget", "expire"),
 )
-Unsaved = list[tuple[Held, Attempt]]
 
 
 def mark(name):

@@ -11,7 +11,6 @@ from tests.simulation.account import ViolationError
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.world import ROOT, DiscardError
 
-Files = dict[str, bytes]
 LOSSES = "is deleted", "are swapped", "is an old copy", "is there again"
 
 

@@ -8,7 +8,6 @@ from tests.simulation.life import ACTS, lived
 from tests.simulation.loss import LOSSES
 from tests.tables import add_table
 
-Table = dict[str, tuple[int, int]]
 PLACES = "disk", "objects"
 SEEDS = 2, *range(8, 15)
 """Of the first fifteen lives, these find each fault of `tests/mutants`, and have all that happens."""

@@ -359,7 +359,6 @@ class World:
         live = [each for each, value in seen.items() if value is not None and value[1]]
         for item_id in live[-1:]:
             value = seen[item_id]
-            assert value is not None
             found = memory.search(value[0].partition(" ")[0], "documents")
             if not found or found[0][0].id != item_id:
                 raise ViolationError(f"{item_id} is live, and not found by its words")

@@ -150,7 +150,7 @@ def test_a_fact_is_shown_only_with_those_that_correct_it(told, query, budget):
                 for each, value, held in told
                 if each == subject and held == last
             }
-            is_alone = f"possibly replaced): {of_subject[-1]}\n" in (context.text or "")
+            is_alone = f"possibly replaced): {of_subject[-1]}\n" in context.text
             assert of_subject[-1] in values or (is_alone and len(of_subject) == 1)
 
     asyncio.run(main())

@@ -113,7 +113,6 @@ def test_the_newest_message_is_in_and_the_prefix_stays(sources, said, format, bu
     for text in said:
         newest = memory.add("messages", text)
         context = assembled(memory, None, budget, format)
-        assert context is not None
         assert newest in context.items
         assert context.messages[: len(before)] == before
         assert len(context.messages) > len(before)
@@ -127,7 +126,6 @@ def test_what_comes_of_a_store_is_no_more_trusted_than_it(sources, query):
     memory = SessionMemory.test_mode()
     asyncio.run(attached(memory, sources))
     context = assembled(memory, query, 2_000, "text")
-    assert context is not None
     for item in context.items:
         assert item.trust in (Trust.EXTERNAL, Trust.APPLICATION)
         if len(item.id) <= 256 and item.id.isprintable():

@@ -102,7 +102,6 @@ async def test_a_cleared_message_is_recalled_no_more():
     context = await asked(source, "How long is the notice period of the tenants?")
     assert context.decision("history/#5").reason == Reason.RECALLED
     item = await source.get("history/#5")
-    assert item is not None
     assert item.text in context.text
     await provider.clear("a", "s")
     await provider.append_many("a", [ChatMessage("user", "Hello.")], session_id="s")

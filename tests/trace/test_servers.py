@@ -75,7 +75,6 @@ def test_no_acknowledged_turn_is_lost_by_a_kill(given):
         text=True,
         cwd=Path(__file__).parents[2],
     ) as child:
-        assert child.stdout is not None
         acknowledged = [child.stdout.readline().strip() for _ in range(6)]
         child.send_signal(signal.SIGKILL)
         acknowledged += child.stdout.read().split()

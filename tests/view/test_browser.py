@@ -1,16 +1,13 @@
 """The page in headless Chromium: hostile texts, keyboard, themes, a phone's width, axe, and its size."""
 
 import time
-from collections.abc import Callable
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page
 
 from tests.view.pages import HOSTILE, hostile_file, many_turns, write
 
 TABS = ["window", "sent", "out", "changes", "memory", "session"]
-Opened = Callable[..., Page]
 
 
 @pytest.fixture(scope="module")

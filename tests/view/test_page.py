@@ -51,7 +51,6 @@ async def test_the_policy_allows_the_own_script_alone():
     """The policy names hashes of the script and the style, no host, and no inline script."""
     page = "".join(html_page(await hostile_page()))
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
-    assert policy is not None
     assert "default-src 'none'" in policy[1]
     assert "connect-src 'none'" in policy[1]
     assert "unsafe" not in policy[1]

@@ -17,8 +17,6 @@ from tests.persistence.crashes.scenarios import (
 from tests.simulation import power_loss
 from tests.tables import add_table
 
-Table = dict[str, Count]
-
 LIVES = {**SCENARIOS, **SHORT}
 LONGER = {"snapshots", "archive", "forget"}
 BRIEF = {

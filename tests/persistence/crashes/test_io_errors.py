@@ -7,8 +7,6 @@ from tests.persistence.crashes.scenarios import SCENARIOS, SHORT
 from tests.persistence.crashes.trials import REMEDIES, try_all
 from tests.tables import add_table
 
-Table = dict[str, int]
-
 
 @pytest.fixture(scope="module")
 def table(request):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -14,8 +13,6 @@ from tests.persistence.crashes.scenarios import Act
 from tests.persistence.worlds import OPENING, add
 from tests.simulation import power_loss
 from tests.simulation.disk import Image, SimulatedDisk
-
-Remedy = Callable[[Session, Act], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,7 @@ import copy
 import json
 import random
 import re
-from collections.abc import Mapping
 from zlib import crc32
-
-Files = Mapping[str, bytes]
-"""A session's files by path below its folder."""
 
 _BODY = 18  # of a line: what follows `{"crc":"7c13880a",`
 

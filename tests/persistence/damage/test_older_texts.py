@@ -5,14 +5,11 @@ import random
 import re
 import shutil
 from contextlib import suppress
-from pathlib import Path
 from unittest.mock import patch
 
 from kaosmem import repair_session
 from kaosmem.errors import CorruptionError, NotFoundError
 from tests.persistence.damage.damaged import held, opened
-
-Files = dict[Path, bytes]
 
 
 class Told:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kaosmem.errors import ConflictError, DurabilityError
 from kaosmem.persistence.commit import LogSinceSnapshot
@@ -18,7 +17,6 @@ from tests.persistence.interleavings.runs import Acknowledge, Began, Expect, Res
 from tests.persistence.worlds import OPENING, add
 
 _Result = TypeVar("_Result")
-Turn = Generator[Any, Any, _Result]
 
 TRIES = 6
 

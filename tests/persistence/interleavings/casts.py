@@ -15,12 +15,10 @@ from tests.persistence.interleavings.actors import Actor, contents, reader, secr
 from tests.persistence.interleavings.clients import Calls, DiskClient, object_client
 from tests.persistence.interleavings.model_checker import DAY_S, Medium, Scenario, alone
 from tests.persistence.interleavings.oracle import item_ids
-from tests.persistence.interleavings.runs import Files, Process, World
+from tests.persistence.interleavings.runs import Files, World
 from tests.persistence.interleavings.simulations import Remove, SimulatedDisk, SimulatedObjects
 
 Turn = Generator[Any, Any, Any]
-Cast = tuple[World, dict[str, Process]]
-"""What is stored at first, and who is there."""
 
 
 class Kind(NamedTuple):

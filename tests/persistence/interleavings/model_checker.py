@@ -119,10 +119,6 @@ class Outcome(NamedTuple):
         return " ".join(filter(None, [self.fault.upper(), said]))
 
 
-Event = "tuple[str, Any, Outcome | str]"
-"""A process, the step that it took, and what came of it."""
-
-
 def explore(scenario, *, merged=True):
     """Check every schedule of a scenario.
 
@@ -221,7 +217,6 @@ class _Exploration:
         for index, step in enumerate(world.late):
             without = replace(world, late=world.late[:index] + world.late[index + 1 :])
             performed = self.scenario.medium.perform(without, "", step)
-            assert performed is not None
             yield performed[0], ("network", step, "arrives late")
 
     def _begun(self, world, standing):

@@ -1,9 +1,7 @@
 """The model checker itself: it takes every schedule, each once, and finds what is wrong in small protocols."""
 
-from collections.abc import Generator
 from functools import partial
 from math import factorial
-from typing import Any
 
 import pytest
 
@@ -20,7 +18,6 @@ from tests.persistence.interleavings.runs import (
 )
 from tests.persistence.interleavings.simulations import SimulatedDisk
 
-Protocol = Generator[Any, Any, Any]
 COUNTER = World(Files.of({"n": (b"0", 0.0)}))
 
 

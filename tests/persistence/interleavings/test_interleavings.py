@@ -23,8 +23,6 @@ from tests.persistence.interleavings.model_checker import Coverage, Scenario, ex
 from tests.persistence.interleavings.oracle import item_ids
 from tests.tables import add_table
 
-Table = dict[str, Coverage]
-
 DISK, OBJECTS = "disk", "objects"
 FAULTS = {
     DISK: [{}, {"lost": 1}, {"error": 1}, {"kill": 1}, {"part": 1}, {"part": 1, "kill": 1}],
