@@ -6,7 +6,7 @@
 
 `train_ranker` and `evidence_recall` read OUT. Each argument names a data set and a folder of HTML pages. A heading
 that ends in a question mark is a question, and the passages under it are its evidence. The heading itself is taken
-out of them: it answers nothing, and any ranking finds it.
+out of them, and out of all lists of headings: it answers nothing, and readers ask in words of their own.
 """
 
 from __future__ import annotations
@@ -41,17 +41,26 @@ def asked_by(passage: Item) -> str:
     return _NUMBER.sub("", heading).rstrip("¶ ") if _MARK.search(heading) else ""
 
 
-def lines_of(passages: Iterable[Item]) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+def without(text: str, questions: Iterable[str]) -> str:
+    """Return a text without the questions that it lists."""
+    for question in questions:
+        text = text.replace(question, "")
+    return text
+
+
+def lines_of(passages: Sequence[Item]) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
     """Return the items and the questions of a corpus."""
     items: list[dict[str, object]] = []
     evidence: dict[str, list[str]] = {}
     for passage in passages:
         question = asked_by(passage)
-        text = passage.text
         if question:
             evidence.setdefault(question, []).append(passage.id)
-            if text.startswith("#"):
-                _, _, text = text.partition("\n\n")
+    for passage in passages:
+        text = passage.text
+        if asked_by(passage) and text.startswith("#"):
+            _, _, text = text.partition("\n\n")
+        text = without(text, evidence)
         if text.strip():
             source = passage.metadata["source"]
             items.append({"id": passage.id, "text": text, "session": source})

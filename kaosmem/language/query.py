@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kaosmem.language.analysis import analyze
 from kaosmem.language.dates import (
@@ -23,7 +23,9 @@ from kaosmem.language.sentences import sentence_ends
 
 if TYPE_CHECKING:
     from kaosmem.types.items import Item
+    from kaosmem.types.versions import Version
 
+T = TypeVar("T")
 MAX_QUERY_CHARS = 8_000
 """A longer query is ranked by an excerpt of at most so many characters."""
 
@@ -98,6 +100,7 @@ class Query:
             for now.
         as_of: The time at which an item must have held.
         known_at: The time at which it must have been known. None is now.
+        now: The present. None: no version is taken for one that is yet to begin.
 
     >>> from datetime import UTC, datetime
     >>> query = Query.read("What happened yesterday?", lambda: datetime(2026, 11, 25, tzinfo=UTC))
@@ -110,6 +113,7 @@ class Query:
     past: PastQuestion | None = None
     as_of: datetime | None = None
     known_at: datetime | None = None
+    now: datetime | None = None
 
     @classmethod
     def read(
@@ -120,6 +124,7 @@ class Query:
         *,
         as_of: datetime | None = None,
         known_at: datetime | None = None,
+        now: datetime | None = None,
     ) -> Query:
         """Return the query of a text.
 
@@ -129,9 +134,30 @@ class Query:
         relative = periods_in(text, clock)
         today = max((period.last for period in relative), default=None)
         past = cues.read(text, (each for each in relative if each.first != today))
-        return cls(
-            text, tuple(dict.fromkeys((*relative, *cues.dates(text)))), past, as_of, known_at
-        )
+        periods = tuple(dict.fromkeys((*relative, *cues.dates(text))))
+        return cls(text, periods, past, as_of, known_at, now)
+
+    def begins_later(self, begin: datetime | None) -> bool:
+        """Return whether a version that begins then is yet to begin."""
+        return self.now is not None and begin is not None and begin > self.now
+
+    def versions_of(
+        self, versions: Sequence[Version[T]], found: Collection[T] = ()
+    ) -> list[Version[T]]:
+        """Return the versions of one fact to show beside the newest one, the most wanted first.
+
+        They are those that the question asks for. If the newest one is yet to begin, the one that
+        holds now is among them.
+
+        Args:
+            versions: Oldest first.
+            found: The items that match the words of the question.
+        """
+        chosen = [] if self.past is None else self.past.choose(versions, found)
+        if self.now is not None and self.begins_later(versions[-1].valid_from):
+            holding = [each for each in versions[:-1] if each.holds_at(self.now)]
+            chosen += [each for each in holding if each not in chosen]
+        return chosen
 
     @cached_property
     def topic(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
@@ -14,9 +14,6 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, item_dict, item_of_dict
 from kaosmem.types.versions import Interval, Version, aware
-
-if TYPE_CHECKING:
-    from kaosmem.language.dates import PastQuestion
 
 T = TypeVar("T")
 
@@ -208,7 +205,7 @@ class Proposal:
         return self.changed(partial(filter, keep))
 
     def with_versions(
-        self, versions: Mapping[str, Sequence[Version[Item]]], question: PastQuestion | None
+        self, versions: Mapping[str, Sequence[Version[Item]]], query: Query
     ) -> Proposal:
         """Return the proposal with the versions that a question asks for.
 
@@ -229,7 +226,7 @@ class Proposal:
                 units[item_id] = unit
                 continue
             newest = of_fact[-1]
-            asked = _asked_versions(item_id, of_fact, question, scores)
+            asked = _asked_versions(item_id, of_fact, query, scores)
             if not newest.is_current or not (asked or item_id == newest.item.id):
                 continue
             for version in (newest, *asked):
@@ -250,17 +247,15 @@ class Proposal:
 def _asked_versions(
     item_id: str,
     versions: Sequence[Version[Item]],
-    question: PastQuestion | None,
+    query: Query,
     scores: Mapping[str, float | None],
 ) -> Sequence[Version[Item]]:
     """Return the replaced versions of a proposed fact that the question asks for."""
-    if question is None:
-        return ()
     newest = versions[-1].item.id
     found = []
     if item_id != newest and is_found(scores.get(item_id), scores.get(newest)):
         found = [each.item for each in versions if each.item.id == item_id]
-    return question.choose(versions, found)
+    return query.versions_of(versions, found)
 
 
 def _in_order_of_time(

@@ -52,7 +52,7 @@ class UnitSelection:
 
     def __post_init__(self) -> None:
         self.spec = self.held.spec
-        self.versions = ShownVersions(self.held, self.query.past, self.scores.of)
+        self.versions = ShownVersions(self.held, self.query, self.scores.of)
         if self.passing is not None and self.spec.placement == "query":
             self.must &= set(self.held.units.firsts(self.passing))
 

@@ -19,7 +19,7 @@ from kaosmem.types.versions import Version
 
 if TYPE_CHECKING:
     from kaosmem.language.corrections import Corrections
-    from kaosmem.language.dates import PastQuestion
+    from kaosmem.language.query import Query
 
 _SMALL = 256
 """In a section of so many items, corrections are looked for among all of them."""
@@ -33,7 +33,7 @@ class ShownVersions:
     """Puts the versions of keys into the order of want of one proposal, and labels its candidates.
 
     Args:
-        question: None asks about now.
+        query: The question, None for none.
         ranked: Scores of the units that match the question's words, by first ordinal. If there are
             any, the question asks for the versions of these alone.
     """
@@ -41,11 +41,11 @@ class ShownVersions:
     def __init__(
         self,
         held: ItemTable,
-        question: PastQuestion | None,
+        query: Query | None,
         ranked: Mapping[int, float],
     ) -> None:
         self._held = held
-        self._question = question
+        self._query = query
         self._ranked = ranked
         self._of_key: dict[str, list[Version[int]]] = {}
         # By the first ordinal of a replaced unit, that of its successor's and its place.
@@ -54,7 +54,7 @@ class ShownVersions:
         self._asked: dict[int, tuple[list[Version[int]], int]] = {}
 
     def order(self, firsts: Iterable[int]) -> Iterator[int]:
-        """Yield units in order, each once; replaced versions only where the question asks for them.
+        """Yield units in order, each once; replaced versions only where they are asked for.
 
         A replaced version follows the unit that must be shown with it, and brings it along.
         """
@@ -74,8 +74,9 @@ class ShownVersions:
         if not replaced:
             yield first
             if first in self._ranked or not self._ranked:
-                for _, key in keyed:
-                    yield from self._asked_for(key)
+                for ordinal, key in keyed:
+                    if self._may_ask_for_others(ordinal):
+                        yield from self._asked_for(key)
         elif len(replaced) == 1:
             (key,) = replaced
             current = self._first(self._of(key)[-1].item)
@@ -87,15 +88,20 @@ class ShownVersions:
                 yield current
                 yield from asked
 
+    def _may_ask_for_others(self, ordinal: int) -> bool:
+        """Return whether the question may ask for other versions of a live item."""
+        if self._query is None:
+            return False
+        begin = self._held.known(ordinal).stated_from
+        return self._query.past is not None or self._query.begins_later(begin)
+
     def _asked_for(self, key: str, found: Collection[int] = ()) -> Iterator[int]:
         """Yield the units of the past versions that the question asks for."""
-        if self._question is None:
-            return
         versions = self._of(key)
-        if not versions[-1].is_current:
+        if self._query is None or not versions[-1].is_current:
             return
         current = versions[-1].item
-        for version in self._question.choose(versions, found):
+        for version in self._query.versions_of(versions, found):
             first = self._first(version.item)
             if sum(self.is_replaced(*each) for each in self._keyed(first)) == 1:
                 place = versions.index(version)

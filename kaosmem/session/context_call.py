@@ -106,7 +106,10 @@ async def ask(
         SourceError: If a required source fails or is late.
     """
     text = await _newest_question(roster, specs) if call.query is None else call.query
-    query = Query.read(text, session.clock, session.past_cues, as_of=as_of, known_at=known_at)
+    now = None if session.present is None else session.present()
+    query = Query.read(
+        text, session.clock, session.past_cues, as_of=as_of, known_at=known_at, now=now
+    )
     inquiry = Inquiry(roster, specs, query, call.wanted, session.clock)
     proposals, reports = await inquiry.propose(window=call.tokens, block=block)
     # Not the session itself: its trace keeps contexts, which would be a cycle.

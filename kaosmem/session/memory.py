@@ -201,6 +201,7 @@ class SessionMemory:
                 log,
                 hydrated,
                 clock=clock,
+                present=clock,
                 rng=random.SystemRandom(),
                 past_cues=options.past_cues,
                 read_only=read_only,
@@ -222,6 +223,8 @@ class SessionMemory:
     ) -> SessionMemory:
         """Return a new memory for a test: no disk, no network, the same ids and times in every run.
 
+        Its clock begins in 2024 unless the options have one. So without one, no fact is taken for
+        one that is yet to begin.
         `memory.admin.fs` is its own filesystem in memory. `open(memory.admin.fs, ...)` opens the
         session again. The arguments are those of `open`.
 
@@ -240,6 +243,7 @@ class SessionMemory:
             log,
             hydrated,
             clock=clock,
+            present=options.clock,
             rng=random.Random(0),
             past_cues=options.past_cues,
             trace=parse_mode(trace),

@@ -51,6 +51,7 @@ class OpenSession:
         log: The log of the session.
         hydrated: The sections that the log holds.
         clock: Returns aware times.
+        present: Returns the present, by which a fact is yet to begin. None if nobody knows.
         rng: The source of ids.
         past_cues: The words that ask about the past.
         read_only: Refuse changes.
@@ -64,6 +65,7 @@ class OpenSession:
         hydrated: Hydrated,
         *,
         clock: Clock,
+        present: Clock | None,
         rng: random.Random,
         past_cues: PastCues,
         read_only: bool = False,
@@ -74,6 +76,7 @@ class OpenSession:
         self.sections = hydrated.sections
         self.counter = opening.counter
         self.clock = clock
+        self.present = present
         self.past_cues = past_cues
         self.read_only = read_only
         self.is_closed = False

@@ -27,7 +27,7 @@ from kaosmem.stores import LongTermMemory, ShortTermMemory
 from kaosmem.stores.facts import StoredFact
 from kaosmem.types import JSONValue
 from kaosmem.types.content import Trust
-from kaosmem.types.items import Item, utc_time
+from kaosmem.types.items import Item, stated_from, utc_time
 from kaosmem.types.versions import Version, known_by
 
 FACTS = SectionSpec("facts", 8_000, 65, eviction="none")
@@ -41,8 +41,9 @@ _AT_ONCE = 16
 class FactSource(StoreSource):
     """The facts of an agent's long-term memory that match the query, in the order of their times.
 
-    A question about now gets live facts alone. A question about the past gets the version that held
-    then and the current one, each labelled with its interval. The times of
+    A question about now gets live facts alone, and beside one that is yet to begin the version that
+    holds now. A question about the past gets the version that held then and the current one. Each
+    is labelled with its interval then. The times of
     `SessionMemory.at` choose versions by the time when they held and the time when they were saved.
     Of the found facts without a key, one is shown only together with the later ones of its speaker
     or source that give its subject another value. Labels name the `source`, the `timestamp` and the
@@ -92,7 +93,7 @@ class FactSource(StoreSource):
         if not query.text.strip() or not cap:
             return Proposal(())
         is_now = query.past is None and query.as_of is None and query.known_at is None
-        past = None if is_now else _Past(self._versions, query)
+        past = _Past(self._versions, query)
 
         async def search(limit: int) -> tuple[list[Scored], bool]:
             found = await self._store.search(
@@ -102,13 +103,16 @@ class FactSource(StoreSource):
                 limit=limit,
                 superseded=not is_now,
             )
-            if past is not None:
+            if not is_now:
                 return await past.shown(found), len(found) == limit
+            await past.learn(
+                [each for each in found if query.begins_later(stated_from(each.metadata))]
+            )
             return [(self._fact(memory), memory.score) for memory in found], len(found) == limit
 
         proposal = await searched(search, cap=cap, wanted=wanted)
-        if past is not None:
-            proposal = _narrowed(proposal.with_versions(past.versions, query.past), wanted)
+        if past.versions:
+            proposal = _narrowed(proposal.with_versions(past.versions, query), wanted)
         return corrected(proposal, self.spec)
 
     async def get(self, item_id: str) -> Item | None:
@@ -232,18 +236,26 @@ class _Past:
 
     async def shown(self, found: Sequence[StoredFact]) -> list[Scored]:
         """Return of each found fact the newest version, and the best other one."""
-        await self._learn(
-            dict.fromkeys(memory.key for memory in found if memory.key not in self._of_key)
-        )
+        await self.learn(found)
         items: dict[tuple[str, bool], Scored] = {}
         for memory in found:
             item = self._items.get(memory.id)
             if item is not None:
-                of_fact = self.versions[item.id] = self._of_key[memory.key]
+                of_fact = self.versions[item.id]
                 items.setdefault((memory.key, item is of_fact[-1].item), (item, memory.score))
         return [*items.values()]
 
-    async def _learn(self, keys: Iterable[str]) -> None:
+    async def learn(self, found: Sequence[StoredFact]) -> None:
+        """Load the versions of some facts."""
+        await self._load_all(
+            dict.fromkeys(memory.key for memory in found if memory.key not in self._of_key)
+        )
+        for memory in found:
+            item = self._items.get(memory.id)
+            if item is not None:
+                self.versions[item.id] = self._of_key[memory.key]
+
+    async def _load_all(self, keys: Iterable[str]) -> None:
         new = list(keys)
         for start in range(0, len(new), _AT_ONCE):
             some = new[start : start + _AT_ONCE]

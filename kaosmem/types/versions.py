@@ -50,7 +50,7 @@ class Version(Generic[T]):
 
     Attributes:
         valid_from: When it began to hold: its timestamp, else the time when it was added. Aware.
-        valid_until: When its successor began to hold, or when it was removed. None: it holds now.
+        valid_until: When its successor began to hold, or when it was removed. None: it has no end.
         known_from: When the session or the store was told. Aware.
 
     >>> may, june = datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 6, 1, tzinfo=UTC)
@@ -65,7 +65,7 @@ class Version(Generic[T]):
 
     @property
     def is_current(self) -> bool:
-        """Return whether the version holds now."""
+        """Return whether no other version has replaced it. It may be yet to begin."""
         return self.valid_until is None
 
     def holds_at(self, time: datetime) -> bool:

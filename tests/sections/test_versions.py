@@ -2,13 +2,16 @@
 
 import asyncio
 import re
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import Reason, SectionSpec, SessionMemory, WindowTooSmallError
+from kaosmem import Reason, SectionSpec, SessionMemory, SessionOptions, WindowTooSmallError
 from kaosmem.persistence import log as session_log
+from kaosmem.sources import FactSource
+from kaosmem.stores import InMemoryLongTermMemory
 from tests.told import NAMES, World, ops
 
 OLD, NEW = "The user's address is 1 Elm Street.", "The user's address is 9 Oak Avenue."
@@ -215,3 +218,27 @@ def _texts(context):
             [content] if isinstance(content, str) else [block.get("text", "") for block in content]
         ):
             yield text.partition("<context>\n")[2].partition("\n</context>")[0]
+
+
+@pytest.mark.parametrize("query", ["What is the rent?", "What is the rent today?"])
+@pytest.mark.parametrize("begins", ["2026-06-02", "2026-06-01"], ids=["tomorrow", "today"])
+async def test_a_version_that_is_yet_to_begin_is_shown_with_the_one_that_holds_now(begins, query):
+    """An announced rent does not hide the rent that is due today. From its first day on, it stands alone."""
+    now = datetime(2026, 6, 1, tzinfo=UTC)
+    memory = SessionMemory.test_mode(options=SessionOptions(clock=lambda: now))
+    facts = InMemoryLongTermMemory()
+    for rent, day in (("800", "2024-01-01"), ("900", "2025-03-01"), ("950", begins)):
+        text = f"The rent is {rent} euros."
+        memory.add("findings", text, key="rent", metadata={"timestamp": day})
+        await facts.save("clerk", text, key="rent", metadata={"timestamp": day})
+    stored = SessionMemory.test_mode(options=SessionOptions(clock=lambda: now))
+    await stored.attach(FactSource(facts, "clerk"))
+    expected = ["[1 June 2026] The rent is 950 euros."]
+    if begins == "2026-06-02":
+        expected = [
+            "[1 March 2025 until 2 June 2026] The rent is 900 euros.",
+            "[since 2 June 2026] The rent is 950 euros.",
+        ]
+    for session in (memory, stored):
+        context = await session.assemble_context(query, budget=200)
+        assert [line for line in context.text.splitlines() if line.startswith("[")] == expected
