@@ -5,6 +5,7 @@ import copy
 import pickle
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -61,6 +62,9 @@ def test_a_session_opened_again_is_the_session_that_was_saved(world, again):
 
     async def run():
         memory = world.memory
+        # What is due is compacted before: marks that two sessions make have ids of their own.
+        with suppress(WindowTooSmallError):
+            await memory.assemble_context("notice of termination", budget=400)
         await memory.save()
         if again and world.accepted:
             memory.get(world.accepted[0])
