@@ -92,8 +92,9 @@ class ShownVersions:
         """Return whether the question may ask for other versions of a live item."""
         if self._query is None:
             return False
-        begin = self._held.known(ordinal).stated_from
-        return self._query.past is not None or self._query.begins_later(begin)
+        if self._query.past is not None:
+            return True
+        return self._query.begins_later(self._held.known(ordinal).stated_from)
 
     def _asked_for(self, key: str, found: Collection[int] = ()) -> Iterator[int]:
         """Yield the units of the past versions that the question asks for."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -242,3 +242,32 @@ async def test_a_version_that_is_yet_to_begin_is_shown_with_the_one_that_holds_n
     for session in (memory, stored):
         context = await session.assemble_context(query, budget=200)
         assert [line for line in context.text.splitlines() if line.startswith("[")] == expected
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=5, unique=True),
+    st.integers(0, 40),
+)
+async def test_what_holds_today_is_shown_whatever_is_announced(days, today):
+    """Told in any order: the newest version, and before it the one that holds today if that is another."""
+
+    def text(day):
+        return f"The rent is {500 + day} euros."
+
+    def session():
+        return SessionMemory.test_mode(options=SessionOptions(clock=lambda: at(today)))
+
+    def at(day):
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day)
+
+    memory, stored, facts = session(), session(), InMemoryLongTermMemory()
+    for day in days:
+        told = {"key": "rent", "metadata": {"timestamp": at(day).isoformat()}}
+        memory.add("findings", text(day), **told)
+        await facts.save("clerk", text(day), **told)
+    await stored.attach(FactSource(facts, "clerk"))
+    begun = [day for day in days if day <= today]
+    expected = [text(day) for day in sorted({max(begun, default=max(days)), max(days)})]
+    for each in (memory, stored):
+        context = await each.assemble_context("What is the rent?", budget=400)
+        assert [item.text for item in context.items] == expected

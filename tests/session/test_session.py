@@ -62,7 +62,8 @@ def test_a_session_opened_again_is_the_session_that_was_saved(world, again):
 
     async def run():
         memory = world.memory
-        # What is due is compacted before: marks that two sessions make have ids of their own.
+        # What is due is compacted before: after a failure the model that both share is left alone
+        # for a while, and the second session would have no summary.
         with suppress(WindowTooSmallError):
             await memory.assemble_context("notice of termination", budget=400)
         await memory.save()
