@@ -94,7 +94,9 @@ BOUNDS: Mapping[str, Bounds] = {
     },
     "documents": DOCUMENTS
     | {
-        "best_of_source": (0.0, 2.0),
+        "match": (1.0, 4.0),
+        "phrases": (2.0, 2.0),
+        "best_of_source": (0.0, 1.5),
         "nearby_words": (0.0, 0.6),
         "size": (-3.0, -3.0),
         "meaning": (0.5, math.inf),
@@ -108,8 +110,9 @@ that the model does not rank worse than BM25 on texts that are unlike all it has
 Longer texts hold more answers and take more room; the effect depends on the data set, so the size
 is not learned. Neither are `named_speaker`, as one data set alone has speakers with names, and
 `rule`, as few questions ask for standing rules. Where a question names no document, answers may
-stand in several, so `best_of_source` and `nearby_words` have bounds there. `meaning` keeps a share there: texts that
-say it in other words come before texts that say something else.
+stand in several, so most weights have bounds there: one page, or a few texts that match best, would
+leave no room for others. All but `meaning` end at their bounds: these are chosen by hand. `meaning`
+keeps a share there: texts that say it in other words come before texts that say something else.
 """
 OF_ANY_ENTRY = frozenset(
     {"match", "best_of_source", "nearby_words", "phrases", "size", "meaning"}
