@@ -148,6 +148,12 @@ class EvictedItem:
         """Return itself, as an `Archived` has an item."""
         return self
 
+    @property
+    def valid_from(self) -> datetime:
+        """Return when an item with a key began to hold."""
+        assert self.created_at is not None
+        return self.stated_from or self.created_at
+
     def read(self) -> Item:
         """Return the item with its text. Raises CorruptionError."""
         try:
@@ -178,6 +184,7 @@ class EvictedItems:
         self.unloaded = 0
         self.ended: dict[int, datetime] = {}
         self.evicted_keys: dict[str, list[int]] = {}
+        self._newest: dict[str, int] = {}  # of those keys that somebody asked for
         # Numbers by ordinal, and not an object for each item: the garbage collector passes over a
         # dict of numbers, and ranking reads those of hundreds of items scattered over all.
         self._tokens: dict[int, int] = {}  # of live and evicted items
@@ -216,6 +223,20 @@ class EvictedItems:
             self.evicted_used += item.tokens
             if item.key is not None:
                 self.evicted_keys.setdefault(item.key, []).append(ordinal)
+                if item.key in self._newest:
+                    newest = max(self._newest[item.key], ordinal, key=self._began)
+                    self._newest[item.key] = newest
+
+    def newest_evicted(self, key: str) -> int | None:
+        """Return the ordinal of the evicted version of a key that began last, None for none."""
+        if key not in self.evicted_keys:
+            return None
+        if key not in self._newest:
+            self._newest[key] = max(self.evicted_keys[key], key=self._began)
+        return self._newest[key]
+
+    def _began(self, ordinal: int) -> tuple[datetime, int]:
+        return self.evicted[ordinal].valid_from, ordinal
 
     def expect(self, evicted: int) -> None:
         """Note how many items were evicted; archive files hold those that are not here."""
@@ -228,6 +249,7 @@ class EvictedItems:
         self.texts.pop(ordinal, None)
         self.ended.pop(ordinal, None)
         if item.key is not None:
+            self._newest.pop(item.key, None)
             self.evicted_keys[item.key].remove(ordinal)
             if not self.evicted_keys[item.key]:
                 del self.evicted_keys[item.key]

@@ -12,7 +12,13 @@ from typing import NamedTuple
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import Grouping, MetadataFilter
 from kaosmem.names import shown
-from kaosmem.sections.archive import Archived, EvictedItem, EvictedItems, check_updated
+from kaosmem.sections.archive import (
+    Archived,
+    EvictedItem,
+    EvictedItems,
+    check_updated,
+    parse_time,
+)
 from kaosmem.sections.eviction import Standing, combined
 from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.spec import SectionSpec
@@ -32,6 +38,14 @@ class Moment(NamedTuple):
     updates: int
 
 
+class KeyedVersion(NamedTuple):
+    """A version of a key: its id, when it began to hold, and when that was told."""
+
+    id: str
+    valid_from: datetime
+    created_at: datetime
+
+
 class ItemTable(EvictedItems):
     """The items of a section, each under an ordinal: the number of items taken before it.
 
@@ -46,6 +60,7 @@ class ItemTable(EvictedItems):
         units: The units of all items. No later item joins an evicted unit.
         ordinals: The ordinals of the live items by id.
         keyed: The ordinals of the live items that have a key, by key.
+        removed: By key, the newest version that was removed, until one that is no older comes.
         ends: The time when an item expires, by ordinal.
         needed: The ordinals of the items that must be shown for their own sake.
         updated: The number of the last update of an ordinal, live or not.
@@ -68,6 +83,7 @@ class ItemTable(EvictedItems):
         self.ordinals: dict[str, int] = {}
         self.ends: dict[int, datetime] = {}
         self.keyed: dict[str | None, int] = {}
+        self.removed: dict[str, KeyedVersion] = {}
         self.needed: set[int] = set()
         # By the fields that filters have asked for.
         self._groupings: dict[frozenset[str], Grouping] = {}
@@ -324,6 +340,9 @@ class ItemTable(EvictedItems):
             other = self.keyed.get(item.key)
             if other is None or not is_older(item, self[other]):
                 self.keyed[item.key] = ordinal
+            removed = self.removed.get(item.key)
+            if removed is not None and not is_older(item, removed):
+                del self.removed[item.key]
         self.ends.pop(ordinal, None)
         if item.expires_at is not None:
             self.ends[ordinal] = item.expires_at
@@ -433,13 +452,55 @@ class ItemTable(EvictedItems):
             found.append(self.keyed[key])
         return sorted(found)
 
+    def newest(self, key: str) -> int | None:
+        """Return the ordinal of the newest version of a key, live or evicted, None for none."""
+        live = self.keyed.get(key)
+        evicted = self.newest_evicted(key)
+        if live is None or evicted is None:
+            return evicted if live is None else live
+        return evicted if is_older(self[live], self.evicted[evicted]) else live
+
+    def later_than(self, item: Item) -> KeyedVersion | None:
+        """Return the newest version of an item's key if the item began to hold before it.
+
+        It may be live, evicted or removed.
+        """
+        if item.key is None:
+            return None
+        removed = self.removed.get(item.key)
+        if removed is not None and is_older(item, removed):
+            return removed
+        newest = self.newest(item.key)
+        if newest is None or newest == self.ordinals.get(item.id):
+            return None
+        other = self.known(newest)
+        if not is_older(item, other):
+            return None
+        return KeyedVersion(other.id, other.valid_from, self._created_at(newest))
+
+    def note_removal(self, item: Item) -> None:
+        """Note that a version was removed: one that is older does not hold, told when it may be."""
+        if item.key is None:
+            return
+        known = self.removed.get(item.key)
+        if known is None or not is_older(item, known):
+            self.removed[item.key] = KeyedVersion(item.id, item.valid_from, item.created_at)
+
     def versions(self, key: str) -> list[Version[int]]:
         """Return the versions of a key by ordinal, live or recallable, oldest first."""
+        removed = self.removed.get(key)
+
+        def ended(at: int) -> datetime | None:
+            end = self.ended.get(at)
+            if removed is None or self.known(at).valid_from > removed.valid_from:
+                return end
+            return removed.valid_from if end is None else min(end, removed.valid_from)
+
         return in_order(
             self.with_key(key),
             stated=lambda at: self.known(at).stated_from,
             known_from=self._created_at,
-            ended=self.ended.get,
+            ended=ended,
         )
 
     def _created_at(self, ordinal: int) -> datetime:
@@ -491,6 +552,8 @@ class ItemTable(EvictedItems):
         table.taken = state["taken"]
         table.clock = state["clock"]
         table.updates = state["updates"]
+        for key, (item_id, *times) in state.get("removed", {}).items():
+            table.removed[key] = KeyedVersion(item_id, *map(parse_time, times))
         if "ledger" in state:
             table.ledger = Ledger.from_dict(state["ledger"])
         firsts = table._enter_stored(entries)
@@ -582,9 +645,9 @@ def is_needed(spec: SectionSpec, item: Item | StoredItem) -> bool:
     return item.pinned or (spec.placement == "static" and item.role == "system")
 
 
-def is_older(item: Item, live: Item) -> bool:
-    """Return whether an item is an older version than the live one with its key.
+def is_older(item: Item | EvictedItem, other: Item | EvictedItem | KeyedVersion) -> bool:
+    """Return whether an item is an older version than another one with its key.
 
     Its own timestamp decides.
     """
-    return item.stated_from is not None and item.stated_from < live.valid_from
+    return item.stated_from is not None and item.stated_from < other.valid_from

@@ -360,6 +360,7 @@ class Forget(_Departure):
         evicted = held.evicted_among(erased)
         held.take(live)
         held.forget_evicted(evicted, self.evicted)
+        held.removed = {key: each for key, each in held.removed.items() if each.id not in erased}
         held.purge()
         section.index.changed((*live, *evicted))
         section.archive.forget(erased, self.archived)
@@ -479,9 +480,10 @@ def _end(
     live = held.keyed.get(item.key)
     if live is not None and live != ordinal:
         successor = held[live]
-    if successor is None or successor.key != item.key or successor.id == item.id:
-        return None
-    return successor.valid_from, successor.created_at
+    if successor is not None and successor.key == item.key and successor.id != item.id:
+        return successor.valid_from, successor.created_at
+    later = held.later_than(held[ordinal])
+    return None if later is None else (later.valid_from, later.created_at)
 
 
 def remove(
@@ -493,6 +495,7 @@ def remove(
     section.removed.add(item_id)
     ordinal = section.held.ordinal(item_id)
     (item,) = section.held.take((ordinal,))
+    section.held.note_removal(item)
     ended = (at, at) if at else None
     section.archive.put(Archived(item, ordinal, ended=ended))
     section.index.changed((ordinal,))

@@ -102,10 +102,10 @@ class Proposer:
             return spec.recall > 0 and (evicted > 0 or is_crowded)
         if spec.placement == "static":
             return False
-        # Replaced versions come back to those facts alone that match the query.
-        if query.past is not None and held.evicted_keys:
+        # Evicted items and replaced versions come back to a query that they match.
+        if evicted:
             return True
-        is_more = len(held) + evicted > spec.retrieval_threshold
+        is_more = len(held) > spec.retrieval_threshold
         return is_crowded or is_more or spec.min_score > 0
 
     def lacks_changes(

@@ -10,7 +10,7 @@ from kaosmem.arguments import MAX_INTEGER
 from kaosmem.errors import InvalidArgumentError, SectionFullError
 from kaosmem.names import shown
 from kaosmem.sections.eviction import EvictionQueue, Standing, combined
-from kaosmem.sections.item_table import ItemTable, is_older
+from kaosmem.sections.item_table import ItemTable
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types.items import Item
 from kaosmem.units import Link
@@ -32,8 +32,8 @@ class Room:
     ) -> list[str] | None:
         """Return the ids of the items that an item, new or updated, supersedes or evicts.
 
-        None: it leaves itself. It does if it is outranked, or if the live item with its key began
-        to hold later.
+        None: it leaves itself. It does if it is outranked, or if another version of its key, live,
+        evicted or removed, began to hold later.
 
         Raises InvalidArgumentError, SectionFullError.
 
@@ -81,15 +81,12 @@ class Room:
         return self._victims(newcomer, own=kept, tokens=tokens, items=surplus)
 
     def _is_older(self, item: Item) -> bool:
-        """Return whether the live item with an item's key began to hold later.
+        """Return whether another version of an item's key began to hold later.
 
         Raises InvalidArgumentError.
         """
-        ordinal = self._held.keyed.get(item.key)
-        if ordinal is None:
-            return False
-        newer = self._held[ordinal]
-        if newer.id == item.id or not is_older(item, newer):
+        newer = self._held.later_than(item)
+        if newer is None:
             return False
         if not Link.of(item).is_plain:
             raise InvalidArgumentError(

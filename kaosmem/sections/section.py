@@ -180,9 +180,9 @@ class Section:
 
         None: it was removed, or it was evicted and nothing recalls it.
         """
-        live = self.keyed(key)
-        if live is not None:
-            return live.id
+        newest = self.held.newest(key)
+        if newest is not None and newest in self.held:
+            return self.held[newest].id
         versions = self.held.versions(key)
         if not versions or not versions[-1].is_current:
             return None
@@ -491,6 +491,11 @@ class Section:
             "archived": len(self.archive),
             "evicted": held.unloaded + len(held.evicted),
         }
+        if held.removed:
+            state["removed"] = {
+                key: [each.id, each.valid_from.isoformat(), each.created_at.isoformat()]
+                for key, each in held.removed.items()
+            }
         if held.ledger != Ledger():
             state["ledger"] = held.ledger.to_dict()
         return state

@@ -43,8 +43,8 @@ class SectionSpec:
         eviction: How the section makes room: the name of a policy of kaosmem, or an
             `EvictionPolicy` of your own.
         retrieval_threshold: With more items than this, the query always ranks them. With fewer, it
-            ranks them unless all sections surely fit the window together; then the newest come
-            first.
+            ranks them unless all sections surely fit the window together and nothing was evicted;
+            then the newest come first.
         recent: Number of newest units that come before the ranked ones.
         recall: Share of its cap for earlier messages and evicted items that match the query. The
             best evicted match of a `query` section may take more if it needs more. In a history

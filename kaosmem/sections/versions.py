@@ -120,7 +120,7 @@ class ShownVersions:
             return True
         live = self._held.keyed.get(key)
         if live is not None:
-            return live != ordinal
+            return self._held.newest(key) != ordinal
         newest = self._of(key)[-1]
         return newest.item != ordinal or not newest.is_current
 

@@ -1,6 +1,7 @@
 """Versions of a fact: a question about now is shown the current one, a question about the past both, labelled."""
 
 import asyncio
+import itertools
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from kaosmem import Reason, SectionSpec, SessionMemory, SessionOptions, WindowTooSmallError
 from kaosmem.persistence import log as session_log
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.sources import FactSource
 from kaosmem.stores import InMemoryLongTermMemory
 from tests.told import NAMES, World, ops
@@ -271,3 +273,74 @@ async def test_what_holds_today_is_shown_whatever_is_announced(days, today):
     for each in (memory, stored):
         context = await each.assemble_context("What is the rent?", budget=400)
         assert [item.text for item in context.items] == expected
+
+
+@given(
+    st.lists(
+        st.sampled_from(["note", "remove", "forget", "save", "reopen", "unstated"])
+        | st.integers(1, 9),
+        min_size=2,
+        max_size=12,
+    )
+)
+def test_a_session_shows_now_the_version_that_its_list_of_versions_calls_current(steps):
+    """An older version that is told late is none, also if the newest one was evicted or removed before."""
+    asyncio.run(_shows_the_current_version(steps))
+
+
+async def _shows_the_current_version(steps):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session_log, "MIN_LOG_BYTES", 500)
+        memory = await _told_in_any_order(steps)
+    versions = await memory.versions("home")
+    context = await memory.assemble_context("Where does Ann live?", budget=400)
+    current = [version.item.id for version in versions if version.is_current]
+    assert [item.id for item in context.items if item.key == "home"] == current
+    assert memory["findings"].current_id("home") == (current or [None])[0]
+
+
+async def _told_in_any_order(steps):
+    """Return a session in which Ann moved on some days, and moves left it for room or by hand."""
+    place = IsolatedMemoryFileSystem()
+    hours = itertools.count()
+
+    def clock():
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=next(hours))
+
+    def session():
+        specs = (SectionSpec("findings", max_items=2),)
+        options = SessionOptions(clock=clock)
+        return SessionMemory.open(place, "s", sections=specs, options=options)
+
+    opened = session()
+    memory = await opened.__aenter__()
+    for number, step in enumerate(steps):
+        live = memory["findings"].keyed("home")
+        if step == "reopen":
+            await opened.__aexit__(None, None, None)
+            opened = session()
+            memory = await opened.__aenter__()
+        elif step == "save":
+            await memory.save()
+        elif step == "note":
+            memory.add("findings", f"Invoice {number} is paid.")
+        elif step == "remove":
+            if live is not None:
+                memory.remove(live.id)
+        elif step == "forget":
+            if live is not None:
+                await memory.forget(live.id)
+        else:
+            told = None if step == "unstated" else {"timestamp": f"2024-01-0{step}"}
+            memory.add("findings", f"Ann lives in house {number}.", key="home", metadata=told)
+    return memory
+
+
+async def test_an_evicted_fact_is_recalled_while_a_small_section_fits_whole():
+    """A larger budget, in which all live items fit, hides no evicted item that a smaller one shows."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("findings", max_items=2),))
+    memory.add("findings", "Ann lives in Bergen.")
+    memory.add_many("findings", ["Invoice 1 is paid.", "Invoice 2 is paid."])
+    for budget in (40, 4_000):
+        context = await memory.assemble_context("Where does Ann live?", budget=budget)
+        assert "Ann lives in Bergen." in context.text
