@@ -18,6 +18,18 @@ Clock: TypeAlias = Callable[[], datetime]
 """Gives the time, as a datetime with a zone."""
 
 
+def is_number(value: object) -> bool:
+    """Return whether a value is an int or a float. True and False are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def check_flag(given: object, name: str) -> bool:
+    """Return True or False. Raises InvalidArgumentError for anything else."""
+    if isinstance(given, bool):
+        return given
+    raise InvalidArgumentError(f"{name} is {shown_number(given)}; give True or False")
+
+
 def check_count(
     given: object,
     name: str,
@@ -32,19 +44,19 @@ def check_count(
     )
 
 
-def check_share(given: object, name: str) -> float:
+def check_share(given: Any, name: str) -> float:
     """Return a number from 0 to 1. Raises InvalidArgumentError."""
-    if isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= 1:
+    if is_number(given) and 0 <= given <= 1:
         return float(given)
     raise InvalidArgumentError(f"{name} is {shown_number(given)}; give a number from 0 to 1")
 
 
-def check_ttl(given: object, name: str = "ttl") -> float:
+def check_ttl(given: Any, name: str = "ttl") -> float:
     """Return a time in seconds.
 
     Raises InvalidArgumentError for one that is not above 0 and finite.
     """
-    if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < math.inf:
+    if is_number(given) and 0 < given < math.inf:
         return float(given)
     raise InvalidArgumentError(f"{name} is {shown_number(given)}; give seconds, a number above 0")
 

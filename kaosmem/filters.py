@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
-from kaosmem.arguments import json_text
+from kaosmem.arguments import is_number, json_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import choices, nearest, shown, shown_name
 from kaosmem.types import JSONDict, JSONObject, JSONValue
@@ -272,7 +272,7 @@ def _set_text(value: object) -> object:
 def _kind(value: object) -> str | None:
     if isinstance(value, str):
         return "text"
-    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return "number" if is_number(value) else None
 
 
 def _faults(given: Filter, metadata: JSONObject) -> Iterator[str]:

@@ -11,7 +11,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from kaosmem.arguments import check_instance
+from kaosmem.arguments import check_count, check_instance
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.analysis import analyze
 from kaosmem.names import shown_number
@@ -327,11 +327,7 @@ class GraphRanker:
 
     def __post_init__(self) -> None:
         for name in ("depth", "hub", "max_relationships"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise InvalidArgumentError(
-                    f"{name} is {shown_number(value)}; give a whole number from 1 up"
-                )
+            check_count(getattr(self, name), name, least=1)
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from kaosmem.arguments import MAX_INTEGER, check_instance, check_listed, is_integer
+from kaosmem.arguments import MAX_INTEGER, check_instance, check_listed, is_integer, is_number
 from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
 from kaosmem.formats.labels import DATES, Dates, LabelStyle
 from kaosmem.names import check_name, choices, shown, shown_name
@@ -294,8 +294,8 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _is_share(value: object, most: int = 1) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
+def _is_share(value: Any, most: int = 1) -> bool:
+    return is_number(value) and 0 <= value <= most
 
 
 _FLAG = (_is_flag, "True or False")

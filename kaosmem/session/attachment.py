@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Awaitable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar, runtime_checkable
 
+from kaosmem.arguments import check_ttl
 from kaosmem.assembly.context import SourceReport, SourceStatus
-from kaosmem.errors import InvalidArgumentError, SourceError
+from kaosmem.errors import SourceError
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.query import Query
-from kaosmem.names import shown, shown_number
+from kaosmem.names import shown
 from kaosmem.sections import ForgettingSource
 from kaosmem.sections.proposal import Proposal, Source
 from kaosmem.sections.section import Section
@@ -53,12 +53,8 @@ class Attachment:
     required: bool = False
 
     def __post_init__(self) -> None:
-        given = self.timeout_s
-        is_number = isinstance(given, int | float) and not isinstance(given, bool)
-        if given is not None and not (is_number and 0 < given < math.inf):
-            raise InvalidArgumentError(
-                f"timeout_s is {shown_number(given)}; give seconds, a number above 0, or None"
-            )
+        if self.timeout_s is not None:
+            check_ttl(self.timeout_s, "timeout_s")
 
     async def propose(
         self,

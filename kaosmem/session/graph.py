@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kaosmem.arguments import check_count
 from kaosmem.entities import (
     Entity,
     Part,
@@ -17,7 +18,7 @@ from kaosmem.entities import (
     safe_line,
 )
 from kaosmem.errors import NotFoundError
-from kaosmem.names import shown, shown_number
+from kaosmem.names import shown
 from kaosmem.retrieval.rankers import GraphRanker
 from kaosmem.session.open_session import OpenSession
 from kaosmem.tokens import count_content
@@ -94,8 +95,7 @@ class Graph:
 
         Raises NotFoundError for an id without an entity or a relationship.
         """
-        if type(depth) is not int or depth < 1:
-            raise ValueError(f"depth is {shown_number(depth)}; give a whole number from 1 up")
+        check_count(depth, "depth", least=1)
         described, related = self._around(entity_id, depth)
         if not described and not related:
             raise _unknown_entity(entity_id)

@@ -6,7 +6,14 @@ import random
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from kaosmem.arguments import check_metadata, check_several, check_text, check_ttl, is_integer
+from kaosmem.arguments import (
+    check_flag,
+    check_metadata,
+    check_several,
+    check_text,
+    check_ttl,
+    is_integer,
+)
 from kaosmem.assembly.shortening import shortened
 from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError
 from kaosmem.names import check_item_id, shown, shown_number
@@ -219,8 +226,7 @@ def _check_numbers(priority: object, pinned: object) -> None:
             f"priority is {shown_number(priority)}; give a whole number within 64 bits, higher "
             "for more important"
         )
-    if not isinstance(pinned, bool):
-        raise InvalidArgumentError(f"pinned is {shown_number(pinned)}; give True or False")
+    check_flag(pinned, "pinned")
 
 
 def _known_trust(given: int) -> Trust:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kaosmem.arguments import check_count, check_text
+from kaosmem.arguments import check_count, check_flag, check_text
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.growth import Request
 from kaosmem.assembly.next_request import is_changed, next_request
@@ -20,7 +20,7 @@ from kaosmem.assembly.windows import (
     without_thinking,
 )
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.names import check_name, choices, shown, shown_number
+from kaosmem.names import check_name, choices, shown
 from kaosmem.sections.operations import WindowTurn
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
@@ -66,8 +66,7 @@ class Window:
 
     def __post_init__(self) -> None:
         check_name(self.name, "window")
-        if not isinstance(self.rebase, bool):
-            raise InvalidArgumentError(f"rebase is {shown_number(self.rebase)}; give True or False")
+        check_flag(self.rebase, "rebase")
         if self.block is not None:
             check_count(self.block, "block")
         if self.model is not None:

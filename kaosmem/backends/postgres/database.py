@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from kaosmem.arguments import check_ttl
+from kaosmem.arguments import check_count, check_ttl
 from kaosmem.backends.postgres.connections import Workers, impatient_connection
 from kaosmem.backends.postgres.schema import LEDGER, MIGRATION_LOCK, MIGRATIONS
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
@@ -22,7 +22,7 @@ from kaosmem.errors import (
     NotOpenedError,
     UnsupportedVersionError,
 )
-from kaosmem.names import check_id, check_name, shown_number
+from kaosmem.names import check_id, check_name
 
 if TYPE_CHECKING:
     import psycopg
@@ -94,10 +94,7 @@ class PostgresDatabase(SqlDatabase[Workers]):
             raise InvalidNameError(
                 "the url is none of PostgreSQL; give postgresql://user@host/database"
             ) from None
-        if not isinstance(max_connections, int) or max_connections < 1:
-            raise InvalidArgumentError(
-                f"max_connections is {shown_number(max_connections)}; give a whole number from 1 up"
-            )
+        check_count(max_connections, "max_connections", least=1)
         if len(check_name(schema, "schema")) > _MAX_SCHEMA_CHARS:
             raise InvalidNameError(
                 f"schema has {len(schema)} characters, PostgreSQL knows {_MAX_SCHEMA_CHARS}; give "
