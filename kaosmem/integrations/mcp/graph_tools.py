@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections.abc import Iterable
-from typing import Annotated, Any, NotRequired
+from typing import Annotated
 
-from mcp.server import MCPServer
-from mcp_types import ToolAnnotations
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kaosmem.entities import Entity, Relationship
 from kaosmem.errors import NotFoundError
-from kaosmem.integrations.mcp.turns import SessionTurns, add_tools, json_of
 from kaosmem.names import shown
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.tools import REMEMBERED, check_remembered
+from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.content import Trust
 
 _MAX_HITS = 50
@@ -50,44 +49,6 @@ class OldObservations(TypedDict):
     observations: Annotated[list[str], Field(description="The statements to delete.")]
 
 
-class AddedObservations(TypedDict):
-    """The statements that an entity got."""
-
-    entityName: str
-    addedObservations: list[str]
-
-
-class EntityList(TypedDict):
-    """The result of `create_entities`."""
-
-    entities: list[EntityNode]
-
-
-class RelationList(TypedDict):
-    """The result of `create_relations`."""
-
-    relations: list[RelationEdge]
-
-
-class GraphPart(EntityList, RelationList):
-    """Entities, and the relations that start or end at one of them."""
-
-    note: NotRequired[str]
-
-
-class ObservationResults(TypedDict):
-    """The result of `add_observations`."""
-
-    results: list[AddedObservations]
-
-
-class Done(TypedDict):
-    """The result of a deletion."""
-
-    success: bool
-    message: str
-
-
 class KnowledgeGraph:
     """The graph of a session in the terms of the reference server.
 
@@ -100,21 +61,21 @@ class KnowledgeGraph:
         self._graph = memory.graph
         self._max_tokens = max_tokens
 
-    def create_entities(self, entities: list[EntityNode]) -> EntityList:
+    def create_entities(self, entities: list[EntityNode]) -> JSONDict:
         """Create entities in the knowledge graph. Names that exist are left as they are."""
-        created: list[EntityNode] = []
+        created = []
         for node in entities:
             if node["name"] not in self._graph:
                 self._put(node)
                 created.append(node)
         return {"entities": created}
 
-    def create_relations(self, relations: list[RelationEdge]) -> RelationList:
+    def create_relations(self, relations: list[RelationEdge]) -> JSONDict:
         """Create relations between entities of the knowledge graph."""
         for edge in relations:
             self._entity(edge["from"])
             self._entity(edge["to"])
-        created: list[RelationEdge] = []
+        created = []
         for edge in relations:
             relationship = _relationship(edge)
             if relationship.item_id not in self._memory:
@@ -122,47 +83,38 @@ class KnowledgeGraph:
                 created.append(edge)
         return {"relations": created}
 
-    def add_observations(self, observations: list[NewContents]) -> ObservationResults:
+    def add_observations(self, observations: list[NewContents]) -> JSONDict:
         """Add statements to entities of the knowledge graph."""
-        results: list[AddedObservations] = []
+        results = []
         for each in observations:
-            node = _node(self._changeable(each["entityName"]))
+            node = self._changeable(each["entityName"])
             known = node["observations"]
             added = [text for text in dict.fromkeys(each["contents"]) if text not in known]
-            if added:
-                self._put({**node, "observations": known + added})
+            self._put({**node, "observations": known + added})
             results.append({"entityName": each["entityName"], "addedObservations": added})
         return {"results": results}
 
-    def delete_entities(self, entityNames: list[str]) -> Done:  # noqa: N803
+    def delete_entities(self, entityNames: list[str]) -> JSONDict:  # noqa: N803
         """Delete entities and their relations from the knowledge graph."""
         names = dict.fromkeys(entityNames)
-        missing = [name for name in names if name not in self._graph]
-        found = [self._changeable(name).id for name in names if name not in missing]
+        found = [self._changeable(name)["name"] for name in names if name in self._graph]
         self._graph.remove(entities=found)
-        counts = f"Deleted {len(found)} of {len(names)} entities. Not found: {', '.join(missing)}"
-        return _done(counts if missing else "Entities deleted successfully")
+        return _deleted(len(found), len(names), "entities")
 
-    def delete_observations(self, deletions: list[OldObservations]) -> Done:
+    def delete_observations(self, deletions: list[OldObservations]) -> JSONDict:
         """Delete statements from entities of the knowledge graph."""
         requested = 0
         deleted = 0
-        missing = []
         for each in deletions:
             requested += len(each["observations"])
-            if each["entityName"] not in self._graph:
-                missing.append(each["entityName"])
-                continue
-            node = _node(self._changeable(each["entityName"]))
-            kept = [text for text in node["observations"] if text not in each["observations"]]
-            deleted += len(node["observations"]) - len(kept)
-            self._put({**node, "observations": kept})
-        if deleted == requested:
-            return _done("Observations deleted successfully")
-        note = f" Entities not found: {', '.join(missing)}" if missing else ""
-        return _done(f"Deleted {deleted} of {requested} observations.{note}")
+            if each["entityName"] in self._graph:
+                node = self._changeable(each["entityName"])
+                kept = [text for text in node["observations"] if text not in each["observations"]]
+                deleted += len(node["observations"]) - len(kept)
+                self._put({**node, "observations": kept})
+        return _deleted(deleted, requested, "observations")
 
-    def delete_relations(self, relations: list[RelationEdge]) -> Done:
+    def delete_relations(self, relations: list[RelationEdge]) -> JSONDict:
         """Delete relations from the knowledge graph."""
         found = {}
         for edge in relations:
@@ -171,17 +123,13 @@ class KnowledgeGraph:
                 check_remembered(self._memory["graph"].peek(relationship.item_id))
                 found[relationship.item_id] = relationship
         self._graph.remove(relationships=found.values())
-        if len(found) == len(relations):
-            return _done("Relations deleted successfully")
-        return _done(
-            f"Deleted {len(found)} of {len(relations)} relations. The rest matched nothing."
-        )
+        return _deleted(len(found), len(relations), "relations")
 
-    def read_graph(self) -> GraphPart:
+    def read_graph(self) -> JSONDict:
         """Read the knowledge graph, the newest entities first, as far as the budget allows."""
         return self._within(reversed(self._entities()))
 
-    def search_nodes(self, query: str) -> GraphPart:
+    def search_nodes(self, query: str) -> JSONDict:
         """Search the entities of the knowledge graph, best first, with their relations."""
         names: list[str] = []
         for hit in self._memory.search(query, "graph", limit=_MAX_HITS, archived=False):
@@ -192,42 +140,38 @@ class KnowledgeGraph:
         names += [each.id for each in self._entities() if wanted in _searched(each)]
         return self.open_nodes(names)
 
-    def open_nodes(self, names: list[str]) -> GraphPart:
+    def open_nodes(self, names: list[str]) -> JSONDict:
         """Open entities of the knowledge graph by their names, with their relations."""
-        found = [self._graph.entity(name) for name in dict.fromkeys(names)]
+        found = map(self._graph.entity, dict.fromkeys(names))
         return self._within(entity for entity in found if entity is not None)
 
     def _entities(self) -> list[Entity]:
         return [part for part in self._graph if isinstance(part, Entity)]
 
-    def _within(self, entities: Iterable[Entity]) -> GraphPart:
+    def _within(self, entities: Iterable[Entity]) -> JSONDict:
         """Return as many leading observations of entities as the budget holds, with relations.
 
-        Of the last entity, the newest observations are shown. A note counts the rest.
+        Of the last entity, the newest observations are shown. A note tells of the rest.
         """
-        nodes = [_node(each) for each in entities]
+        nodes = list(map(_node, entities))
         relations = [part for part in self._graph if isinstance(part, Relationship)]
         whole = _part(nodes, relations)
         if self._fits(whole):
             return whole
 
-        def leading(count: int) -> GraphPart:
-            return self._noted(_part(_leading(nodes, count), relations), whole)
+        def leading(count: int) -> JSONDict:
+            shown_nodes = _leading(nodes, count)
+            note = (
+                f"{len(shown_nodes):,} of {len(nodes):,} entities fit, the last one with its "
+                "newest observations; search_nodes finds the rest"
+            )
+            return {**_part(shown_nodes, relations), "note": note}
 
-        counts = range(1, len(nodes) + _observations(whole) + 1)
+        counts = range(1, sum(1 + len(node["observations"]) for node in nodes))
         return leading(bisect_left(counts, True, key=lambda count: not self._fits(leading(count))))
 
-    def _fits(self, part: GraphPart) -> bool:
+    def _fits(self, part: JSONObject) -> bool:
         return self._memory.admin.counter(json_of(part)) <= self._max_tokens
-
-    def _noted(self, part: GraphPart, whole: GraphPart) -> GraphPart:
-        """Return a part with a note on what it lacks of the whole."""
-        note = (
-            f"shown within {self._max_tokens:,} tokens: {len(part['entities']):,} of "
-            f"{len(whole['entities']):,} entities, {_observations(part):,} of "
-            f"{_observations(whole):,} observations; search_nodes finds the rest"
-        )
-        return {**part, "note": note}
 
     def _put(self, node: EntityNode) -> None:
         entity = Entity(
@@ -244,47 +188,23 @@ class KnowledgeGraph:
             raise NotFoundError(f"Entity with name {shown(name)} not found; create it first")
         return entity
 
-    def _changeable(self, name: str) -> Entity:
+    def _changeable(self, name: str) -> EntityNode:
         """Return an entity that a model created. Raises InvalidArgumentError for any other."""
         entity = self._entity(name)
         check_remembered(self._memory["graph"].peek(entity.item_id))
-        return entity
+        return _node(entity)
 
 
-_READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
-_CREATES = ToolAnnotations(destructive_hint=False, open_world_hint=False)
-_DELETES = ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_world_hint=False)
-_ANNOTATIONS = {
-    "create_entities": _CREATES,
-    "create_relations": _CREATES,
-    "add_observations": _CREATES,
-    "delete_entities": _DELETES,
-    "delete_observations": _DELETES,
-    "delete_relations": _DELETES,
-    "read_graph": _READS,
-    "search_nodes": _READS,
-    "open_nodes": _READS,
-}
-
-
-def add_graph_tools(server: MCPServer[Any], turns: SessionTurns) -> None:
-    """Add the nine tools of the reference `memory` server, and its resource."""
-    add_tools(server, turns, KnowledgeGraph, _ANNOTATIONS)
-
-    async def read(memory: SessionMemory) -> GraphPart:
-        return KnowledgeGraph(memory, turns.max_tokens).read_graph()
-
-    @server.resource("memory://knowledge-graph", mime_type="application/json")
-    async def knowledge_graph() -> str:
-        """Read the knowledge graph, the newest entities first, as far as the budget allows."""
-        return json_of(await turns.run(read))
+def json_of(result: JSONObject) -> str:
+    """Return the JSON text of a result, as clients read it."""
+    return json.dumps(result, ensure_ascii=False)
 
 
 def _leading(nodes: list[EntityNode], count: int) -> list[EntityNode]:
     """Return the first of some entities and of their observations, as many as `count` in all."""
     shown_nodes: list[EntityNode] = []
     for node in nodes:
-        if not count:
+        if count < 1:
             break
         count -= 1
         observations = node["observations"]
@@ -294,15 +214,15 @@ def _leading(nodes: list[EntityNode], count: int) -> list[EntityNode]:
     return shown_nodes
 
 
-def _part(nodes: list[EntityNode], relations: Iterable[Relationship]) -> GraphPart:
+def _part(nodes: list[EntityNode], relations: Iterable[Relationship]) -> JSONDict:
     """Return entities with the relations that start or end at one of them."""
     names = {node["name"] for node in nodes}
-    edges = [_edge(each) for each in relations if each.source in names or each.target in names]
+    edges = [
+        {"from": each.source, "to": each.target, "relationType": each.type}
+        for each in relations
+        if each.source in names or each.target in names
+    ]
     return {"entities": nodes, "relations": edges}
-
-
-def _observations(part: GraphPart) -> int:
-    return sum(len(node["observations"]) for node in part["entities"])
 
 
 def _node(entity: Entity) -> EntityNode:
@@ -310,14 +230,6 @@ def _node(entity: Entity) -> EntityNode:
     stored = entity.properties.get("observations")
     observations = list(map(str, stored)) if isinstance(stored, list) else described
     return {"name": entity.id, "entityType": entity.type, "observations": observations}
-
-
-def _edge(relationship: Relationship) -> RelationEdge:
-    return {
-        "from": relationship.source,
-        "to": relationship.target,
-        "relationType": relationship.type,
-    }
 
 
 def _relationship(edge: RelationEdge) -> Relationship:
@@ -331,5 +243,5 @@ def _searched(entity: Entity) -> str:
     return "\n".join(texts).lower()
 
 
-def _done(message: str) -> Done:
-    return {"success": True, "message": message}
+def _deleted(found: int, asked: int, what: str) -> JSONDict:
+    return {"success": True, "message": f"Deleted {found} of {asked} {what}"}

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from mcp.server import MCPServer
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resources import FunctionResource
-from mcp_types import ToolAnnotations
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import AnyHttpUrl
 
 import kaosmem
 from kaosmem.arguments import check_text
-from kaosmem.errors import InvalidArgumentError
-from kaosmem.integrations.mcp.graph_tools import add_graph_tools
-from kaosmem.integrations.mcp.turns import SessionTurns, add_tools
+from kaosmem.errors import ConflictError, InvalidArgumentError, KaosmemError
+from kaosmem.integrations.mcp.graph_tools import KnowledgeGraph, json_of
 from kaosmem.serving import serve_app
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
 from kaosmem.session.tools import MemoryTools, cut, item_line
 
+T = TypeVar("T")
+
+MAX_ATTEMPTS = 5
+"""Number of times that a call runs if other processes change the same items."""
 MIN_TOKEN_CHARS = 16
 """Length of the shortest token that guards a server."""
 _LEAST_LINE_TOKENS = 8
@@ -35,16 +40,29 @@ _INSTRUCTIONS = (
     "conversations need; a key replaces the older value."
 )
 
-_READS = ToolAnnotations(read_only_hint=True)
+_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_ADDS = ToolAnnotations(destructive_hint=False, open_world_hint=False)
+_REPLACES = ToolAnnotations(destructive_hint=True, open_world_hint=False)
 _MEMORY_TOOLS = {
     "assemble_context": _READS,
     "explain_context": _READS,
     "list_versions": _READS,
     "search_memory": _READS,
     "read_memory": _READS,
-    "remember": ToolAnnotations(destructive_hint=False),
-    "correct_memory": ToolAnnotations(destructive_hint=True),
-    "forget_memory": ToolAnnotations(destructive_hint=True),
+    "remember": _ADDS,
+    "correct_memory": _REPLACES,
+    "forget_memory": _REPLACES,
+}
+_GRAPH_TOOLS = {
+    "create_entities": _ADDS,
+    "create_relations": _ADDS,
+    "add_observations": _ADDS,
+    "delete_entities": _REPLACES,
+    "delete_observations": _REPLACES,
+    "delete_relations": _REPLACES,
+    "read_graph": _READS,
+    "search_nodes": _READS,
+    "open_nodes": _READS,
 }
 
 
@@ -75,7 +93,7 @@ async def memory_server(
     async with sessions.turn(session_id) as memory:
         MemoryTools(memory, max_tokens, section=section)  # checks both arguments
         names = [spec.name for spec in memory.sections]
-    turns = SessionTurns(sessions, session_id, max_tokens=max_tokens)
+    turns = _Turns(sessions, session_id, max_tokens=max_tokens)
     server: MCPServer[Any] = MCPServer(
         "kaosmem",
         version=kaosmem.__version__,
@@ -83,10 +101,17 @@ async def memory_server(
         log_level="WARNING",
         **_guarded_by(token),
     )
-    add_tools(server, turns, MemoryTools, _MEMORY_TOOLS, section=section)
-    add_graph_tools(server, turns)
+    _add_tools(server, turns, partial(MemoryTools, section=section), _MEMORY_TOOLS)
+    _add_tools(server, turns, KnowledgeGraph, _GRAPH_TOOLS)
+    server.resource("memory://knowledge-graph", mime_type="application/json")(turns.graph)
     for name in names:
-        server.add_resource(_section_resource(turns, name))
+        text = partial(turns.section, name)
+        described = f"The newest items of section {name}."
+        server.add_resource(
+            FunctionResource.from_function(
+                text, f"kaosmem://sections/{name}", name=name, description=described
+            )
+        )
     return server
 
 
@@ -135,21 +160,106 @@ def _guarded_by(token: str | None) -> dict[str, Any]:
     return {"auth": settings, "token_verifier": _OneToken(token)}
 
 
-def _section_resource(turns: SessionTurns, name: str) -> FunctionResource:
-    return FunctionResource.from_function(
-        partial(_section_text, turns, name),
-        f"kaosmem://sections/{name}",
-        name=name,
-        description=f"The newest items of section {name}.",
-    )
+class _Turns:
+    """The turns of one session, in which the tools of the server run.
+
+    Args:
+        max_tokens: Size of a result, in tokens of the session's counter.
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        session_id: str,
+        *,
+        max_tokens: int,
+    ) -> None:
+        self._sessions = sessions
+        self._session_id = session_id
+        self.max_tokens = max_tokens
+
+    async def run(self, work: Callable[[SessionMemory], Awaitable[T]]) -> T:
+        """Return the result of a function of the memory, and save what it changed.
+
+        If another process changed the same items meanwhile, the function runs again on the stored
+        session.
+
+        Raises:
+            ToolError: If the function or the save raises a KaosmemError. Nothing has changed then.
+        """
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            try:
+                async with self._sessions.turn(self._session_id) as memory:
+                    return await work(memory)
+            except KaosmemError as error:
+                if attempt == MAX_ATTEMPTS or not isinstance(error, ConflictError):
+                    raise ToolError(str(error)) from error
+        raise AssertionError("unreachable")
+
+    async def section(self, name: str) -> str:
+        """Return the newest items of a section that fit the size of a result, newest first."""
+
+        async def work(memory: SessionMemory) -> str:
+            newest = islice(reversed(memory[name]), self.max_tokens // _LEAST_LINE_TOKENS + 1)
+            text = "\n".join(map(item_line, newest))
+            return cut(text, memory.admin.counter, self.max_tokens)
+
+        return await self.run(work)
+
+    async def graph(self) -> str:
+        """Read the knowledge graph, the newest entities first, as far as the budget allows."""
+
+        async def work(memory: SessionMemory) -> str:
+            return json_of(KnowledgeGraph(memory, self.max_tokens).read_graph())
+
+        return await self.run(work)
 
 
-async def _section_text(turns: SessionTurns, name: str) -> str:
-    """Return the newest items of a section that fit the size of a result, newest first."""
+def _add_tools(
+    server: MCPServer[Any],
+    turns: _Turns,
+    tools: Callable[..., Any],
+    annotations: Mapping[str, ToolAnnotations],
+) -> None:
+    """Add methods as tools of a server. Each call is a turn.
 
-    async def work(memory: SessionMemory) -> str:
-        newest = islice(reversed(memory[name]), turns.max_tokens // _LEAST_LINE_TOKENS + 1)
-        text = "\n".join(map(item_line, newest))
-        return cut(text, memory.admin.counter, turns.max_tokens)
+    Args:
+        tools: Returns the object with the methods, by the memory of a turn and the size of a result.
+        annotations: The names of the methods, with what they do. A method has typed parameters and
+            a docstring for the model. It returns a text, or a dict.
+    """
+    for name, annotation in annotations.items():
+        method = getattr(getattr(tools, "func", tools), name)
+        server.add_tool(
+            _tool(turns, tools, method),
+            name,
+            description=inspect.getdoc(method),
+            annotations=annotation,
+            structured_output=False,
+        )
 
-    return await turns.run(work)
+
+def _tool(
+    turns: _Turns,
+    tools: Callable[..., Any],
+    method: Callable[..., Any],
+) -> Callable[..., Awaitable[object]]:
+    """Return a function with the parameters of a method, which calls it in a turn."""
+
+    async def call(**given: Any) -> object:
+        async def work(memory: SessionMemory) -> object:
+            result = method(tools(memory, turns.max_tokens), **given)
+            return await result if inspect.isawaitable(result) else result
+
+        result = await turns.run(work)
+        if not isinstance(result, dict):
+            return result
+        # The reference server gives a result twice, as a text and as an object.
+        text = TextContent(type="text", text=result.get("message") or json_of(result))
+        return CallToolResult(content=[text], structured_content=result)
+
+    signature = inspect.signature(method, eval_str=True)
+    _, *parameters = signature.parameters.values()
+    told = signature.replace(parameters=parameters)
+    call.__signature__ = told  # type: ignore[attr-defined]
+    return call
