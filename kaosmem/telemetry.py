@@ -1,9 +1,8 @@
 """Spans, metrics and log lines about the work of a session. None of them holds content.
 
-Spans and metrics need a program that has set up OpenTelemetry. Names follow its conventions for
-generative AI where these have one. Log lines go to the logger `kaosmem`, at level DEBUG, and
-conflicts at INFO. Where neither is on, an operation costs about a microsecond more.
-docs/telemetry.md lists all names.
+Spans and metrics need a program that has set up OpenTelemetry; kaosmem does not import it. Names
+follow its conventions for generative AI where these have one. Log lines go to the logger `kaosmem`,
+at level DEBUG, and conflicts at INFO. docs/telemetry.md lists all names.
 """
 
 from __future__ import annotations
@@ -22,10 +21,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LOGGER = logging.getLogger("kaosmem")
+SESSION = "gen_ai.conversation.id"
+"""The attribute with the id of a session."""
+SOURCE = "kaosmem.source.name"
+"""The attribute with the name of a source."""
 _FOR_THE_QUERY = ("relevant", "recalled")
-_SESSION = "gen_ai.conversation.id"
-_SOURCE = "kaosmem.source.name"
-_API_PACKAGES = ("opentelemetry.trace", "opentelemetry.metrics")
 _HISTOGRAMS = {
     "kaosmem.operation.duration": ("s", "Duration of an operation."),
     "kaosmem.context.fill": ("1", "Used share of the budget."),
@@ -45,17 +45,14 @@ Figures = dict[str, float]
 
 
 def observed(
-    operation: str,
-    *,
-    session: Callable[[Any], str] | None = None,
-    source: Callable[[Any], str] | None = None,
+    operation: str, name: str, find: Callable[[Any], str]
 ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R]]]:
     """Return a decorator that makes a span, a duration and a log line of each call.
 
     Args:
         operation: The name of the operation.
-        session: Returns the id of the session, from the first argument of the call.
-        source: Returns the name of the source, from the first argument of the call.
+        name: The attribute that names what the operation is on.
+        find: Returns the value of the attribute, from the first argument of the call.
     """
 
     def decorate(
@@ -63,14 +60,9 @@ def observed(
     ) -> Callable[P, Coroutine[Any, Any, R]]:
         @wraps(method)
         async def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if not _is_watched():
+            if "opentelemetry.trace" not in sys.modules and not LOGGER.isEnabledFor(logging.DEBUG):
                 return await method(*args, **kwargs)
-            names = {}
-            for name, find in ((_SESSION, session), (_SOURCE, source)):
-                found = "" if find is None else find(args[0])
-                if found:
-                    names[name] = found
-            with _measured(operation, names) as figures:
+            with _measured(operation, {name: find(args[0])}) as figures:
                 result = await method(*args, **kwargs)
                 if operation == "assemble_context":
                     figures.update(_figures(result))
@@ -104,27 +96,27 @@ def _measured(operation: str, names: Mapping[str, str]) -> Iterator[Figures]:
                 span.set_attribute("error.type", attributes["error.type"])
                 span.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR)
             if isinstance(error, ConflictError):
-                session = names.get(_SESSION, "")
-                LOGGER.info("conflict: session %s, two writers changed the same items", session)
+                LOGGER.info("conflict: two writers changed the same items: %s", attributes)
                 _measure("kaosmem.conflicts", 1, {})
             raise
         finally:
             seconds = time.perf_counter() - started
             if span is not None:
                 span.set_attributes(figures)
-            _log(operation, attributes, seconds, figures)
-            attributes.pop(_SESSION, None)  # a metric for each session would be too many
+            LOGGER.debug("%.1f ms: %s", 1_000 * seconds, attributes | figures)
+            attributes.pop(SESSION, None)  # a metric for each session would be too many
             _measure("kaosmem.operation.duration", seconds, attributes)
             for name in _HISTOGRAMS.keys() & figures.keys():
                 _measure(name, figures[name], attributes)
 
 
 def _span(operation: str, attributes: Mapping[str, str]) -> AbstractContextManager[Any]:
-    """Return the span of an operation, None inside of the block without a tracer."""
-    provider = _provider("trace", "get_tracer_provider")
-    if provider is None:
+    """Return the span of an operation, None inside of the block without OpenTelemetry."""
+    api: Any = sys.modules.get("opentelemetry.trace")
+    if api is None:
         return nullcontext()
-    span: AbstractContextManager[Any] = provider.get_tracer("kaosmem").start_as_current_span(
+    tracer = api.get_tracer_provider().get_tracer("kaosmem")
+    span: AbstractContextManager[Any] = tracer.start_as_current_span(
         f"{operation} kaosmem",
         attributes=attributes,
         record_exception=False,
@@ -154,57 +146,17 @@ def _figures(context: Any) -> Figures:
     return figures
 
 
-def _log(
-    operation: str,
-    attributes: Mapping[str, str],
-    seconds: float,
-    figures: Figures,
-) -> None:
-    parts = []
-    if attributes.get(_SESSION):
-        parts.append(f"session {attributes[_SESSION]}")
-    if _SOURCE in attributes:
-        parts.append(f"source {attributes[_SOURCE]}")
-    parts.append(f"{1_000 * seconds:.1f} ms")
-    if figures:
-        used = figures["kaosmem.context.used"]
-        budget = figures["kaosmem.context.budget"]
-        parts.append(f"{used:,} of {budget:,} tokens")
-    if "error.type" in attributes:
-        parts.append(attributes["error.type"])
-    LOGGER.debug("%s: %s", operation, ", ".join(parts))
-
-
 def _measure(
     metric: str,
     value: float,
     attributes: Mapping[str, str],
 ) -> None:
     """Record a value of a metric, if the program has set up metrics."""
-    provider = _provider("metrics", "get_meter_provider")
-    if provider is not None:
+    api: Any = sys.modules.get("opentelemetry.metrics")
+    provider = None if api is None else api.get_meter_provider()
+    # The API's own provider would make each instrument once more when it gives way to a real one.
+    if not type(provider).__module__.startswith(("builtins", "opentelemetry.metrics")):
         _recorders(provider)[metric](value, attributes)
-
-
-def _is_watched() -> bool:
-    if LOGGER.isEnabledFor(logging.DEBUG):
-        return True
-    return "opentelemetry.trace" in sys.modules and (
-        _provider("trace", "get_tracer_provider") is not None
-        or _provider("metrics", "get_meter_provider") is not None
-    )
-
-
-def _provider(module: str, getter: str) -> Any:
-    """Return a provider that the program has set up, None for the API's own, which records nothing.
-
-    A program that sets one up has imported the API. kaosmem does not import it.
-    """
-    api = sys.modules.get(f"opentelemetry.{module}")
-    if api is None:
-        return None
-    provider = getattr(api, getter)()
-    return None if type(provider).__module__.startswith(_API_PACKAGES) else provider
 
 
 @lru_cache(maxsize=4)

@@ -97,7 +97,7 @@ async def test_a_turn_is_measured_without_content(watched, tmp_path, caplog):
     for share in ("fill", "recall_share", "prefix_share"):
         (point,) = watched.points(f"kaosmem.context.{share}")
         assert 0 <= point.min <= point.max <= 1
-    assert "assemble_context: session deal-42, " in caplog.text
+    assert "'assemble_context', 'gen_ai.conversation.id': 'deal-42'" in caplog.text
     assert SECRET not in watched.everything() + caplog.text
 
 

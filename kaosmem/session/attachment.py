@@ -18,7 +18,7 @@ from kaosmem.sections import ForgettingSource
 from kaosmem.sections.proposal import Proposal, Source
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.telemetry import observed
+from kaosmem.telemetry import SOURCE, observed
 from kaosmem.types.items import Item
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ class Attachment:
             await self._answer(self.source.forget(held), None)
         return held
 
-    @observed("ask_source", source=lambda attachment: attachment.name)
+    @observed("ask_source", SOURCE, lambda attachment: attachment.name)
     async def _answer(self, asked: Awaitable[T], timeout_s: float | None) -> T:
         try:
             async with asyncio.timeout(timeout_s) as deadline:

@@ -66,7 +66,7 @@ from kaosmem.session.saving.turns import TURNS_OF_PLACES, Turns
 from kaosmem.session.tracing import why
 from kaosmem.session.what_if import WhatIf, what_if
 from kaosmem.session.windows import NamedWindows, Window
-from kaosmem.telemetry import observed
+from kaosmem.telemetry import SESSION, observed
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import AnyCounter
 from kaosmem.trace.trace import parse_mode
@@ -274,7 +274,7 @@ class SessionMemory:
         finally:
             await session.close()
 
-    @observed("save_session", session=_session_id)
+    @observed("save_session", SESSION, _session_id)
     async def save(self) -> None:
         """Commit all changes since the last save. When this returns, they survive a kill.
 
@@ -763,7 +763,7 @@ class SessionMemory:
 
     # Asking.
 
-    @observed("assemble_context", session=_session_id)
+    @observed("assemble_context", SESSION, _session_id)
     async def assemble_context(
         self,
         query: str | None = None,
@@ -1190,7 +1190,7 @@ class SessionMemory:
         return SessionAdmin(self._session)
 
 
-@observed("open_session", session=lambda opening: opening.session_id)
+@observed("open_session", SESSION, lambda opening: opening.session_id)
 async def _read(
     opening: Opening,
     options: SessionOptions,
