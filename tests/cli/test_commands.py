@@ -334,7 +334,7 @@ BAD_INPUT = {
     "showing what is not there": (
         ["show", "kept/deal"],
         NotFoundError,
-        "none is stored there; `kaosmem ingest` makes one",
+        "none is stored there; `kaosmem assemble PATH --session URL` makes one",
     ),
     "showing an id that is near another": (
         ["show", "foreign/lo"],

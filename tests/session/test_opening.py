@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import pickle
+import shutil
 import weakref
 from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, replace
@@ -13,7 +14,9 @@ import pytest
 from kaosmem import CorruptionError, Item, SessionMemory
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.persistence.files.lines import encode_line
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.types.items import StoredItem
+from tests.places import files_in, in_memory, put
 
 STORED = {
     "id": "a",
@@ -212,3 +215,41 @@ async def test_a_summary_that_makes_no_sense_is_not_believed(tmp_path, wrong):
             assert memory.damage
     except CorruptionError:
         assert wrong in ({"position": [0] * 300}, {"id": ["same"] * 300})
+
+
+@pytest.mark.parametrize("kind", ["folder", "objects"])
+async def test_a_session_that_others_made_anew_is_read_anew(tmp_path, kind):
+    """A process that shares a read-only session sees another one of the same size, rebuilt or from a copy."""
+
+    def place_of(files):
+        if kind == "objects":
+            return in_memory(files, "")
+        place = tmp_path / "other"
+        shutil.rmtree(place, ignore_errors=True)
+        put(place, files)
+        return place
+
+    async def with_rent(files, rent):
+        place = place_of(files)
+        async with SessionMemory.open(place, "corpus") as memory:
+            memory.add("documents", f"The rent is {rent} euros.", key="rent")
+        return files_in(place)
+
+    shown = tmp_path / "shown" if kind == "folder" else IsolatedMemoryFileSystem()
+    backup = await with_rent({}, 900)
+    versions = [
+        (900, backup),
+        (901, await with_rent({}, 901)),
+        (902, await with_rent(backup, 902)),
+        (903, await with_rent(backup, 903)),
+    ]
+    sizes = []
+    for rent, files in versions:
+        if rent > 900:
+            put(shown, dict.fromkeys(files_in(shown)))
+        put(shown, files)
+        sizes.append({path: len(data) for path, data in files.items() if "log/" in path})
+        async with SessionMemory.open(shown, "corpus", read_only=True) as memory:
+            assert [item.text for item in memory["documents"]] == [f"The rent is {rent} euros."]
+    assert sizes[0] == sizes[1]
+    assert sizes[2] == sizes[3]

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import groupby
@@ -43,6 +43,7 @@ from kaosmem.persistence.storage.disk import Disk, LeaveLine, irregular
 
 _ABANDONED_S = 3600.0
 _LOCK_TRIES = 100
+_END_BYTES = 4096
 _NOTE = re.compile(rb" ([0-9]{20}) ([0-9a-f]{8}) ")
 _KEEPS_OPEN = sys.platform != "win32"  # where an open file can be neither deleted nor renamed
 
@@ -154,6 +155,16 @@ class LocalStorage:
             finally:
                 self._disk.close(descriptor)
         return sizes
+
+    def state(self, folder: str) -> Hashable:
+        """Return a value that changes with the sizes and the ends of a folder's files."""
+        sizes = sorted(self.sizes(folder).items())
+        parts = tuple((f"{folder}/{name}", -_END_BYTES, _END_BYTES) for name, _ in sizes)
+        try:
+            ends = tuple(map(crc32, self.perform(ReadParts(parts))))
+        except (FileNotFoundError, CorruptionError):  # who reads the session is told
+            ends = ()
+        return tuple(sizes), ends
 
     def keeps_versions(self) -> bool:
         """Return False: a disk keeps nothing of a deleted file. Its backups are copies."""

@@ -6,7 +6,7 @@ import errno
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from inspect import iscoroutinefunction
@@ -46,6 +46,9 @@ RETENTION_S = 24 * 3600.0
 
 No slow reader misses it, and no slow writer finds its name free.
 """
+
+_STAMPS = ("ETag", "etag", "e_tag", "md5Hash", "LastModified", "last_modified", "mtime", "created")
+"""Names under which filesystems list a digest of a file, or the time of its last change."""
 
 _TRIES = 3
 _PAUSES_S = 0.0, 0.05, 0.2, 0.8
@@ -139,6 +142,15 @@ class ObjectStorage:
             if info["type"] == "file" and not name.startswith("."):
                 sizes[name] = info.get("size") or 0
         return sizes
+
+    def state(self, folder: str) -> Hashable:
+        """Return a value that changes with the sizes and the stamps of a folder's files."""
+        entries = _entries(self._filesystem, f"{self._prefix}/{folder}")
+        found = []
+        for name, info in entries:
+            stamp = next((str(info[key]) for key in _STAMPS if info.get(key)), "")
+            found.append((name, info.get("size"), stamp))
+        return tuple(sorted(found))
 
     def foreign(self) -> str | None:
         """Return the name of something under the prefix that kaosmem did not put there, or None."""

@@ -53,6 +53,9 @@ class Storage(Performer, Protocol):
     def sizes(self, folder: str) -> dict[str, int]:
         """Return how many bytes each file in a folder has, by name; {} if there is none."""
 
+    def state(self, folder: str) -> Hashable:
+        """Return a value that changes if a file in a folder changes or is replaced by another."""
+
     def foreign(self) -> str | None:
         """Return the name of a file in the session's folder that is not kaosmem's, or None."""
 
@@ -314,15 +317,13 @@ def fingerprint(
     session_id: str,
     namespace: str = "default",
 ) -> Hashable:
-    """Return a value that changes with every commit to a session.
-
-    It is made from the sizes of its files alone.
+    """Return a value that changes with every commit to a session, and if it is made anew.
 
     Raises DurabilityError.
     """
     storage = open_storage(location, namespace, session_id)
     with as_durability_error("reading the session"):
-        return tuple(tuple(sorted(storage.sizes(folder).items())) for folder in (LOG, SNAP))
+        return storage.state(LOG), storage.state(SNAP)
 
 
 def list_sessions(location: Location, namespace: str = "default") -> list[str]:
@@ -346,7 +347,7 @@ def unknown_session(
     """
     stored = list_sessions(location, namespace)
     nearest = get_close_matches(session_id, stored, n=1, cutoff=0.0)
-    there = "none is stored there; `kaosmem ingest` makes one, or a program without read_only"
+    there = "none is stored there; `kaosmem assemble PATH --session URL` makes one, or a program without read_only"
     if nearest:
         there = f"the nearest of {len(stored):,} is {nearest[0]!r}"
     for other in list_namespaces(location):
