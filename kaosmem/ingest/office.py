@@ -11,14 +11,12 @@ from typing import Any, NamedTuple
 
 from kaosmem.ingest.files import UnreadableError, check_expansion, decoded_text, one_line, storable
 from kaosmem.ingest.pieces import TARGET_CHARS, Part, Piece, Syntax, cut
-from kaosmem.ingest.segments import MAX_CHARS
+from kaosmem.ingest.segments import MAX_CHARS, MAX_HEAD_CHARS
 from kaosmem.ingest.web import html_part
 from kaosmem.types import JSONDict
 
 _DELIMITERS = ",;\t|"
 _SAMPLE_ROWS = 20
-_MAX_HEADER_CHARS = 400
-"""A longer line of names is not repeated: each row then names its values."""
 
 
 class Row(NamedTuple):
@@ -53,7 +51,7 @@ def table_pieces(rows: Iterable[Row]) -> Iterator[Piece]:
     filled = [row for row in rows if row.text.strip()]
     header = filled[0] if len(filled) > 1 and _is_header(filled[0].cells) else None
     body = filled[1:] if header else filled
-    top = f"{header.text}\n" if header and len(header.text) <= _MAX_HEADER_CHARS else ""
+    top = f"{header.text}\n" if header and len(header.text) <= MAX_HEAD_CHARS else ""
     room = TARGET_CHARS - len(top)
     group: list[Row] = []
     size = 0

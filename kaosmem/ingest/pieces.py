@@ -66,7 +66,8 @@ class Piece(NamedTuple):
 def cut(text: str, syntax: Syntax) -> Iterator[Piece]:
     """Yield the pieces of a text in order, of at most MAX_CHARS.
 
-    Each line that is not blank is in one of them.
+    Each line that is not blank is in one of them. A piece that begins among the rows of a table
+    repeats the names of its columns.
     """
     segments = list(_SEGMENTS[syntax](text))
     if not segments:
@@ -75,13 +76,12 @@ def cut(text: str, syntax: Syntax) -> Iterator[Piece]:
     for begin, end in _spans(segments):
         first = segments[begin].number
         last = segments[end - 1].number
-        start = segments[begin].start
-        stop = segments[end - 1].end
+        lines = text[segments[begin].start : segments[end - 1].end]
         title = separator.join(_title([segment.path for segment in segments[begin:end]]))
-        if stop - start <= MAX_CHARS:
-            yield Piece(first, last, 0, text[start:stop], title)
+        if _chars(segments, begin, end) <= MAX_CHARS:
+            yield Piece(first, last, 0, segments[begin].head + lines, title)
             continue
-        for part, sentences in enumerate(_parts(text[start:stop]), 1):
+        for part, sentences in enumerate(_parts(lines), 1):
             yield Piece(first, last, part, sentences, title)
 
 
@@ -95,7 +95,7 @@ def _spans(segments: list[Segment]) -> list[tuple[int, int]]:
     to_cut = [(0, len(segments))]
     while to_cut:
         begin, end = to_cut.pop()
-        if end - begin == 1 or segments[end - 1].end - segments[begin].start <= MAX_CHARS:
+        if end - begin == 1 or _chars(segments, begin, end) <= MAX_CHARS:
             spans.append((begin, end))
             continue
         strongest = max(strengths[begin + 1 : end])
@@ -139,7 +139,8 @@ def _chars(
     begin: int,
     end: int,
 ) -> int:
-    return segments[end - 1].end - segments[begin].start
+    """Return the size of a piece with what it repeats."""
+    return len(segments[begin].head) + segments[end - 1].end - segments[begin].start
 
 
 def _join_back(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import NamedTuple, TypeAlias
 
 MAX_CHARS = 2_000
 """A text of this size is not cut, and no piece is larger."""
+
+MAX_HEAD_CHARS = 400
+"""Longer names of a table's columns are not repeated."""
 
 HEADING = 600
 """A heading, less its level."""
@@ -73,6 +76,7 @@ class Segment(NamedTuple):
         number: Its number in the text, from 1.
         start, end: Positions in the text, without the last newline.
         path: The headings or definitions that it is under.
+        head: Lines that a piece repeats if it begins here: the names of a table's columns.
     """
 
     number: int
@@ -80,6 +84,7 @@ class Segment(NamedTuple):
     end: int
     strength: int
     path: Path
+    head: str = ""
 
 
 class _Line(NamedTuple):
@@ -120,7 +125,9 @@ def shared_path(one: Path, other: Path) -> Path:
 def markdown_segments(text: str) -> list[Segment]:
     """Return the lines of Markdown, with the headings that they are under."""
     lines = _lines(text)
-    return _prose_segments(lines, _markdown_heading, _fenced(lines))
+    fenced = _fenced(lines)
+    segments = _prose_segments(lines, _markdown_heading, fenced)
+    return _under_table_heads(text, lines, segments, fenced)
 
 
 def text_segments(text: str) -> list[Segment]:
@@ -253,6 +260,31 @@ def _prose_segments(
             segments[place] = segments[place]._replace(path=scopes.path)
         position += heading.lines
     return segments
+
+
+def _under_table_heads(
+    text: str,
+    lines: list[_Line],
+    segments: list[Segment],
+    fenced: Container[int],
+) -> list[Segment]:
+    """Return segments of which each row of a table has the table's names of columns as its head."""
+    head = ""
+    for position, line in enumerate(lines):
+        if position in fenced or line.after_blank or "|" not in line.bare:
+            head = ""
+        elif head:
+            segments[position] = segments[position]._replace(head=head)
+        elif _is_below_names(line.bare) and "|" in lines[position - 1].bare:
+            names = text[lines[position - 1].start : line.end] + "\n"
+            head = names if len(names) <= MAX_HEAD_CHARS else ""
+            segments[position] = segments[position]._replace(strength=GLUED)
+    return segments
+
+
+def _is_below_names(bare: str) -> bool:
+    """Return whether a line is the one below the names of a table's columns, as `|---|:-:|`."""
+    return "-" in bare and not bare.strip("|-: \t")
 
 
 def _level(heading: _Heading, styles: list[int | str]) -> int:

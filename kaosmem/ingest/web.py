@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from html import unescape
 
@@ -10,14 +11,30 @@ from kaosmem.ingest.files import decoded_text, storable
 from kaosmem.ingest.pieces import Part, Syntax, cut
 
 # Elements that begin a line, and those that begin a paragraph. All others are within a line.
-_LINE_NAMES = "br li dt dd tr option summary figcaption caption"
+_LINE_NAMES = "br li dt dd tr thead tbody tfoot option summary figcaption caption"
 _PARAGRAPH_NAMES = (
-    "p div section article header footer main nav aside ul ol dl table thead tbody blockquote "
+    "p div section article header footer main nav aside ul ol dl table blockquote "
     "figure form fieldset "
     "hr details address body center h1 h2 h3 h4 h5 h6 pre textarea title"
 )
 _LINES = frozenset(_LINE_NAMES.split())
 _PARAGRAPHS = frozenset(_PARAGRAPH_NAMES.split())
+_ROW_ENDS = ("tr", "thead", "tbody", "tfoot")
+# Elements without an end tag, and those whose content is no element.
+_CHILDLESS_NAMES = "area base br col embed hr img input link meta source track wbr script style"
+_CHILDLESS = frozenset(_CHILDLESS_NAMES.split())
+# Elements whose end tag may be left out, with the tags that end them.
+_ENDED_BY = {
+    "p": _PARAGRAPHS,
+    "li": {"li"},
+    "dt": {"dt", "dd"},
+    "dd": {"dt", "dd"},
+    "tr": _ROW_ENDS,
+    "td": {"td", "th", *_ROW_ENDS},
+    "th": {"td", "th", *_ROW_ENDS},
+    "option": {"option", "optgroup"},
+}
+_NESTING = ("ul", "ol", "dl", "table", "select")
 _ATTRIBUTES = r"(?:=\s*+\"[^\"]*+(?:\"|\Z)|=\s*+'[^']*+(?:'|\Z)|[^>])*+"
 _TOKEN = re.compile(
     rf"<!--.*?(?:-->|\Z)|<(script|style)\b{_ATTRIBUTES}.*?(?:(?=</\1)|\Z)"
@@ -31,6 +48,8 @@ and comments before Python 3.11.14.
 """
 _BLANKS = re.compile(r"\s+")
 _HEADING = re.compile(r"h([1-6])")
+_ATTRIBUTE = re.compile(r"([^\s=>\"'/]++)(?:\s*+=\s*+(\"[^\"]*+|'[^']*+|[^\s>]++))?")
+_NOT_DISPLAYED = re.compile(r"display\s*+:\s*+none")
 _MAX_TITLE_CHARS = 120
 
 
@@ -45,21 +64,89 @@ def html_part(html: str, place: str) -> Part:
 
 
 def html_text(html: str) -> str:
-    """Return the text of HTML."""
+    """Return the text of HTML that a browser shows, as far as its elements tell."""
     page = _Page()
+    hidden = _HiddenElement()
     start = 0
     for token in _TOKEN.finditer(html):
-        page.text(unescape(html[start : token.start()]))
+        if not hidden.is_open:
+            page.text(unescape(html[start : token.start()]))
         start = token.end()
-        if token[3] and token[2]:
-            page.end(token[3].lower())
-        elif token[3]:
-            page.begin(token[3].lower())
-    page.text(unescape(html[start:]))
+        tag = (token[3] or "").lower()
+        if not tag or hidden.takes(tag, token[0].lower()):
+            continue
+        if token[2]:
+            page.end(tag)
+        else:
+            page.begin(tag)
+    if not hidden.is_open:
+        page.text(unescape(html[start:]))
     page.end_line()
     if page.title and not page.has_main_heading:
         page.lines.insert(0, f"# {page.title}")
     return storable("\n".join(page.lines))
+
+
+def _is_hidden(tag: str, text: str) -> bool:
+    """Return whether an element is not shown. A reader shows a tab panel by a click.
+
+    A page as a whole may be hidden until its scripts have run.
+    """
+    if tag in _CHILDLESS or tag in ("html", "body"):
+        return False
+    if "hidden" not in text and "display" not in text:
+        return tag == "template"
+    attributes = {name: value.strip("\"' ") for name, value in _ATTRIBUTE.findall(text)}
+    if attributes.get("role") == "tabpanel":
+        return False
+    has_attribute = attributes.get("hidden", "until-found") != "until-found"
+    is_styled = _NOT_DISPLAYED.search(attributes.get("style", "")) is not None
+    return tag == "template" or has_attribute or is_styled
+
+
+class _HiddenElement:
+    """The element of a page that is not shown, while one is open.
+
+    Where the end of it is not certain, the page goes on too early rather than too late.
+    """
+
+    def __init__(self) -> None:
+        self._name = ""
+        self._open: Counter[str] = Counter()
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether what follows is not shown."""
+        return bool(self._name)
+
+    def takes(self, tag: str, text: str) -> bool:
+        """Take a tag of the page, and return whether it is of a hidden element.
+
+        Args:
+            tag: The name of the element.
+            text: The whole tag.
+        """
+        is_end = text.startswith("</")
+        if self._name and tag in _CHILDLESS:
+            return True
+        if self._name and self._ends_before(tag, is_end):
+            self._name = ""
+        if not self._name:
+            if is_end or not _is_hidden(tag, text):
+                return False
+            self._name = tag
+            self._open.clear()
+        self._open[tag] += -1 if is_end else 1
+        if not self._open[self._name]:
+            self._name = ""
+        return True
+
+    def _ends_before(self, tag: str, is_end: bool) -> bool:
+        """Return whether a tag is beyond the element, which has no end tag then."""
+        if is_end:
+            return self._open[tag] == 0
+        is_nested = any(self._open[name] for name in _NESTING)
+        return not is_nested and tag in _ENDED_BY.get(self._name, ())
 
 
 class _Page:
@@ -75,6 +162,9 @@ class _Page:
         self._is_preformatted = False
         self._is_cell = False
         self._has_ended_in_cell = False
+        self._cells: list[str] = []
+        """The elements of the cells of the row, `td` or `th`."""
+        self._has_rows = False
 
     def begin(self, tag: str) -> None:
         """Begin an element."""
@@ -87,12 +177,15 @@ class _Page:
             self._mark = "- " if tag == "li" else "| "
         elif tag in ("td", "th"):
             self._is_cell = True
+            self._cells.append(tag)
             self._has_ended_in_cell = False
-            if self._words:
+            if len(self._cells) > 1:
                 self._words.append(" | ")
         elif tag == "pre" and not self._is_preformatted:
             self._is_preformatted = True
             self.lines.append("```")
+        elif tag == "table":
+            self._has_rows = False
         self._is_title = self._is_title or (tag == "title" and not self.title)
 
     def end(self, tag: str) -> None:
@@ -108,15 +201,28 @@ class _Page:
     def _break(self, tag: str) -> bool:
         """End the line at an element that is not within a line, and return whether it has ended.
 
-        In a cell of a table, only a second paragraph begins a line.
+        In a cell of a table, only a second paragraph begins a line. The name of a column is one
+        line.
         """
+        if self._is_cell and self._cells[-1:] == ["th"] and tag in ("p", "div", "br"):
+            self._words.append(" ")
+            return False
         if self._is_cell and tag == "p":
             self._has_ended_in_cell = bool(self._words) and self._words[-1] != " | "
             return False
         if tag in _PARAGRAPHS or tag in _LINES:
             self.end_line(paragraph=tag in _PARAGRAPHS)
+            if tag in _ROW_ENDS:
+                self._end_row()
             return True
         return False
+
+    def _end_row(self) -> None:
+        """End a row of a table, and mark it if it holds the names of the columns."""
+        if len(self._cells) > 1 and not self._has_rows and "td" not in self._cells:
+            self.lines.append("|" + " --- |" * len(self._cells))
+        self._has_rows = self._has_rows or bool(self._cells)
+        self._cells = []
 
     def text(self, text: str) -> None:
         """Take a text."""
@@ -137,7 +243,8 @@ class _Page:
     def end_line(self, *, paragraph: bool = True) -> None:
         """End the line, and the paragraph too unless only a line ends."""
         text = storable(_BLANKS.sub(" ", "".join(self._words)).strip())
-        if text:
+        is_empty_row = bool(self._cells) and not text.strip("| ")
+        if text and not is_empty_row:
             # A text that looks like a heading or a fence of Markdown is none.
             mark = self._mark or ("    " if text.startswith(("#", "```", "~~~")) else "")
             self.lines.append(mark + text)

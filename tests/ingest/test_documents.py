@@ -228,7 +228,9 @@ TAGS = [
     "<script>",
     "</script",
     "<td>",
+    "<th>",
     "</tr>",
+    "<p hidden>",
     "x",
     " ",
 ]
@@ -243,8 +245,57 @@ OPEN_TAGS = [
     "&",
     "<td>y",
     "<td><p>y",
+    "<tr><th>y<th>",
+    "<div hidden><p>y</i>",
+    "<p hidden a= a=",
     "<title>a<b>",
 ]
+
+
+HIDDEN = {
+    "<div hidden><div>SECRET</div>SECRET<script>'</div>'</script>SECRET</div>shown": "shown",
+    "<template><p>SECRET<template>SECRET</template>SECRET</template>shown": "shown",
+    "<p>a <SPAN STYLE='color:red; display : none'>SECRET</SPAN>b</p>": "a b",
+    "<p hidden>SECRET<p>shown": "shown",
+    "<ul><li hidden>SECRET<ul><li>SECRET<li>SECRET</ul><li>shown</ul>": "- shown",
+    "<ul><li hidden>SECRET</ul><p>shown": "shown",
+    "<table><tr hidden><td>SECRET<tr><td>shown<td>b</table>": "| shown | b",
+    "<form>a<input type=hidden><input hidden>b</form>": "ab",
+    "<div title='hidden display:none' aria-hidden=true data-hidden>shown</div>": "shown",
+    "<div hidden='until-found'>a</div><div role=tabpanel hidden>b</div>": "a\n\nb",
+    "<html hidden><body style='display:none'>shown</body>": "shown",
+}
+
+
+@pytest.mark.parametrize("html", HIDDEN)
+def test_hidden_html_is_left_out(html):
+    """Text that a reader of the page can't see is left out, and nothing after it."""
+    assert html_text(html) == HIDDEN[html]
+
+
+TABLES = {
+    "<tr><th>a<br>b<th><p>c</p><p>d</p><tbody><tr><td>1<td>2": "| a b | c d\n| --- | --- |\n| 1 | 2",
+    "<thead><tr><th></th><th>2024</th></tr></thead><tbody><tr><th>Sum</th><td>5</td></tr>"
+    "<tr><td></td><td></td></tr><tr><td></td><td>6</td></tr>": "| | 2024\n| --- | --- |\n| Sum | 5\n| | 6",
+    "<tr><th>Name</th><td>Ann</td></tr><tr><th>City</th><td>Ulm</td></tr>": "| Name | Ann\n| City | Ulm",
+}
+
+
+@pytest.mark.parametrize("html", TABLES)
+def test_columns_of_html_keep_their_names(html):
+    """A row of `th` names the columns, and an empty cell moves no value under another name."""
+    assert html_text(f"<table>{html}</table>") == TABLES[html]
+
+
+def test_each_passage_of_a_long_html_table_names_the_columns(tmp_path):
+    """A table of a page, or of a Word document whose heading row is marked, is cut as one of Markdown is."""
+    rows = "".join(f"<tr><td>ware {number}</td><td>{number}</td></tr>" for number in range(300))
+    page = (
+        f"<table><thead><tr><th>item</th><th>euros</th></tr></thead><tbody>{rows}</tbody></table>"
+    )
+    passages = read(tmp_path, "prices.html", page).passages
+    assert len(passages) > 3
+    assert all(passage.text.startswith("| item | euros\n") for passage in passages)
 
 
 @given(st.lists(st.sampled_from(TAGS)))

@@ -24,6 +24,8 @@ FRAGMENTS = [
     "```python",
     "~~~",
     "| a | b |",
+    "|---|---|",
+    "a | b",
     "- an item",
     "    indented code, or the middle of a list",
     "class Reader:",
@@ -71,7 +73,10 @@ def piece_with(text, syntax, marker):
 @given(text=texts, syntax=st.sampled_from(SYNTAXES))
 @example(text="\x0c", syntax=Syntax.CODE)
 def test_every_line_is_in_exactly_one_piece(text, syntax):
-    """Pieces are the lines they name, unchanged, in order, and only blank lines lie between them."""
+    """Pieces are the lines they name, unchanged, in order, and only blank lines lie between them.
+
+    Among the rows of a table, a piece repeats the names of its columns first.
+    """
     text_lines = text.split("\n")
     covered_to = 0
     for (first, last), parts in groupby(
@@ -80,7 +85,13 @@ def test_every_line_is_in_exactly_one_piece(text, syntax):
         pieces = list(parts)
         assert covered_to < first <= last
         assert not "".join(text_lines[covered_to : first - 1]).strip()
-        assert "".join(piece.text for piece in pieces) == "\n".join(text_lines[first - 1 : last])
+        written = "\n".join(text_lines[first - 1 : last])
+        head, _, _ = "".join(piece.text for piece in pieces).rpartition(written)
+        assert "".join(piece.text for piece in pieces) == head + written
+        if head:
+            names, below = head.removesuffix("\n").split("\n")
+            assert below == "|---|---|"
+            assert f"{names}\n{below}\n" in "\n".join(text_lines[: first - 1]) + "\n"
         assert text_lines[first - 1].strip()
         assert text_lines[last - 1].strip()
         if len(pieces) > 1:
@@ -175,6 +186,35 @@ def test_a_comment_in_a_fence_is_not_a_heading():
     """`# install` in a fence of shell commands leaves the section as it is."""
     text = "# Guide\n\n```sh\n# install\nmake\n```\n" + "\nMore of it. " * 300
     assert {piece.title for piece in cut(text, Syntax.MARKDOWN)} == {"Guide"}
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["| item | euros |\n|---|---|\n", "item | euros\n:-- | --:\n", "  | item | euros |\n  |-|-|\n"],
+)
+def test_each_piece_of_a_long_table_has_the_names_of_its_columns(head):
+    """A row far below the names of a Markdown table's columns can be understood."""
+    rows = [f"| thing {number} | {number} |\n" for number in range(300)]
+    text = f"# Prices\n\n{head}{''.join(rows)}\nAll prices hold.\n\n" + "More words. " * 300
+    pieces = the_pieces(text, Syntax.MARKDOWN)
+    in_table = [piece for piece in pieces if "| thing" in piece.text]
+    assert len(in_table) > 3
+    assert all(piece.text.count(head.strip()) == 1 for piece in in_table)
+    assert all(len(piece.text) <= MAX_CHARS for piece in in_table)
+    assert [piece for piece in pieces if "item | euros" in piece.text] == in_table
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "```\n| item | euros |\n|---|---|\n" + "| thing | 3 |\n" * 300 + "```\n",
+        f"| {'item ' * 100} | euros |\n|---|---|\n" + "| thing | 3 |\n" * 300,
+        "| item | 7 |\n" + "| thing | 3 |\n" * 300,
+    ],
+)
+def test_nothing_else_is_repeated(table):
+    """A table in a fence is code, long names would crowd out the rows, and a first row may be a value."""
+    assert "\n".join(piece.text for piece in cut(table, Syntax.MARKDOWN)) == table.rstrip("\n")
 
 
 def test_restructured_text_has_levels_in_order_of_their_marks():
