@@ -8,6 +8,8 @@ The words of a language stand in `time_words/LANGUAGE.toml`. A file has these ta
   so many weeks. `"monday 0"` is the newest Monday up to today, `"monday 1"` the newest one before
   today.
 - `numbers` has the words that may stand in place of `#`, beside digits.
+
+Words of scripts without spaces, such as Chinese and Japanese, are found anywhere in a text.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.language.scripts import MARKS, fold_script
+from kaosmem.language.scripts import MARKS, UNSPACED, fold_script
 from kaosmem.language.tables import tables_by_language
 from kaosmem.names import shown_name
 from kaosmem.types.items import Item
@@ -30,7 +32,8 @@ from kaosmem.types.versions import Version
 
 T = TypeVar("T")
 
-_SENTENCE_END = re.compile(r"(?<=[.?!؟])\s+")
+_QUESTION_MARKS = "?", "؟", "？"
+_SENTENCE_END = re.compile(r"(?<=[.?!؟])\s+|(?<=[。？！])")
 _DAYS_OF = {"days": 1, "weeks": 7, "months": 30, "years": 365}
 _WEEKDAYS = "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"
 
@@ -58,7 +61,7 @@ class _Phrases:
                 forms |= {each: _pattern(each).replace(r"\#", f"(?:{number})") for each in phrases}
         self._number = re.compile("|".join([r"\d+", *map(r"\b{}\b".format, self._numbers)]))
         longest_first = [forms[phrase] for phrase in sorted(forms, key=len, reverse=True)]
-        self.pattern = re.compile(_whole("|".join(longest_first)), re.IGNORECASE)
+        self.pattern = re.compile(_any_of(longest_first), re.IGNORECASE)
 
     def period(self, phrase: str, today: date) -> Period:
         """Return the days that a phrase means. Raises OverflowError for days before the year 1."""
@@ -96,7 +99,9 @@ def periods_in(text: str, clock: Callable[[], datetime]) -> tuple[Period, ...]:
     Args:
         clock: Says which day is today.
     """
-    questions = [each for each in _SENTENCE_END.split(text) if each.rstrip().endswith(("?", "؟"))]
+    questions = [
+        each for each in _SENTENCE_END.split(text) if each.rstrip().endswith(_QUESTION_MARKS)
+    ]
     phrases = _phrases().pattern.findall(" ".join(questions) or text)
     if not phrases:
         return ()
@@ -252,12 +257,13 @@ class PastCues:
     def dates(self, text: str) -> Iterable[Period]:
         """Yield the days, months and years that a text names."""
         for match in self._date.finditer(_folded(text.casefold())):
-            month = int(match["digits"] or 0)
+            month = int(match["digits"] or match["month"] or 0)
             for number, pattern in enumerate(self._months, 1):
                 if match["name"] and re.fullmatch(pattern, match["name"]):
                     month = number
-            year = int(match["year"] or match["iso"])
-            day = int(match["day"] or match["iso_day"] or match["day_after"] or 0)
+            year = int(match["year"] or match["iso"] or match["year_of"])
+            day = match["day"] or match["iso_day"] or match["day_after"] or match["day_of"]
+            day = int(day or 0)
             period = _period(year, month, day)
             if period is not None:
                 yield period
@@ -267,7 +273,7 @@ class PastCues:
         found = {}
         for which in _LISTS[:-1]:
             words = [map(_pattern, each.get(which, ())) for each in self._languages]
-            found[which] = re.compile(_whole("|".join(chain.from_iterable(words))))
+            found[which] = re.compile(_any_of(chain.from_iterable(words)))
         return found
 
     @cached_property
@@ -289,12 +295,17 @@ class PastCues:
             rf"(?:(?P<day>\d{{1,2}}){suffix}{of})?(?P<name>{name})"
             rf"(?:\s+(?P<day_after>\d{{1,2}}){suffix})?{of}(?P<year>{year})"
         )
-        return re.compile(_whole(f"{in_digits}|{in_words}"))
+        in_unspaced = (
+            rf"(?<!\d)(?P<year_of>{year})\s?[年년]"
+            r"(?:\s?(?P<month>\d{1,2})\s?[月월](?:\s?(?P<day_of>\d{1,2})\s?[日号號일])?)?"
+        )
+        return re.compile(f"{_whole(f'{in_digits}|{in_words}')}|{in_unspaced}")
 
 
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 _LISTS = ("previous", "first", "ever", "months")
 PAST_CUES = PastCues(*_TIME_WORDS.values())
-"""The cues of the languages whose stop words kaosmem knows."""
+"""The cues of the languages that have a file, among them all whose stop words kaosmem knows."""
 
 
 def _is_word(given: object) -> bool:
@@ -309,6 +320,18 @@ def _pattern(word: str) -> str:
     """Return a word as a pattern: `*` is any letters, a blank is any white space."""
     escaped = r"\s+".join(re.escape(part) for part in word.casefold().split())
     return escaped.replace(r"\*", rf"[\w{MARKS}]*")
+
+
+def _any_of(patterns: Iterable[str]) -> str:
+    """Return a pattern for any of these: as whole words, but in scripts without spaces anywhere."""
+    spaced: list[str] = []
+    unspaced: list[str] = []
+    for pattern in patterns:
+        (unspaced if _UNSPACED.search(pattern) else spaced).append(pattern)
+    found = [_whole("|".join(spaced))] if spaced else []
+    if unspaced:  # no other letter costs more than a look
+        found.append(rf"(?=[\d{UNSPACED}])(?:{'|'.join(unspaced)})")
+    return "|".join(found)
 
 
 def _whole(pattern: str) -> str:

@@ -63,6 +63,10 @@ def periods_of(text):
         ("ماذا حدث قبل ٣ أيام؟", "2026-11-22", "2026-11-22"),
         ("पिछले महीने क्या हुआ?", "2026-10-01", "2026-10-31"),
         ("पिछले  साल क्या हुआ?", "2025-01-01", "2025-12-31"),
+        ("上周谈了什么？", "2026-11-16", "2026-11-22"),
+        ("昨天她来了。3天前谈了什么？", "2026-11-22", "2026-11-22"),
+        ("先月の家賃は？", "2026-10-01", "2026-10-31"),
+        ("2か月前に何がありましたか？", "2026-09-01", "2026-09-30"),
         ("Who paid in May 2023?", "2023-05-01", "2023-05-31"),
         ("on 8 May 2023", "2023-05-08", "2023-05-08"),
         ("since 2023-05-08", "2023-05-08", "2023-05-08"),
@@ -197,6 +201,14 @@ def test_among_many_items_of_a_period_the_match_comes_first(period, seed, ranker
         ("वह पहले कहाँ रहता था?", "previous"),
         ("शुरू में किराया कितना था?", "first"),
         ("क्या वह कभी पेरिस में रहा?", "ever"),
+        ("安以前住在哪里？", "previous"),
+        ("2024年之前的地址是什么？", "previous"),
+        ("房租最初是多少？", "first"),
+        ("房租變過嗎？", "ever"),
+        ("アンは以前どこに住んでいましたか？", "previous"),
+        ("アンの前の住所は？", "previous"),
+        ("家賃は最初いくらでしたか？", "first"),
+        ("住所はこれまでどう変わりましたか？", "ever"),
     ],
 )
 def test_words_ask_about_the_past(query, which):
@@ -218,6 +230,9 @@ def test_words_ask_about_the_past(query, which):
         "Где он живёт?",
         "أين يسكن؟",
         "वह कहाँ रहता है?",
+        "旧金山的名字是什么？",
+        "お名前は？ 非常に大事です。",
+        "12024年",
     ],
 )
 def test_a_question_about_now_has_no_such_words(query):
@@ -239,6 +254,9 @@ def test_a_question_about_now_has_no_such_words(query):
         ("τον Μάιο 2023", "2023-05-01", "2023-05-31"),
         ("5 مايو 2023", "2023-05-05", "2023-05-05"),
         ("७ मई २०२३", "2023-05-07", "2023-05-07"),
+        ("2024年5月安住在哪里？", "2024-05-01", "2024-05-31"),
+        ("アンは２０２４年５月８日に引っ越した", "2024-05-08", "2024-05-08"),
+        ("2023년에 어디 살았나요?", "2023-01-01", "2023-12-31"),
     ],
 )
 def test_dates_ask_about_their_days(query, first, last):
@@ -248,7 +266,7 @@ def test_dates_ask_about_their_days(query, first, last):
 
 def test_each_language_with_stop_words_has_cues():
     """Nobody can add stop words of a language without words about the past."""
-    assert STOP_WORDS_OF.keys() == tables_by_language("time_words").keys()
+    assert STOP_WORDS_OF.keys() <= tables_by_language("time_words").keys()
 
 
 def test_users_add_a_language_to_a_copy():
