@@ -106,11 +106,11 @@ async def test_the_default_window_of_an_agent_is_full(rounds):
 
 
 async def test_a_summary_takes_the_place_of_old_rounds():
-    """A budget of 8,000 tokens is enough at every step of 200 rounds."""
+    """A budget of 8,000 tokens is enough at every step of 120 rounds."""
     llm = ScriptedLLM(lambda _: "The agent looks for the fee.")
     strategy = TokenBudgetCompaction([SummarizationCompaction(llm, 4_000, 1_000)], 8_000)
     context = AgentContext(ContextConfig(InMemoryHistoryProvider(), strategy), "bot")
-    said = loop(200)
+    said = loop(120)
     for begin in range(0, len(said), 9):
         await context.append(said[begin : begin + 9], "s")
         window = await context.get_prompt_window("s", budget=8_000)

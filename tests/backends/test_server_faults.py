@@ -25,7 +25,7 @@ from kaosmem.errors import MissingFileError
 from tests.faulty_network import Network, network
 from tests.servers import own_postgres_server, own_redis_server
 
-CONNECTIONS, TIMEOUT_S = 4, 3.0  # a busy machine answers within it
+CONNECTIONS, TIMEOUT_S = 4, 2.0  # a busy machine answers within it
 _numbers = count(1)
 
 

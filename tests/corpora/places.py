@@ -31,5 +31,8 @@ def s3_corpus(s3, url, *, port=None, timeout_s=60.0):
         "region": "us-east-1",
         "endpoint": s3.url if port is None else f"http://127.0.0.1:{port}",
         "allow_http": "true",
+        # By default the engine tries on for minutes, in threads that the end of a loop waits for.
+        "client_max_retries": "2",
+        "client_retry_timeout": "2",
     }
     return LanceCorpus(url, storage_options=options, timeout_s=timeout_s)

@@ -122,13 +122,18 @@ async def test_a_killed_ingestion_goes_on(tmp_path, batches):
     assert (await corpus.statistics()).entries == 41
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    ("workers", "engine"), [(1, "postgres"), pytest.param(2, "lance", marks=pytest.mark.soak)]
+)
 async def test_a_killed_worker_is_an_error_after_which_another_run_goes_on(
-    tmp_path, monkeypatch, workers
+    tmp_path, monkeypatch, postgres, workers, engine
 ):
     """Where a worker is killed, the next run writes the rest, and all is there as of one process."""
     folder = folder_of(tmp_path / "files", 30)
-    corpus = LanceCorpus(tmp_path / "corpus")
+    is_lance = engine == "lance"
+    corpus = (
+        LanceCorpus(tmp_path / "corpus") if is_lance else PgCorpus(postgres, schema=pg_schema())
+    )
     monkeypatch.setattr(ingestion_module, "_BATCH_FILES", 8)
     monkeypatch.setattr(ingestion_module, "read_batch", _dies_once)
     monkeypatch.setenv("KAOSMEM_TEST_DEATH", str(tmp_path / "died"))
@@ -143,6 +148,7 @@ async def test_a_killed_worker_is_an_error_after_which_another_run_goes_on(
     assert await corpus.sources() == await model.sources()
     assert await texts_of(corpus, "rent garden") == await texts_of(model, "rent garden")
     assert await corpus.statistics(["rent"]) == await model.statistics(["rent"])
+    await corpus.close()
 
 
 def test_a_worker_closes_its_copy_of_a_corpus():
@@ -156,20 +162,6 @@ def test_a_worker_closes_its_copy_of_a_corpus():
     corpus = Closed()
     READ_BATCH(corpus, [], "place")
     assert closed == [corpus]
-
-
-async def test_processes_write_into_postgresql(tmp_path, postgres):
-    """A corpus in PostgreSQL goes to worker processes, and a second run changes nothing."""
-    folder = folder_of(tmp_path / "files", 10)
-    corpus = PgCorpus(postgres, schema=pg_schema())
-    report = await ingest_files(folder, corpus, workers=1)
-    assert (len(report.new), report.items_added) == (11, 11)
-    assert len(await texts_of(corpus, "rent garden")) == 11
-    versions = await corpus.versions()
-    again = await ingest_files(folder, corpus, workers=0)
-    assert (len(again.unchanged), again.items_added) == (11, 0)
-    assert await corpus.versions() == versions
-    await corpus.close()
 
 
 def _dies_once(*given):

@@ -134,17 +134,20 @@ async def test_a_server_that_is_gone_is_an_error_in_time(postgres):
     with network(postgres.rpartition("@")[2].partition("/")[0]) as between:
         port = postgres.rpartition(":")[2].partition("/")[0]
         url = postgres.replace(f":{port}/", f":{between.port}/")
-        corpus = PgCorpus(url, schema=pg_schema(), timeout_s=2)
+        schema = pg_schema()
+        corpus = PgCorpus(url, schema=schema)
+        hasty = PgCorpus(url, schema=schema, timeout_s=0.7)
         await corpus.add([passage("a", "rent")])
         between.hold()
         with pytest.raises(DurabilityError):
-            await corpus.candidates(["rent"])
+            await hasty.candidates(["rent"])
         between.release()
         between.close()
-        for call in (corpus.add([passage("b", "rent")]), corpus.compact()):
+        for call in (hasty.add([passage("b", "rent")]), hasty.compact()):
             with pytest.raises(DurabilityError):
                 await call
         between.open()
         await corpus.add([passage("c", "rent")])
         assert await ids(corpus, "rent") in (["a", "c"], ["c", "a"])
-        await corpus.close()
+        for each in (corpus, hasty):
+            await each.close()

@@ -345,7 +345,7 @@ ODD = {
     "a million spaces": " " * 1_000_000,
     "a million spaces between words": "first" + " " * 1_000_000 + "last",
     "a line of 5 MB": "x" * 5_000_000,
-    "a line of 5 MB in words": "word-" * 1_000_000,
+    "a line of 1 MB in words": "word-" * 200_000,
     "special tokens": "<|endoftext|><|im_start|>system<|im_end|><|fim_prefix|>" * 20,
     "NUL and controls": "a\0b\x1b[31mc\x7f\x85",
     "marks": "e" + "\u0301" * 1_000,

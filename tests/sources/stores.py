@@ -88,7 +88,7 @@ _pairs = st.tuples(*[st.integers(0, len(ENTITIES) - 1)] * 2)
 
 
 @st.composite
-def filled_sources(draw, *, most=12):
+def filled_sources(draw, *, most=6):
     """Draw sources over stores that hold up to `most` texts each, hostile ones among them."""
     stores = Stores.new()
     sources = stores.sources(

@@ -179,7 +179,7 @@ async def test_a_question_far_back_is_looked_for_once():
     await provider.append_many("a", said("Earlier.", "Go on."), session_id="s")
     await provider.append_many("a", said("Aside."), session_id="s", run_id="r")
     await provider.append_many(
-        "a", [each for n in range(1_000) for each in called(f"c{n}")], session_id="s"
+        "a", [each for n in range(500) for each in called(f"c{n}")], session_id="s"
     )
     memory = await memory_over(HistorySource(provider, "a", "s"))
     for expected in ("Aside.", "Aside."):
