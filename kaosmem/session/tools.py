@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from inspect import Parameter, getdoc, signature
@@ -14,6 +13,7 @@ from kaosmem.arguments import check_count, check_text
 from kaosmem.assembly.context import Context
 from kaosmem.display import fitted
 from kaosmem.errors import InvalidArgumentError, KaosmemError, NotFoundError
+from kaosmem.formats.fields import json_object
 from kaosmem.language.sentences import cut_at_sentence
 from kaosmem.names import choices, shown
 from kaosmem.tokens.counters import TokenCounter
@@ -93,7 +93,7 @@ class MemoryTools:
     async def search_memory(self, query: _Query) -> str:
         """Search all that was said, found or stored, also long ago. Returns items with ids."""
         hits = self._memory.search(query, limit=30)
-        lines = [item_line(hit.item, hit.is_archived) for hit in hits]
+        lines = [item_line(hit.item, is_archived=hit.is_archived) for hit in hits]
         names = [*self._memory.admin.sources]
         if names:
             context = await self._memory.assemble_context(
@@ -107,7 +107,7 @@ class MemoryTools:
     async def read_memory(self, id: _Id) -> str:
         """Read one item whole, and the words that it comes from."""
         item = await self._memory.fetch(id)
-        lines = [item_line(item, text=""), item.text]
+        lines = [_origin(item), item.text]
         if item.sources:
             lines.append("It comes from:")
         for source in item.sources:
@@ -160,9 +160,7 @@ class MemoryTools:
         if not id:
             return self._cut(context.explain())
         decision = context.decision(id)
-        place = "in" if decision.included else "out"
-        rank = "not ranked" if decision.rank is None else f"rank {decision.rank}"
-        return f"{place}: {decision.why} ({decision.section}, {rank}, {decision.tokens} tokens)"
+        return f"in: {decision.why}" if decision.included else f"out: {decision.why}"
 
     async def list_versions(self, key: _KnownKey) -> str:
         """Return all values that a fact with a key had, newest first, each with its interval."""
@@ -208,12 +206,9 @@ def _parameters(name: str) -> JSONDict:
 
 def _checked(method: Callable[..., object], arguments: str | JSONObject) -> Mapping[str, str]:
     """Return the arguments of a call. Raises InvalidArgumentError for any that do not fit."""
-    try:
-        given = json.loads(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
-        raise InvalidArgumentError("the arguments are no JSON; write an object") from None
+    given = json_object(arguments) if isinstance(arguments, str) else arguments
     if not isinstance(given, Mapping):
-        raise InvalidArgumentError("the arguments are no object; name each of them")
+        raise InvalidArgumentError("the arguments are no JSON object; name each of them")
     parameters = signature(method)
     try:
         parameters.bind(**given)
@@ -283,16 +278,14 @@ def check_remembered(item: Item) -> None:
         )
 
 
-def item_line(
-    item: Item,
-    is_archived: bool = False,
-    text: str | None = None,
-) -> str:
-    """Return an item with its id and its origin, in one line. text: in place of its own."""
-    source = item.metadata.get("source")
-    time = item.metadata.get("timestamp") or item.created_at.date().isoformat()
-    origin = [item.section, item.role, str(source or ""), str(time)]
-    if is_archived:
-        origin.append("archived")
-    shown_text = fitted(" ".join(item.text.split()), _MAX_CHARS) if text is None else text
-    return f"[{item.id}] ({', '.join(each for each in origin if each)}) {shown_text}".rstrip()
+def item_line(item: Item, *, is_archived: bool = False) -> str:
+    """Return an item with its id and its origin, in one line."""
+    words = fitted(" ".join(item.text.split()), _MAX_CHARS)
+    return f"{_origin(item, is_archived=is_archived)} {words}".rstrip()
+
+
+def _origin(item: Item, *, is_archived: bool = False) -> str:
+    time = item.metadata.get("timestamp") or item.created_at.date()
+    told = [item.section, item.role, item.metadata.get("source"), time]
+    told.append("archived" if is_archived else None)
+    return f"[{item.id}] ({', '.join(str(each) for each in told if each)})"
