@@ -165,6 +165,8 @@ def print_report(
     from kaosmem.evaluation.report import save_plot
 
     result = report.to_dict() if as_json else report.summary()
+    if not as_json and len(report.categories) == 1:  # its figures are those over all
+        result["figures"] = [row for row in result["figures"] if row["category"] is not None]
     for outcome in report.violations[: 0 if as_json else _SHOWN_VIOLATIONS]:
         result.setdefault("violations", []).append(
             f"{outcome.assembler} at {outcome.budget:,}, question {outcome.question_id} of "

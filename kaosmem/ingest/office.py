@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import dropwhile, pairwise, takewhile, zip_longest
 from typing import Any, NamedTuple
 
 from kaosmem.ingest.files import UnreadableError, check_expansion, decoded_text, one_line, storable
@@ -16,6 +17,8 @@ from kaosmem.ingest.web import html_part
 from kaosmem.types import JSONDict
 
 _DELIMITERS = ",;\t|"
+_MAX_TITLES = 3
+_YEAR = re.compile(r"(?:19|20)\d\d")
 _SAMPLE_ROWS = 20
 
 
@@ -44,14 +47,21 @@ def read_csv(data: bytes) -> Iterator[Part]:
 def table_pieces(rows: Iterable[Row]) -> Iterator[Piece]:
     """Yield rows in pieces.
 
-    Each piece begins with the first row, if that holds the names of the columns.
+    Each piece begins with the names of the columns, if the first row holds them, or the first one
+    below a title, and with the title.
 
     If the names are long, or a row is, each of its values follows its name instead: `name: value`.
     """
     filled = [row for row in rows if row.text.strip()]
-    header = filled[0] if len(filled) > 1 and _is_header(filled[0].cells) else None
-    body = filled[1:] if header else filled
-    top = f"{header.text}\n" if header and len(header.text) <= MAX_HEAD_CHARS else ""
+    titles = list(takewhile(_is_title, filled[:_MAX_TITLES]))
+    below = filled[len(titles) :]
+    header = below[0] if len(below) > 1 and _is_header(below[0].cells) else None
+    body = below[1:] if header else filled
+    top = "".join(f"{row.text}\n" for row in (*titles, header)) if header else ""
+    if header and len(top) > MAX_HEAD_CHARS:
+        top = f"{header.text}\n" if len(header.text) <= MAX_HEAD_CHARS else ""
+        if titles:
+            yield _group("", titles)
     room = TARGET_CHARS - len(top)
     group: list[Row] = []
     size = 0
@@ -105,13 +115,26 @@ def _delimiter(lines: Sequence[str]) -> str:
     return max(_DELIMITERS, key=fit)
 
 
+def _is_title(row: Row) -> bool:
+    """Return whether a row is a text above a table."""
+    filled = [cell for cell in row.cells if cell.strip()]
+    return len(filled) == 1 and len(row.text) <= MAX_HEAD_CHARS
+
+
 def _is_header(cells: Sequence[str]) -> bool:
-    """Return whether cells are names: different texts, none of them empty or a number."""
-    names = [cell.strip() for cell in cells]
+    """Return whether cells are names: different texts, none of them empty or a number.
+
+    The first ones may be empty, as beside the columns of a table. Years in a row are names.
+    """
+    given = list(dropwhile(lambda name: not name, (cell.strip() for cell in cells)))
+    years = [int(name) for name in given if _YEAR.fullmatch(name)]
+    names = given
+    if len(years) > 1 and {abs(later - year) for year, later in pairwise(years)} == {1}:
+        names = [name for name in given if not _YEAR.fullmatch(name)]
     are_names = all(
         name and not name.replace(".", "").replace(",", "").lstrip("-+").isdigit() for name in names
     )
-    return len(names) > 1 and are_names and len({*names}) == len(names)
+    return len(given) > 1 and are_names and len({*given}) == len(given)
 
 
 def read_docx(data: bytes) -> Iterator[Part]:

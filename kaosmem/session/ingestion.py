@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from kaosmem.ingest.files import Skipped
 from kaosmem.ingest.listing import Choice, corpus_label, find_files, nothing_to_ingest
 from kaosmem.ingest.passages import IngestReport, Passage, Reading, changes, read_passages
 from kaosmem.sections.section import Section
@@ -27,6 +28,10 @@ With 700 tokens each, this takes about 5 ms.
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with the source of a file that was read, the number of files read so far, and of all."""
+
+
+_SKIPPED = "skipped"
+"""The name in the metadata of a file's first item of its parts that could not be read."""
 
 
 class Ingestion:
@@ -72,6 +77,8 @@ class Ingestion:
         new: list[str] = []
         changed: list[str] = []
         unchanged = [file.source for file in todo.unchanged]
+        for source in unchanged:
+            skipped += _noted(held[source])
         for done in range(1, len(files) + 1):
             reading = await asyncio.to_thread(next, readings)
             source = reading.file.source
@@ -117,6 +124,8 @@ class Ingestion:
         The first item is the last to get the file's new stamp: after a crash, the next run reads
         the file once more.
         """
+        if reading.skipped and reading.passages:
+            reading.passages[0].metadata[_SKIPPED] = [list(each) for each in reading.skipped]
         before = {item.id.removesuffix(f"@{self._label}"): item for item in held}
         after = {passage.id: passage for passage in reading.passages}
         kept = [passage_id for passage_id in before if passage_id in after]
@@ -186,3 +195,10 @@ class Ingestion:
             if self._session.factory.section_of(passage.id)
             else passage.id
         )
+
+
+def _noted(items: Iterable[Item]) -> Iterator[Skipped]:
+    """Yield the parts of a file that could not be read when it was read last."""
+    for item in items:
+        for source, reason, detail in item.metadata.get(_SKIPPED, ()):
+            yield Skipped(source, reason, detail)

@@ -119,7 +119,8 @@ def test_budget_takes_what_a_reply_used_for_evidence(tmp_path, command):
 
     asyncio.run(talk())
     out = _ok(command("budget", f"{tmp_path}/s", "--budgets", "400", "--ranker", "bm25"))
-    assert "the recorded reply used it" in out
+    assert out.count("the recorded reply used it") == 2
+    assert len(re.findall("^(own|bm25) ", out, re.MULTILINE)) == 2  # no figures are said twice
     assert re.search(r"own +400 +.* 1 +1\.000", out)
 
 

@@ -380,6 +380,42 @@ def test_every_row_of_a_table_is_in_a_passage_with_the_names(rows, delimiter):
             assert "".join(cell.replace('"', '""').split()) in "".join(body.split()) or '"' in cell
 
 
+@pytest.mark.parametrize(
+    "top",
+    [
+        [["Sales of 2026, in thousand euros"], [], ["region", "quarter", "revenue"]],
+        [["product", 2024, 2025]],
+        [[None, 2026, 2025]],
+        [[None, None, "region", "revenue"]],
+        [["Sales"], ["x" * 390], ["region", "revenue"]],
+    ],
+)
+def test_a_sheet_has_its_names_below_a_title_and_beside_empty_cells(top, tmp_path):
+    """Each passage has the names of the columns, also years, and the title, which may have the unit."""
+    workbook = openpyxl.Workbook()
+    for row in [*top, *(["", f"a value {number}", number, 7.5] for number in range(200))]:
+        workbook.active.append(row)
+    passages = read(tmp_path, "a.xlsx", saved(workbook)).passages
+    first = " | ".join(map(str, [cell or "" for cell in top[0]])) + "\n"
+    names = " | ".join(map(str, [cell or "" for cell in top[-1]])) + "\n"
+    rows = [passage for passage in passages if "a value" in passage.text]
+    assert len(rows) > 3
+    assert all(names in passage.text for passage in rows)
+    assert all(len(passage.text) <= 2_000 for passage in passages)
+    is_short = sum(map(len, map(str, top))) < 390
+    assert all(passage.text.startswith(first) for passage in rows if is_short)
+    assert passages[0].text.startswith(first)
+
+
+@pytest.mark.parametrize("first", ["Ann,1990", "Ann,1990,1995", "1,2", "a,,b", "a,a"])
+def test_a_first_row_of_values_is_no_row_of_names(first, tmp_path):
+    """Values are not repeated above other values."""
+    text = f"{first}\n" + "Bob,1985,1986\n" * 200
+    passages = read(tmp_path, "a.csv", text).passages
+    assert len(passages) > 1
+    assert sum(passage.text.count(first) for passage in passages) == 1
+
+
 def test_a_wide_or_broken_table_is_read(tmp_path):
     """With long names, or in a huge row, each value follows its name; a quote left open costs nothing."""
     names = [f"a column with a long name {number}" for number in range(40)]
@@ -459,6 +495,24 @@ async def test_the_second_run_says_what_is_true(tmp_path):
     (tmp_path / "0.txt").write_text("Text 0.\n")
     report = await memory.ingest(tmp_path)
     assert repr(report) == "IngestReport(16 unchanged, 2 skipped; items: 0 added, 0 removed)"
+
+
+async def test_a_part_that_cannot_be_read_is_named_by_each_run(tmp_path):
+    """A broken line is named until it is mended, though the file is not read again."""
+    path = tmp_path / "log.jsonl"
+    lines = [json.dumps({"text": f"Record {number}."}) for number in range(20)]
+    lines[3] = '{"text":'
+    path.write_text("\n".join(lines))
+    memory = SessionMemory.test_mode()
+    first = await memory.ingest(tmp_path)
+    assert [skipped.source for skipped in first.skipped] == ["log.jsonl#L4"]
+    second = await memory.ingest(tmp_path)
+    assert (second.unchanged, second.skipped) == (("log.jsonl",), first.skipped)
+    lines[3] = json.dumps({"text": "Mended at last."})
+    path.write_text("\n".join(lines))
+    for counted in ("changed", "unchanged"):
+        report = await memory.ingest(tmp_path)
+        assert (getattr(report, counted), report.skipped) == (("log.jsonl",), ())
 
 
 async def test_of_a_file_that_has_changed_in_part_the_version_is_known(tmp_path):
