@@ -37,16 +37,12 @@ def _message(data: bytes, place: str) -> Iterator[Part | UnreadablePlace]:
     # The newer policies parse long headers in quadratic time.
     message = BytesParser().parsebytes(data)
     headers = {name: _header(message, name) for name in _SHOWN_HEADERS}
-    shown = "\n".join(f"{name}: {header}" for name, header in headers.items() if header)
-    parts = [part for part in message.walk() if not part.is_multipart()]
-    bodies = [part for part in parts if _is_body(part)]
-    bodies.sort(key=lambda part: part.get_content_subtype() != "plain")
-    body = _text(bodies[0]) if bodies else ""
-    pieces = cut(storable(f"{shown}\n\n{body}"), Syntax.TEXT)
+    text = "\n\n".join((_shown(headers), *_bodies(message)))
+    pieces = cut(storable(text), Syntax.TEXT)
     untitled = (piece._replace(title="") for piece in pieces)
     yield Part(untitled, place, metadata=_metadata(headers), role=_sender(headers["From"]))
-    for part in parts:
-        if not _is_body(part):
+    for part in message.walk():
+        if not (part.is_multipart() or _is_body(part)):
             name = one_line(part.get_filename() or part.get_content_type(), 100)
             yield UnreadablePlace(
                 f"{place}/{name}", "an attachment", "save it as a file of its own"
@@ -60,6 +56,32 @@ def _metadata(headers: Mapping[str, str]) -> JSONDict:
     if utc_time(stated) is None:
         del stated["timestamp"]
     return {name: value for name, value in stated.items() if value}
+
+
+def _bodies(part: Message) -> Iterator[str]:
+    """Yield the texts of a message, also of messages in it; of alternatives the first with text."""
+    if not part.is_multipart():
+        if _is_body(part):
+            yield _text(part)
+        return
+    children = [child for child in part.get_payload() if isinstance(child, Message)]
+    if part.get_content_type() == "message/rfc822":
+        for child in children:
+            yield _shown({name: _header(child, name) for name in _SHOWN_HEADERS})
+    if part.get_content_type() != "multipart/alternative":
+        for child in children:
+            yield from _bodies(child)
+        return
+    children.sort(key=lambda child: child.get_content_type() != "text/plain")
+    for child in children:
+        texts = list(_bodies(child))
+        if any(text and not text.isspace() for text in texts):
+            yield from texts
+            return
+
+
+def _shown(headers: Mapping[str, str]) -> str:
+    return "\n".join(f"{name}: {header}" for name, header in headers.items() if header)
 
 
 def _is_body(part: Message) -> bool:

@@ -198,6 +198,50 @@ def test_mail_says_who_wrote_when_and_what_about(tmp_path):
     ]
 
 
+def a_multipart(kind, *bodies):
+    parts = "".join(f"--=\n{body}\n" for body in bodies)
+    return f"From: Bo <bo@example.org>\nContent-Type: {kind}; boundary='='\n\n{parts}--=--\n"
+
+
+PLAIN, HTML = "Content-Type: text/plain\n\n", "Content-Type: text/html\n\n"
+INNER = "Content-Type: message/rfc822\n\n"
+MAILS = {
+    "an empty alternative": (
+        ("multipart/alternative", f"{PLAIN} \n", f"{HTML}<p>It costs 7."),
+        ["It costs 7."],
+    ),
+    "alternatives": (
+        ("multipart/alternative", f"{HTML}<p>rich", f"{PLAIN}It costs 7."),
+        ["It costs 7."],
+    ),
+    "a text around an image": (
+        (
+            "multipart/mixed",
+            f"{PLAIN}See here:",
+            "Content-Type: image/png\n\nx",
+            f"{PLAIN}It costs 7.",
+        ),
+        ["See here:", "It costs 7."],
+    ),
+    "a forwarded message": (
+        (
+            "multipart/mixed",
+            f"{PLAIN}See below.",
+            f"{INNER}Subject: Price\nFrom: Cy\n\nIt costs 7.",
+        ),
+        ["See below.", "From: Cy\nSubject: Price", "It costs 7."],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MAILS)
+def test_each_text_of_a_mail_is_read(kind, tmp_path):
+    """Of alternatives one is read that has text; every other text is read, also of a forwarded message."""
+    written, texts = MAILS[kind]
+    (passage,) = read(tmp_path, "a.eml", a_multipart(*written)).passages
+    assert passage.text == "\n\n".join(["From: Bo <bo@example.org>", *texts])
+
+
 def test_html_is_read_without_tags_scripts_and_styles(tmp_path):
     """Headings become titles, and labels show the last of them."""
     page = """<!DOCTYPE html><html><head><title>Guide</title><style>p {}</style>
