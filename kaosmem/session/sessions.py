@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kaosmem.arguments import check_count
@@ -22,7 +21,6 @@ from kaosmem.session.saving.turns import TURNS_OF_PLACES, OneLoop
 class _Open:
     """A session that is open, or about to be."""
 
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: int = 0
     idle_since: float = 0.0
     block: AbstractAsyncContextManager[SessionMemory] | None = None
@@ -120,15 +118,16 @@ class Sessions:
         self._sessions.move_to_end(session_id)
         session.waiting += 1
         try:
-            async with self._turn_of(session_id), session.lock:
-                self._check_open()
-                memory = await self._opened(session_id, session)
-                try:
-                    yield memory
-                    await memory.save()
-                except BaseException as error:
-                    await self._close(session, error)
-                    raise
+            with self._one_loop:
+                async with TURNS_OF_PLACES.take(self._place(session_id)):
+                    self._check_open()
+                    memory = await self._opened(session_id, session)
+                    try:
+                        yield memory
+                        await memory.save()
+                    except BaseException as error:
+                        await self._close(session, error)
+                        raise
         finally:
             session.waiting -= 1
             session.idle_since = self._clock()
@@ -138,27 +137,24 @@ class Sessions:
         """Close the sessions that were idle for too long, and the oldest of too many."""
         due = self._clock() - self._idle_s
         for session_id, session in list(self._sessions.items()):
-            if session.waiting:
+            if session.waiting or self._sessions.get(session_id) is not session:
                 continue
-            if session.memory is None:
-                self._sessions.pop(session_id, None)
-            elif session.idle_since <= due or len(self) > self._max_open:
-                await self._close_unless_taken(session_id, session)
+            is_due = session.idle_since <= due or len(self) > self._max_open
+            if is_due or session.memory is None:
+                # A turn that begins while this one closes opens the session anew.
+                del self._sessions[session_id]
+                await self._close(session)
 
     async def close(self) -> None:
         """Wait for the turns that run, and close all sessions. Later turns raise ReadOnlyError."""
         self._is_closed = True
-        for session in list(self._sessions.values()):
-            async with session.lock:
+        for session_id, session in list(self._sessions.items()):
+            async with TURNS_OF_PLACES.take(self._place(session_id)):
                 await self._close(session)
         self._sessions.clear()
 
-    @asynccontextmanager
-    async def _turn_of(self, session_id: str) -> AsyncIterator[None]:
-        place = same_place(self._location), self._namespace, session_id
-        with self._one_loop:
-            async with TURNS_OF_PLACES.take(place):
-                yield
+    def _place(self, session_id: str) -> tuple[object, str, str]:
+        return same_place(self._location), self._namespace, session_id
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -177,13 +173,6 @@ class Sessions:
         session.memory = await block.__aenter__()
         session.block = block
         return session.memory
-
-    async def _close_unless_taken(self, session_id: str, session: _Open) -> None:
-        async with session.lock:
-            if not session.waiting:
-                # A turn that begins while this one closes opens the session anew.
-                self._sessions.pop(session_id, None)
-                await self._close(session)
 
     async def _close(self, session: _Open, error: BaseException | None = None) -> None:
         """Close a session. An error discards its changes."""
