@@ -199,8 +199,8 @@ def test_mail_says_who_wrote_when_and_what_about(tmp_path):
 
 
 def a_multipart(kind, *bodies):
-    parts = "".join(f"--=\n{body}\n" for body in bodies)
-    return f"From: Bo <bo@example.org>\nContent-Type: {kind}; boundary='='\n\n{parts}--=--\n"
+    parts = "".join(f"--x\n{body}\n" for body in bodies)
+    return f"From: Bo <bo@example.org>\nContent-Type: {kind}; boundary=x\n\n{parts}--x--\n"
 
 
 PLAIN, HTML = "Content-Type: text/plain\n\n", "Content-Type: text/html\n\n"
