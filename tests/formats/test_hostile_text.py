@@ -26,6 +26,7 @@ from kaosmem.formats.delimiters import (
     escaped_in_history,
     escaped_in_piece,
     may_hold,
+    name_without,
     plain_spelling,
     speaker_name,
 )
@@ -68,7 +69,8 @@ class Twins:
     def add(self, section, kind, texts, role, metadata):
         """Add an item to both.
 
-        Equal hostile texts have equal harmless ones, so that both share labels alike.
+        Hostile texts that are shown alike in labels have equal harmless ones, so that both share
+        labels alike.
         """
         number = next(self._numbers)
         harmless = {
@@ -89,8 +91,9 @@ class Twins:
     def _plain(self, text):
         if text in ("user", "assistant", "2024-05-07"):
             return text
+        number = len(self._harmless)
         return self._harmless.setdefault(
-            text, f"{WORDS[len(self._harmless) % len(WORDS)]}{len(self._harmless)}"
+            name_without(text, "[]"), f"{WORDS[number % len(WORDS)]}{number}"
         )
 
     async def check(self):
