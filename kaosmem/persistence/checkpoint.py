@@ -5,7 +5,8 @@ A snapshot lets older files go.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 from zlib import crc32
@@ -23,8 +24,7 @@ from kaosmem.persistence.layout import (
     SNAP,
     archive_file,
     archive_files,
-    index_file,
-    index_numbers,
+    index_files,
     log_file,
     numbers,
     segments,
@@ -258,22 +258,19 @@ _CRC_BYTES = 4
 
 
 def encode_index(
-    section: str,
+    path: str,
     header: Mapping[str, JSONValue],
     chunks: Iterable[bytes],
     *,
-    seq: int,
-    txn: str,
     ranker: str = "",
 ) -> Iterator[bytes]:
     """Yield an index file: a line that describes it, the index, and the checksum of both.
 
     Args:
-        txn: The id of the commit whose last record is `seq`.
+        path: Its path, which states its section and commit.
         ranker: Name of the ranker that made the index.
     """
-    stated = {"index": VERSION, "sec": section, "ranker": ranker, "seq": seq, "txn": txn}
-    line, crc = encode_line({**stated, "d": header}, 0)
+    line, crc = encode_line({"index": VERSION, "path": path, "ranker": ranker, "d": header}, 0)
     yield line
     for chunk in chunks:
         crc = crc32(chunk, crc)
@@ -282,12 +279,7 @@ def encode_index(
 
 
 def decode_index(
-    data: bytes,
-    section: str,
-    *,
-    seq: int,
-    txn: str,
-    ranker: str = "",
+    data: bytes, path: str, *, ranker: str = ""
 ) -> tuple[dict[str, JSONValue], memoryview]:
     """Return the header of an index file and the index.
 
@@ -297,8 +289,7 @@ def decode_index(
     fields, crc = decode_line(data[: max(0, end)], 0)
     header = fields.pop("d", None)
     fields.pop("crc")
-    stated = {"index": VERSION, "sec": section, "ranker": ranker, "seq": seq, "txn": txn}
-    if fields != stated or type(header) is not dict:
+    if fields != {"index": VERSION, "path": path, "ranker": ranker} or type(header) is not dict:
         raise CorruptionError("it is another index")
     index = memoryview(data)[end + 1 : -_CRC_BYTES]
     if crc32(index, crc).to_bytes(_CRC_BYTES, "little") != data[
@@ -310,61 +301,65 @@ def decode_index(
 
 def read_index(
     section: str,
-    commits: Mapping[int, str],
+    txns: Container[str],
     ranker: str,
+    *,
+    since: int,
 ) -> Steps[tuple[dict[str, JSONValue], memoryview] | None]:
-    """Return the header and bytes of a section's newest index by a ranker, after known commits."""
-    for seq in reversed(index_numbers((yield List(INDEX)), section)):
-        if seq in commits:
-            try:
-                data = yield Read(index_file(section, seq))
-                return decode_index(data, section, seq=seq, txn=commits[seq], ranker=ranker)
-            except (CorruptionError, FileNotFoundError):
-                continue
+    """Return the header and bytes of a section's newest index by a ranker, None without one.
+
+    Args:
+        txns: The ids of the known commits. The log may have been cut back since another was made.
+        since: The record before which everything was deleted, as something was forgotten.
+    """
+    for seq, txn, path in reversed(index_files((yield List(INDEX)), section)):
+        if txn in txns and seq >= since:
+            with suppress(CorruptionError, FileNotFoundError):
+                return decode_index((yield Read(path)), path, ranker=ranker)
     return None
 
 
-def indexed_records() -> Steps[list[int]]:
-    """Return the records that index files are of."""
-    return index_numbers((yield List(INDEX)))
+def indexed_commits() -> Steps[set[str]]:
+    """Return the ids of the commits that index files are of."""
+    return {txn for _, txn, _ in index_files((yield List(INDEX)))}
 
 
 def store_index(
     head: Head,
     section: str,
+    path: str,
     chunks: Iterable[bytes],
     *,
     seq: int,
     sound: Collection[int],
 ) -> Steps[bool]:
-    """Store the index of a section after record `seq`. Delete the older ones.
+    """Store an index of a section after record `seq`. Delete the older ones.
 
-    Returns whether it is stored: not where something was forgotten since, whose words it may hold.
+    Returns whether it is stored: not beside a snapshot that the writer does not know. Something may
+    have been forgotten before that, whose words the index may hold.
     Raises ConflictError if the log is no longer the one that `head` is of.
 
     Args:
-        sound: Snapshots from which the writer knows the forgotten items.
+        sound: Snapshots that were read or written whole.
     """
-    path = index_file(section, seq)
     draft = yield Draft(path, chunks)
     yield Lock(create=False)
-    if not (yield from _is_welcome(head, path, seq, sound)):
+    if not (yield from _is_welcome(head, path, sound)):
         return False
     failure = yield from _publish([(path, draft)])
-    is_welcome = yield from _is_welcome(head, path, seq, sound)  # where nothing locks
+    is_welcome = yield from _is_welcome(head, path, sound)  # where nothing locks
     if failure is not None:
         raise failure
     if is_welcome:
-        for older in index_numbers((yield List(INDEX)), section):
+        for older, _, each in index_files((yield List(INDEX)), section):
             if older < seq:
-                yield Delete(index_file(section, older), at_once=True)
+                yield Delete(each, at_once=True)
     return is_welcome
 
 
 def _is_welcome(
     head: Head,
     path: str,
-    seq: int,
     sound: Collection[int],
 ) -> Steps[bool]:
     """Return whether an index may be stored. If not, delete the file at its path.
@@ -372,25 +367,12 @@ def _is_welcome(
     Raises ConflictError.
     """
     try:
-        is_clean = yield from _is_clean(head, seq, sound)
+        view = yield from _view(head)
     except (ConflictError, OSError):
         yield Delete(path, at_once=True)
         raise
-    if not is_clean:
+    # Another writer may have forgotten something before its snapshot, which is not read here.
+    is_known = max(view.snapshots, default=0) in (0, *sound)
+    if not is_known:
         yield Delete(path, at_once=True)
-    return is_clean
-
-
-def _is_clean(
-    head: Head,
-    seq: int,
-    sound: Collection[int],
-) -> Steps[bool]:
-    """Return whether nothing was forgotten since record `seq`. Raises ConflictError."""
-    view = yield from look(head)
-    check_same_log(head, view)
-    newest = max(view.snapshots, default=0)
-    try:
-        return newest in (0, *sound) or (yield from read_snapshot(newest)).purged <= seq
-    except FileNotFoundError:  # another has taken its place
-        return False
+    return is_known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -341,8 +341,7 @@ class LogSinceSnapshot:
         snapshot_bytes, log_bytes: Of the last snapshot, and of the records after it.
         sound: The two newest snapshots that were read or written whole.
         segments: Each the seq of its first record and its number of commits.
-        commits: By their last records, the ids of those since the snapshot, and of older ones that
-            an index is kept of.
+        txns: The ids of all known commits. The log has more.
     """
 
     def __init__(self, recovered: Recovered) -> None:
@@ -351,39 +350,26 @@ class LogSinceSnapshot:
         self.log_bytes = recovered.log_bytes
         self.sound = {recovered.snapshot} - {0}
         self.segments = list(recovered.segments)
-        self.commits = dict(recovered.commits)
+        self.txns = {*recovered.txns}
 
     def follow(self, recovered: Recovered) -> None:
         """Note the later commits of others."""
         self.log_bytes += recovered.log_bytes
-        self.commits |= recovered.commits
+        self.txns |= recovered.txns
         known = {first for first, _ in self.segments}
         self.segments += (segment for segment in recovered.segments if segment[0] not in known)
 
-    def cut(
-        self,
-        at: LogEnd,
-        *,
-        snapshot_bytes: int,
-        indexed: Container[int],
-    ) -> None:
-        """Note that the state at an earlier end of the log is stored.
-
-        Args:
-            indexed: The last records of older commits that indexes are kept of.
-        """
+    def cut(self, at: LogEnd, *, snapshot_bytes: int) -> None:
+        """Note that the state at an earlier end of the log is stored."""
         seq = at.head.seq
         self.start = seq
         self.sound = {*sorted({*self.sound, seq})[-2:]}
         self.snapshot_bytes = snapshot_bytes
         self.log_bytes -= at.log_bytes
         self.segments = [(first, count) for first, count in self.segments if first > seq]
-        self.commits = {
-            last: txn for last, txn in self.commits.items() if last >= seq or last in indexed
-        }
 
     def begin_anew(self, head: Head, *, snapshot_bytes: int) -> None:
         """Note that only the state at `head` is stored."""
         self.sound = set()
-        self.cut(LogEnd(head, self.log_bytes), snapshot_bytes=snapshot_bytes, indexed=())
+        self.cut(LogEnd(head, self.log_bytes), snapshot_bytes=snapshot_bytes)
         self.segments = []

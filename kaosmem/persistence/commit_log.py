@@ -230,7 +230,7 @@ class CommitLog:
         with self._measures:
             self._head, self._torn, self._seen_at = head, b"", self._clock()
             self._since_snapshot.log_bytes += len(commit.data)
-            self._since_snapshot.commits[head.seq] = commit.txn
+            self._since_snapshot.txns.add(commit.txn)
             if not self.storage.appends:
                 self._since_snapshot.segments.append((head.segment, 1))
         if not self.storage.appends:

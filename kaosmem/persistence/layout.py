@@ -31,7 +31,7 @@ OWN = (*FOLDERS, LOCK, SESSION, PURGE)
 
 _ARCHIVE = re.compile(r"([0-9]{20})-[0-9a-f]{8}\.jsonl")
 _NUMBERED = re.compile(r"([0-9]{20})\.jsonl")
-_INDEX = re.compile(r"(.+)-([0-9]{20})\.bin")
+_INDEX = re.compile(r"(.+)-([0-9a-f]+)-([0-9]{20})\.bin")
 
 _STATES = {SNAP: _NUMBERED, ARCHIVE: _ARCHIVE, INDEX: _INDEX}
 """Names of files with the state after a record. The number of the record is their last group."""
@@ -62,16 +62,24 @@ def archive_files(names: Iterable[str]) -> list[tuple[int, str]]:
     return sorted((int(match[1]), f"{ARCHIVE}/{match[0]}") for match in found)
 
 
-def index_file(section: str, seq: int) -> str:
-    """Return the path of the index of a section after record `seq`."""
-    return f"{INDEX}/{path_of(section)}-{seq:020d}.bin"
+def index_file(section: str, seq: int, txn: str) -> str:
+    """Return the path of the index of a section after record `seq`, the last of commit `txn`."""
+    return f"{INDEX}/{path_of(section)}-{txn}-{seq:020d}.bin"
 
 
-def index_numbers(names: Iterable[str], section: str | None = None) -> list[int]:
-    """Return the records of index files, ascending: those of a section, or all."""
+def index_files(names: Iterable[str], section: str | None = None) -> list[tuple[int, str, str]]:
+    """Return the record, the commit and the path of index files, ascending.
+
+    Args:
+        section: The section that they are of; None for all.
+    """
     wanted = None if section is None else path_of(section)
-    found = (match for name in names if (match := _INDEX.fullmatch(name)))
-    return sorted(int(match[2]) for match in found if wanted in (None, match[1]))
+    found = []
+    for name in names:
+        match = _INDEX.fullmatch(name)
+        if match is not None and wanted in (None, match[1]):
+            found.append((int(match[3]), match[2], f"{INDEX}/{name}"))
+    return sorted(found)
 
 
 def older_files(paths: Iterable[str], record: int) -> list[str]:

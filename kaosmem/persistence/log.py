@@ -10,7 +10,7 @@ from kaosmem.errors import CorruptionError, KaosmemError
 from kaosmem.persistence.checkpoint import (
     encode_index,
     erase,
-    indexed_records,
+    indexed_commits,
     purge,
     read_index,
     store_index,
@@ -22,7 +22,7 @@ from kaosmem.persistence.files.archive import Entry, NewArchive, new_archive
 from kaosmem.persistence.files.items import ItemFile, encode_items
 from kaosmem.persistence.files.manifest import ListedArchive
 from kaosmem.persistence.files.records import Head
-from kaosmem.persistence.layout import older_files
+from kaosmem.persistence.layout import index_file, older_files
 from kaosmem.persistence.recovery import Recovered, recover
 from kaosmem.persistence.salvage import salvage
 from kaosmem.persistence.steps import run
@@ -162,10 +162,10 @@ class SessionLog(CommitLog):
         if self._is_forgetting(purged):
             return False
         seq = at.head.seq
-        commits = self._indexed_commits(seq)
         archive = self._new_archive(archived, seq, header.get("counter"))
         file = self._snapshot_file(at.head, header, purged)
-        file = replace(file, commits=commits, archives=tuple(self.archives.listed or ()))
+        file = replace(file, archives=tuple(self.archives.listed or ()))
+        file = replace(file, txns=(*self._indexed_commits(), *file.txns))
         sizes = list[int]()
         lines = _lines(file, items, archive, sizes)
         with as_durability_error("the snapshot"):
@@ -174,7 +174,7 @@ class SessionLog(CommitLog):
         if stored:
             with self._measures:
                 self.archives.listed = _listed(self.archives.listed or (), archive)
-                self._since_snapshot.cut(at, snapshot_bytes=sum(sizes), indexed=commits)
+                self._since_snapshot.cut(at, snapshot_bytes=sum(sizes))
         return stored
 
     def _is_forgetting(self, purged: int) -> bool:
@@ -188,13 +188,12 @@ class SessionLog(CommitLog):
             self.archives.look()
         return self.archives.is_outdated or self._has_tombstone
 
-    def _indexed_commits(self, seq: int) -> dict[int, str]:
-        """Return the ids of the commits before a record of which an index is stored."""
+    def _indexed_commits(self) -> list[str]:
+        """Return the ids of the known commits of which an index is stored."""
         with as_durability_error("the snapshot"):
-            indexed = {*run(indexed_records(), self.storage)}
+            indexed = run(indexed_commits(), self.storage)
         with self._measures:
-            known = self._since_snapshot.commits.items()
-            return {last: txn for last, txn in known if last < seq and last in indexed}
+            return sorted(indexed & self._since_snapshot.txns)
 
     def store_index(
         self,
@@ -207,8 +206,8 @@ class SessionLog(CommitLog):
     ) -> bool:
         """Keep the index of a section as it was at an earlier end of the log.
 
-        Returns whether it is kept: not where something was forgotten since. Older ones of the
-        section are deleted. Raises as `snapshot`.
+        Returns whether it is kept: not beside a snapshot of another writer that was not read here.
+        Older ones of the section are deleted. Raises as `snapshot`.
 
         Args:
             header: Fields by which the caller decides whether it can use the index.
@@ -216,19 +215,17 @@ class SessionLog(CommitLog):
             ranker: Name of the index's ranker.
         """
         self._check_writable()
-        seq = at.head.seq
         with self._measures:
             head = self._head
             sound = {*self._since_snapshot.sound}
-            txn = self._since_snapshot.commits.get(seq)
-        if txn is None or txn not in at.head.txns:  # the log was read anew since, without it
+            is_known = not self._since_snapshot.txns.isdisjoint(at.head.txns[-1:])
+        if not is_known:  # the log was read anew since, without it
             return False
-        lines = encode_index(section, header, chunks, seq=seq, txn=txn, ranker=ranker)
+        path = index_file(section, at.head.seq, at.head.txns[-1])
+        lines = encode_index(path, header, chunks, ranker=ranker)
+        storing = store_index(head, section, path, lines, seq=at.head.seq, sound=sound)
         with as_durability_error("the index"):
-            return run(
-                store_index(head, section, lines, seq=seq, sound=sound),
-                self.storage,
-            )
+            return run(storing, self.storage)
 
     def index(
         self, section: str, ranker: str = ""
@@ -238,9 +235,10 @@ class SessionLog(CommitLog):
         Return None if none can be used.
         """
         with self._measures:
-            commits = dict(self._since_snapshot.commits)
+            txns = {*self._since_snapshot.txns}
         try:
-            return run(read_index(section, commits, ranker), self.storage)
+            reading = read_index(section, txns, ranker, since=self.archives.purged)
+            return run(reading, self.storage)
         except (KaosmemError, OSError):  # all that it says can be made anew
             return None
 

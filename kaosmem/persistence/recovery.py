@@ -67,8 +67,7 @@ class Recovered:
         log_bytes: Of the records after it.
         purged: As that snapshot says it.
         has_leftovers: Files from before that record are there still.
-        commits: Ids of commits by their last records: of those since the snapshot, and of those
-            that it names.
+        txns: Ids of the commits since the snapshot, and of those that it names.
         archives: The archive files that belong to the session, oldest first; None where no snapshot
             tells.
         named: The segment that the stored identity of the session names, 0 without one.
@@ -87,7 +86,7 @@ class Recovered:
     log_bytes: int = 0
     purged: int = 0
     has_leftovers: bool = False
-    commits: Mapping[int, str] = field(default_factory=dict)
+    txns: frozenset[str] = frozenset()
     archives: tuple[ListedArchive, ...] | None = ()
     named: int = 0
 
@@ -168,7 +167,6 @@ def _recovered(
     gone = yield from check_archives(base.archives)
     if gone:
         raise _with(gone[0], [*gone[1:], *damage])
-    own = {**base.commits, base.seq: base.txns[-1]} if base.txns else {}
     has_leftovers = bool(base.purged) and (yield from is_purge_unfinished())
     return replace(
         walk.recovered,
@@ -179,7 +177,7 @@ def _recovered(
         snapshot_bytes=snapshot_bytes,
         purged=base.purged,
         has_leftovers=has_leftovers,
-        commits={**own, **walk.recovered.commits},
+        txns=walk.recovered.txns.union(base.txns),
         archives=base.archives,
         named=identity.segment if isinstance(identity, Identity) else 0,
     )
@@ -268,7 +266,7 @@ class _Walk:
             torn=self.torn,
             segments=tuple(self.commits.items()),
             log_bytes=self.log_bytes,
-            commits={record.seq: record.txn for record in self.records if record.k == 0},
+            txns=frozenset(record.txn for record in self.records),
         )
 
     def run(self, log: Collection[str], snapshots: Sequence[int]) -> Steps[None]:

@@ -7,7 +7,7 @@ import pytest
 from kaosmem.errors import ConflictError
 from kaosmem.persistence.checkpoint import decode_index, encode_index
 from kaosmem.persistence.files.records import Change
-from kaosmem.persistence.layout import INDEX, index_file, index_numbers, log_file
+from kaosmem.persistence.layout import INDEX, index_file, index_files, log_file
 from kaosmem.persistence.log import SessionLog
 from kaosmem.persistence.steps import Write
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
@@ -38,9 +38,8 @@ def holding(place, data):
 
 
 def indexes(place):
-    return index_numbers(
-        path.rpartition("/")[2] for path in files_in(place) if f"/{INDEX}/" in path
-    )
+    names = [path.rpartition("/")[2] for path in files_in(place) if f"/{INDEX}/" in path]
+    return [seq for seq, _, _ in index_files(names)]
 
 
 def test_an_index_is_read_back_however_much_has_come_since(place):
@@ -89,8 +88,9 @@ def test_one_index_of_a_section_stays(place):
 
 def test_no_damage_is_taken_for_an_index():
     """Every byte changed, every cut, and anything put after it; and what is of other sections, times or versions."""
-    data = b"".join(encode_index("messages", HEADER, [WORDS, b""], seq=7, txn="t"))
-    header, index = decode_index(data, "messages", seq=7, txn="t")
+    path = index_file("messages", 7, "ab")
+    data = b"".join(encode_index(path, HEADER, [WORDS, b""]))
+    header, index = decode_index(data, path)
     assert (header, bytes(index)) == (HEADER, WORDS)
     damaged = [
         data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :]
@@ -105,10 +105,10 @@ def test_no_damage_is_taken_for_an_index():
     ]
     for each in damaged:
         with pytest.raises(ValueError):
-            decode_index(each, "messages", seq=7, txn="t")
-    for section, seq, txn in (("findings", 7, "t"), ("messages", 8, "t"), ("messages", 7, "u")):
+            decode_index(each, path)
+    for other in (("findings", 7, "ab"), ("messages", 8, "ab"), ("messages", 7, "ac")):
         with pytest.raises(ValueError):
-            decode_index(data, section, seq=seq, txn=txn)
+            decode_index(data, index_file(*other))
 
 
 def test_a_newer_version_is_passed_over(monkeypatch, place):
@@ -184,6 +184,17 @@ def purge(log):
     log.purge({}, [("messages", {"id": "b"})], archived=[])
 
 
+def test_one_from_before_an_erasure_is_none(place):
+    """A server may carry out a request to store it when its sender has given up."""
+    log = started(place, "a", "b")
+    keep(log)
+    before = {path: data for path, data in files_in(place).items() if INDEX in path}
+    purge(log)
+    put(place, before)
+    assert kept(log) is None
+    assert kept(opened(place)) is None
+
+
 def test_a_slow_writer_brings_nothing_back(place):
     """Whatever of forgetting happens while it writes; neither where the session went on and has newer snapshots."""
     for step in ("Draft", "Lock", "Publish", "List"):
@@ -254,10 +265,11 @@ def test_a_file_of_anything_is_passed_over(bad, tmp_path):
     log = started(tmp_path, "a")
     keep(log)
     log.commit([add("b")])
-    folder = tmp_path / "default" / "s" / INDEX
-    (folder / index_file("messages", 3).partition("/")[2]).write_bytes(bad)
-    (folder / "other.txt").write_bytes(bad)
-    (folder / index_file("findings", 3).partition("/")[2]).mkdir()
+    folder = tmp_path / "default" / "s"
+    txn = log.end.head.txns[-1]
+    (folder / index_file("messages", 3, txn)).write_bytes(bad)
+    (folder / INDEX / "other.txt").write_bytes(bad)
+    (folder / index_file("findings", 3, txn)).mkdir()
     again = opened(tmp_path)
     assert not again.damage
     assert kept(again) == WORDS

@@ -50,11 +50,10 @@ class ItemFile:
 
     Attributes:
         seq, crc: The record that it follows, and that record's checksum.
-        txns: Ids of the newest commits up to there.
+        txns: Ids of the newest commits up to there, and of those that index files are of.
         log_id: Of the session's first.
         purged: The newest record after which something was forgotten and all older files deleted, 0
             for none.
-        commits: By their last records, the ids of those before it that index files are of.
         counter: Name of the counter of all its tokens, or None if unknown.
         archives: The archive files that belong to it.
     """
@@ -66,7 +65,6 @@ class ItemFile:
     purged: int = 0
     header: Mapping[str, JSONValue] = field(default_factory=dict)
     items: list[tuple[str, Stored]] = field(default_factory=list)
-    commits: Mapping[int, str] = field(default_factory=dict)
     counter: str | None = None
     archives: tuple[ListedArchive, ...] = ()
 
@@ -92,7 +90,6 @@ def encode_items(
         "log": head.log_id,
         "purged": head.purged,
         "archives": [each.to_list() for each in head.archives],
-        "commits": [[last, txn] for last, txn in sorted(head.commits.items())],
         "txns": [*head.txns],
         "d": head.header,
     }
@@ -221,7 +218,6 @@ def header_of(fields: dict[str, Any]) -> ItemFile:
             "log": str(log_id),
             "purged": int(purged),
             "archives": list(archives),
-            "commits": list(commits),
             "txns": list(txns),
             "d": dict(header),
         }:
@@ -233,16 +229,6 @@ def header_of(fields: dict[str, Any]) -> ItemFile:
                 log_id,
                 purged,
                 header,
-                commits=_commits_of(commits),
                 archives=tuple(map(ListedArchive.from_list, archives)),
             )
     raise CorruptionError("it does not begin with a header")
-
-
-def _commits_of(stored: JSONValue) -> dict[int, str]:
-    match stored:
-        case [*entries] if all(
-            isinstance(each, list) and [*map(type, each)] == [int, str] for each in entries
-        ):
-            return dict(entries)
-    raise CorruptionError("it does not name the commits that index files are of")

@@ -427,15 +427,11 @@ def delete_namespace(location: Location, namespace: str) -> list[str]:
 
     Raises InvalidNameError, DurabilityError.
     """
-    deleted: set[str] = set()
-    while found := list_sessions(location, namespace):
-        for session_id in found:
-            delete_session(location, session_id, namespace)
-        if deleted.issuperset(found):  # its writers make them anew
-            break
-        deleted.update(found)
+    deleted = list_sessions(location, namespace)
+    for session_id in deleted:
+        delete_session(location, session_id, namespace)
     remove_namespace(location, namespace)
-    return sorted(deleted)
+    return deleted
 
 
 def delete_idle_sessions(
