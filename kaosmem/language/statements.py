@@ -54,7 +54,7 @@ _VALUE = re.compile(
 )
 _FORMULA = re.compile(r"[=^{}\\<>|*∑Σ√∇≥≤]|(?<!\s)\+|\+(?!\d)|\d, \d{1,3}\b")
 """Signs of code, a formula or a list of numbers, whose values belong to no words before them."""
-_AROUND = ".,:;!?。！？，、\"'()[]*`‘’“”«»"
+_AROUND = ".,:;!?।؟،؛。！？，、\"'()[]*`‘’“”«»"
 _POSSESSIVE = re.compile(r"['’]s$")
 _DAY_NAMES = """
     january february march april may june july august september october november december jan feb mar apr jun jul aug
@@ -72,9 +72,12 @@ _VERBS = """
     is are was were be been will has have had cost costs moved moves need needs take takes lasts starts begins opens
     closes leaves lives works contains holds weighs requires
     ist sind war waren wird werden hat kostet kosten beträgt est sont était sera coûte es son era está será cuesta
+    был была было были будет стоит стоят составляет هو هي كان كانت يبلغ تبلغ يكون تكون أصبح أصبحت
 """
 _IS = frozenset(_VERBS.split())
 """Verbs between a subject and what is said of it."""
+_FINAL = frozenset(["है", "हैं", "था", "थी", "थे", "होगा", "होगी"])
+"""Verbs that stand at the end of a sentence, after what is said."""
 _HELPING = "been had has hat have sera será wird werden will"
 _CHANGES = """
     change changed changes become becomes became move moved moves place set switch switched switches
@@ -339,7 +342,7 @@ def _with_values(sentence: str, topic: frozenset[str]) -> Iterator[Statement]:
     tokens = _tokens(sentence)
     terms: list[str] = []
     marks = set(topic)
-    has_verb = False
+    has_verb = any(token.text in _FINAL for token in tokens[-1:])
     for place, token in enumerate(tokens):
         if not token.is_value:
             terms += _terms(token.chunk)

@@ -549,3 +549,24 @@ async def test_recalled_messages_of_a_history_come_with_their_corrections():
     shown = [item.id for item in context.items]
     assert shown.index("old") < shown.index("new")
     assert "(newer): By the way" in context.text or "newer] By the way" in (context.text or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("إيجار الشقة هو {} يورو.", "إيجار المكتب هو {} يورو."),
+        ("फ्लैट का किराया {} यूरो है।", "दफ़्तर का किराया {} यूरो है।"),
+        ("Аренда составляет {} евро.", "Страховка составляет {} евро."),
+    ],
+    ids=["Arabic", "Hindi", "Russian"],
+)
+def test_two_words_and_a_verb_are_a_subject_in_other_scripts(text, other):
+    """A later value of the same subject corrects the earlier one, one of another subject does not."""
+    memory = SessionMemory.test_mode()
+    told = [text.format(900), other.format(925), text.format(950)]
+    items = [
+        memory.add("findings", each, metadata={"timestamp": f"2026-05-0{day}"})
+        for day, each in enumerate(told, 1)
+    ]
+    assert Corrections(dict(enumerate(items))).of(0) == (2,)
+    assert Corrections(dict(enumerate(items))).of(1) == ()
