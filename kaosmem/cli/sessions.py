@@ -158,14 +158,20 @@ async def forget(
 
     Prints a receipt: the erased items, the windows that showed them, and the deleted files.
     """
+    if receipt is not None and (receipt.is_dir() or not receipt.absolute().parent.is_dir()):
+        raise typer.BadParameter(
+            f"{str(receipt)!r} can't be written; give a file in a folder that is there, nothing was "
+            "erased",
+            param_hint="--receipt",
+        )
     root, session_id = split_url(url)
     await check_stored(root, session_id, namespace)
     async with SessionMemory.open(root, session_id, namespace=namespace, sections=None) as memory:
         result = (await memory.forget(*items)).to_dict()
+    write_result(result, as_json=as_json)  # first, as the file may not be writable
     if receipt is not None:
         text = json.dumps(result, ensure_ascii=False, indent=2) + "\n"
         await asyncio.to_thread(receipt.write_text, text, encoding="utf-8")
-    write_result(result, as_json=as_json)
 
 
 async def verify(

@@ -224,9 +224,14 @@ class LanceCorpus(Corpus):
                 "client_retry_timeout": f"{max(1, round(self._timeout_s))}",
             }
             options = {**limits, **self._options} if "://" in self._url else None
-            connection = lancedb.connect(
-                self._url, read_consistency_interval=timedelta(0), storage_options=options
-            )
+            try:
+                connection = lancedb.connect(
+                    self._url, read_consistency_interval=timedelta(0), storage_options=options
+                )
+            except ValueError as error:
+                raise InvalidArgumentError(
+                    f"{self!r} is at no place that LanceDB knows; give a folder or s3://bucket/prefix"
+                ) from error
             self._connection = cast("LanceDBConnection", connection)
         return self._connection
 

@@ -601,6 +601,16 @@ def test_forget_erases_items_and_verify_says_so(session, place, command):
     assert json.loads(command("forget", session, "--json").out or "{}") == {}
 
 
+@pytest.mark.parametrize("receipt", ["nowhere/receipt.json", "docs"])
+def test_forget_erases_nothing_if_its_receipt_has_no_place(receipt, session, place, command):
+    """An erasure can't be undone, so its proof must not get lost."""
+    before = files(place)
+    code, out, err = command("forget", session, "finding", "--receipt", receipt)
+    assert (code, out) == (2, "")
+    assert "nothing was erased" in " ".join(err.split())
+    assert files(place) == before
+
+
 @pytest.fixture
 def evidence(place):
     """A folder of two corpora: lockers and their codes, asked for by number, and one question that is a trap."""

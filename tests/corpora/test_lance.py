@@ -11,6 +11,7 @@ from kaosmem import DurabilityError, SessionMemory
 from kaosmem.assembly.context import SourceStatus
 from kaosmem.corpora import CorpusSource, LanceCorpus, lance
 from kaosmem.corpora import corpus as corpus_module
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.analysis import analyze
 from kaosmem.testing.contracts.corpus import passage
 from tests.corpora.places import s3_corpus, s3_url
@@ -62,6 +63,12 @@ async def test_two_creations_of_a_tenant_lose_nothing(tmp_path, monkeypatch):
     for each in (first, second, LanceCorpus(tmp_path)):
         assert await ids(each, "rent") == {"a", "b"}
         assert (await each.statistics(["rent"])).frequencies == {"rent": 2}
+
+
+async def test_a_url_that_the_engine_does_not_know_is_an_error_with_a_remedy():
+    """A scheme of another library is named, without an error of the engine's own."""
+    with pytest.raises(InvalidArgumentError, match="give a folder or s3://"):
+        await LanceCorpus("ftp://host/corpus").sources()
 
 
 async def test_of_two_replaces_of_a_source_the_later_one_holds(tmp_path, monkeypatch):
