@@ -7,7 +7,7 @@ stands before all else, unless the reply has parts of the provider's own tools b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.blocks import BlockFormat
@@ -33,7 +33,7 @@ from kaosmem.formats.shapes import (
     URL,
     Shape,
 )
-from kaosmem.types import ContentBlock, JSONObject, JSONValue
+from kaosmem.types import ContentBlock, JSONObject
 from kaosmem.types.content import (
     DocumentBlock,
     ImageBlock,
@@ -42,9 +42,6 @@ from kaosmem.types.content import (
     ToolResultBlock,
     ToolUseBlock,
 )
-
-if TYPE_CHECKING:
-    pass
 
 IMAGE_TOKENS = 1_600
 """The estimated tokens of an image.
@@ -99,7 +96,5 @@ class AnthropicFormat(BlockFormat):
 
     def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
         """Return the blocks of a message."""
-        return self._inner(message["content"])
-
-    def _inner(self, content: JSONValue) -> list[JSONObject]:
+        content = message["content"]
         return [self.text(content)] if isinstance(content, str) else list(content or ())
