@@ -85,7 +85,7 @@ async def ingest_files(
         source: stamp.removesuffix(mark) for source, stamp in stamps.items() if stamp.endswith(mark)
     }
     taken = stamps.keys() - own.keys()
-    todo = changes((file for file in found if file.source not in taken), own)
+    todo = changes((file for file in found if file.source not in taken), own, skipped)
     skipped += [
         Skipped(file.source, _TAKEN, _TAKEN_REMEDY) for file in found if file.source in taken
     ]

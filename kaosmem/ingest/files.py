@@ -177,10 +177,14 @@ def one_line(text: str, max_chars: int = 500) -> str:
     return " ".join(storable(text[: 4 * max_chars]).split())[:max_chars]
 
 
+CANNOT_BE_READ = "cannot be read"
+"""Why a file or a folder is skipped if its filesystem raises an error."""
+
+
 def trouble(error: Exception) -> UnreadableError:
     """Return why a file or folder could not be read."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return UnreadableError("cannot be read", reason.lower() or type(error).__name__)
+    return UnreadableError(CANNOT_BE_READ, reason.lower() or type(error).__name__)
 
 
 _MAX_RATIO = 200

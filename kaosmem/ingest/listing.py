@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileError
 from kaosmem.ingest.files import (
+    CANNOT_BE_READ,
     MAX_FILE_BYTES,
     Skipped,
     SourceFile,
@@ -298,7 +299,7 @@ def _trouble(error: Exception) -> UnreadableError:
     An error of a filesystem's own kind may show credentials.
     """
     is_known = type(error) is ValueError or (isinstance(error, OSError) and error.strerror)
-    return trouble(error) if is_known else UnreadableError("cannot be read", type(error).__name__)
+    return trouble(error) if is_known else UnreadableError(CANNOT_BE_READ, type(error).__name__)
 
 
 def _stamp(info: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from kaosmem.display import fitted
 from kaosmem.ingest.files import (
+    CANNOT_BE_READ,
     Skipped,
     SourceFile,
     UnreadableError,
@@ -34,14 +35,25 @@ class Changes:
     vanished: tuple[str, ...]
 
 
-def changes(found: Iterable[SourceFile], known: Mapping[str, str]) -> Changes:
+def changes(
+    found: Iterable[SourceFile],
+    known: Mapping[str, str],
+    skipped: Iterable[Skipped] = (),
+) -> Changes:
     """Return the changes since files were read.
 
-    If the filesystem has no stamps, each file counts as changed.
+    If the filesystem has no stamps, each file counts as changed. Nothing is known of the files in
+    a folder that could not be listed: they have not vanished.
 
     Args:
         known: The stamp that each source had then.
+        skipped: The files and folders that are not among those found.
     """
+    unlisted = tuple(
+        each.source
+        for each in skipped
+        if each.reason == CANNOT_BE_READ and each.source.endswith("/")
+    )
     new = []
     changed = []
     unchanged = []
@@ -54,7 +66,8 @@ def changes(found: Iterable[SourceFile], known: Mapping[str, str]) -> Changes:
             unchanged.append(file)
         else:
             changed.append(file)
-    return Changes(tuple(new), tuple(changed), tuple(unchanged), tuple(sorted(vanished)))
+    gone = sorted(source for source in vanished if not source.startswith(unlisted))
+    return Changes(tuple(new), tuple(changed), tuple(unchanged), tuple(gone))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

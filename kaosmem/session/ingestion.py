@@ -69,7 +69,8 @@ class Ingestion:
         found, skipped = await asyncio.to_thread(find_files, path_or_fs, choice)
         self._label = corpus_label(path_or_fs)
         held = await self._held()
-        todo = changes(found, {source: items[0].metadata["file"] for source, items in held.items()})
+        stamps = {source: items[0].metadata["file"] for source, items in held.items()}
+        todo = changes(found, stamps, skipped)
         for source in todo.vanished:
             await self._archive(held[source])
         files = [*todo.new, *todo.changed]

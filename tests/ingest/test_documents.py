@@ -1,6 +1,7 @@
 """Documents, tables, pages and mail: real files, written by the libraries that people use, read back."""
 
 import csv
+import errno
 import gzip
 import io
 import json
@@ -15,11 +16,13 @@ from hypothesis import strategies as st
 
 from kaosmem import SessionMemory
 from kaosmem.arguments import check_json, check_text
+from kaosmem.corpora import InMemoryCorpus, ingest_files
 from kaosmem.ingest.listing import find_files
 from kaosmem.ingest.office import read_csv
 from kaosmem.ingest.passages import read_passages
 from kaosmem.ingest.web import html_text
 from kaosmem.names import check_item_id
+from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from tests.lazily import Lazy
 
 docx = Lazy("docx")
@@ -539,6 +542,39 @@ async def test_the_second_run_says_what_is_true(tmp_path):
     (tmp_path / "0.txt").write_text("Text 0.\n")
     report = await memory.ingest(tmp_path)
     assert repr(report) == "IngestReport(16 unchanged, 2 skipped; items: 0 added, 0 removed)"
+
+
+@pytest.mark.parametrize("into", ["session", "corpus"])
+async def test_a_folder_that_cannot_be_listed_keeps_its_passages(into, monkeypatch):
+    """A drive or bucket that fails for a moment takes nothing away, and the report names the folder."""
+    filesystem = IsolatedMemoryFileSystem()
+    for path in ("a.md", "sub/b.md", "sub/deep/c.md", "subway/d.md"):
+        filesystem.pipe_file(f"/{path}", b"# Some text")
+    memory = SessionMemory.test_mode()
+    corpus = InMemoryCorpus()
+
+    async def ingest():
+        if into == "session":
+            return await memory.ingest(filesystem)
+        return await ingest_files(filesystem, corpus, workers=0)
+
+    await ingest()
+    filesystem.rm_file("/subway/d.md")
+    listed = IsolatedMemoryFileSystem.ls
+
+    def failing(self, path, **options):
+        if path.strip("/") == "sub":
+            raise OSError(errno.EIO, "Input/output error")
+        return listed(self, path, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IsolatedMemoryFileSystem, "ls", failing)
+        report = await ingest()
+    assert (report.unchanged, report.vanished) == (("a.md",), ("subway/d.md",))
+    assert [each.source for each in report.skipped] == ["sub/"]
+    report = await ingest()
+    assert report.unchanged == ("a.md", "sub/b.md", "sub/deep/c.md")
+    assert (report.items_added, report.items_removed) == (0, 0)
 
 
 async def test_a_part_that_cannot_be_read_is_named_by_each_run(tmp_path):
