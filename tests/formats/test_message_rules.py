@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, note
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
 
@@ -26,6 +26,7 @@ from kaosmem.testing.anthropic_rules import RULES as ANTHROPIC_RULES
 from kaosmem.testing.openai_rules import RULES as OPENAI_RULES
 from kaosmem.types.content import DocumentBlock, ImageBlock
 from tests.formats.checked import check_context
+from tests.formats.provider_rules import CHECKS
 from tests.worlds import HOSTILE, budgets, queries, texts
 
 PNG = "data:image/png;base64,iVBORw0KGgo="
@@ -121,12 +122,16 @@ def all_assembled(memory, query, sizes, format):
 def test_any_history_makes_messages_that_the_provider_takes(memory, query, budget):
     """Whatever came in, what goes out obeys the API's rules, has its types, and counts what it says.
 
-    The block's tags stand on lines of their own once each, or not at all.
+    In chat messages, the block's tags stand on lines of their own once each, or not at all.
     """
-    for name, as_types in (("openai", as_openai_types), ("anthropic", as_anthropic_types)):
+    for name in ("openai", "anthropic", *CHECKS):
+        note(name)
         context = assembled(memory, query, budget, name)
-        if context is not None:
-            check_context(context)
+        if context is None:
+            continue
+        check_context(context)
+        if name not in CHECKS:
+            as_types = as_openai_types if name == "openai" else as_anthropic_types
             assert as_types(context.messages) == context.messages
             assert tags_of_the_block(context) in ([], ["<context>", "</context>"])
 
@@ -400,19 +405,15 @@ BREAKING_OPENAI = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "position", "messages"), BREAKING_ANTHROPIC)
-def test_each_rule_of_anthropic_can_be_broken(rule, position, messages):
+@pytest.mark.parametrize(
+    ("check", "rule", "position", "messages"),
+    [(check_anthropic_messages, *each) for each in BREAKING_ANTHROPIC]
+    + [(check_openai_messages, *each) for each in BREAKING_OPENAI],
+)
+def test_each_rule_can_be_broken(check, rule, position, messages):
     """The error names the rule and the message."""
     with pytest.raises(MessageRuleError, match=f"message {position} ") as caught:
-        check_anthropic_messages(messages)
-    assert (caught.value.rule, caught.value.position) == (rule, position)
-
-
-@pytest.mark.parametrize(("rule", "position", "messages"), BREAKING_OPENAI)
-def test_each_rule_of_openai_can_be_broken(rule, position, messages):
-    """The error names the rule and the message."""
-    with pytest.raises(MessageRuleError, match=f"message {position} ") as caught:
-        check_openai_messages(messages)
+        check(messages)
     assert (caught.value.rule, caught.value.position) == (rule, position)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, note
+from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.responses import Response, ResponseReasoningItem
 
@@ -28,9 +28,7 @@ from tests.formats.any_layout import AnyLayout
 from tests.formats.checked import check_context
 from tests.formats.drawn import CALL_LISTS, NAMES, PNG, ROLES, SPOKEN, TEXTS, several
 from tests.formats.provider_rules import CHECKS
-from tests.formats.test_message_rules import assembled, histories
 from tests.lazily import Lazy
-from tests.worlds import budgets, queries
 
 types = Lazy("google.genai.types")
 
@@ -144,16 +142,6 @@ def test_arguments_of_a_call_hold_integers_of_any_usual_size():
     call["functionCall"]["args"]["id"] = 1 << 4_095
     with pytest.raises(InvalidArgumentError, match="beyond 4,096 bits"):
         parse_message({"role": "model", "parts": [call]}, "gemini")
-
-
-@given(histories(), queries, budgets | st.just(50_000))
-def test_any_history_makes_a_request_that_the_provider_takes(memory, query, budget):
-    """Whatever came in, the request has the SDK's types, obeys its rules, and counts what it says."""
-    for name in FORMATS:
-        note(name)
-        context = assembled(memory, query, budget, name)
-        if context is not None:
-            check_context(context)
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai", *FORMATS])

@@ -75,6 +75,19 @@ def test_another_number_name_date_word_or_negation_corrects(earlier, later):
         ("End all method names with '_x'.", "Start your day with 2 glasses of water."),
         ("Thanks, see you at 12.", "Thanks, see you at 14."),
         ("Fine. The sum of all odd terms is n^2.", "Fine. The sum of all odd terms is n^3."),
+        # Another name, number or kind beside the value is another subject.
+        (
+            "The monthly rent is 900 euros for Anna Smith.",
+            "The monthly rent is 950 euros for Bert Olsen.",
+        ),
+        (
+            "Ticket 3 failed with exit code 5 after 12 seconds.",
+            "Ticket 5 failed with exit code 3 after 20 seconds.",
+        ),
+        (
+            "From now on, end all method names with '_x'.",
+            "Great! Please end all class names with '_md' instead. Thanks.",
+        ),
     ],
 )
 def test_other_subjects_questions_formulas_and_equal_values_correct_nothing(earlier, later):
@@ -99,28 +112,6 @@ def test_other_subjects_questions_formulas_and_equal_values_correct_nothing(earl
 def test_an_identifier_at_the_end_names_another_subject(pattern, one, other):
     """Records of one pattern that end in the number of their ticket or invoice correct nothing."""
     assert not corrects(told(pattern.format(other)), told(pattern.format(one)))
-
-
-@pytest.mark.parametrize(
-    ("earlier", "later"),
-    [
-        (
-            "The monthly rent is 900 euros for Anna Smith.",
-            "The monthly rent is 950 euros for Bert Olsen.",
-        ),
-        (
-            "Ticket 3 failed with exit code 5 after 12 seconds.",
-            "Ticket 5 failed with exit code 3 after 20 seconds.",
-        ),
-        (
-            "From now on, end all method names with '_x'.",
-            "Great! Please end all class names with '_md' instead. Thanks.",
-        ),
-    ],
-)
-def test_another_name_number_or_kind_beside_the_value_is_another_subject(earlier, later):
-    """A name after the value tells subjects apart, as do numbers of other nouns and another noun."""
-    assert not corrects(told(later), told(earlier))
 
 
 @pytest.mark.parametrize(
