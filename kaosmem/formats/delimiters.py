@@ -280,7 +280,7 @@ for _memo in (shown_role, name_without, speaker_name):
 
 def speaker_line(role: str) -> str:
     """Return the line that says whose message follows, for providers without names."""
-    return f'<message from="{speaker_name(role)}">\n'
+    return f'<message from="{escaped_in_history(speaker_name(role))}">\n'
 
 
 def named_speaker(line: str) -> str | None:

@@ -222,7 +222,7 @@ def _bracketed(
 
 @lru_cache(maxsize=4_096)
 def _speaker(role: str) -> str:
-    return name_without(speaker_name(role), ":#[]()")
+    return escaped_in_history(name_without(speaker_name(role), ":#[]()"))
 
 
 def _in_label(text: str) -> str:
