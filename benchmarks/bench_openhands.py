@@ -47,7 +47,7 @@ def openhands_events(log: EventLog) -> list[Any]:
             given = {"tool_name": names[each.call_id], "tool_call_id": each.call_id}
             events.append(theirs.AgentErrorEvent(id=_id(each), error=each.text, **given))
         elif isinstance(each, Condensation):
-            ids = {_shown_id(log, event_id) for event_id in each.forgets}
+            ids = {_shown_id(log, event_id) for event_id in each.forgotten_ids}
             given = {"summary": each.summary, "summary_offset": 0}
             events.append(
                 theirs.Condensation(

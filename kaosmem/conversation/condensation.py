@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -43,11 +43,6 @@ class Condensation(ConversationEvent):
                 "a condensation's summary is blank; give one that says something, or none"
             )
 
-    @property
-    def forgets(self) -> Collection[int]:
-        """Return the ids that it forgets."""
-        return frozenset(self.forgotten_ids)
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SummaryEvent(ConversationEvent):
@@ -69,11 +64,6 @@ class SummaryEvent(ConversationEvent):
     def is_shown(self) -> bool:
         """Return whether a model may see it."""
         return True
-
-    @property
-    def authority(self) -> Trust:
-        """Return its trust."""
-        return self.trust
 
     def _made_message(self) -> ChatMessage:
         return ChatMessage(

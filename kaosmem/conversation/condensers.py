@@ -63,7 +63,7 @@ class Condenser(ABC):
 
 def _check_progress(record: Condensation, view: ConversationView) -> None:
     """Raise NoCondensationError for a record that frees neither entries nor text."""
-    forgotten = [event for event in view.with_ids(record.forgets) if not event.pinned]
+    forgotten = [event for event in view.with_ids(record.forgotten_ids) if not event.pinned]
     freed = len(forgotten) - (record.summary is not None)
     freed_chars = sum(len(event.text) for event in forgotten) - len(record.summary or "")
     if freed < 0 or (freed == 0 and freed_chars <= 0):

@@ -160,20 +160,6 @@ def said_blocks(content: str | tuple[B, ...]) -> tuple[B | TextBlock, ...]:
     return content
 
 
-def checked_content(given: Content) -> Content:
-    """Return content without calls and results. Raises InvalidArgumentError."""
-    if type(given) is str:
-        return check_text(given, "content")
-    content = check_content(given)
-    if not isinstance(content, str) and any(
-        isinstance(block, ToolUseBlock | ToolResultBlock) for block in content
-    ):
-        raise InvalidArgumentError(
-            "an event's content holds a call or a result; give them as its call or call_id"
-        )
-    return content or ""
-
-
 def _source(given: object) -> EventSource:
     try:
         return EventSource(given)  # type: ignore[arg-type]
@@ -211,7 +197,13 @@ class ActionEvent(ConversationEvent):
     def __post_init__(self) -> None:
         ConversationEvent.__post_init__(self)
         check_name(self.kind, "kind of event")
-        object.__setattr__(self, "content", checked_content(self.content))
+        object.__setattr__(self, "content", check_content(self.content) or "")
+        if not isinstance(self.content, str) and any(
+            isinstance(block, ToolUseBlock | ToolResultBlock) for block in self.content
+        ):
+            raise InvalidArgumentError(
+                "an event's content holds a call or a result; give them as its call or call_id"
+            )
         if self.call is not None:
             call = check_content((self.call,))[0]
             if not isinstance(call, ToolUseBlock):
@@ -336,7 +328,7 @@ class ObservationEvent(ConversationEvent):
     def __post_init__(self) -> None:
         ConversationEvent.__post_init__(self)
         check_name(self.kind, "kind of event")
-        object.__setattr__(self, "content", checked_content(self.content))
+        object.__setattr__(self, "content", check_content(self.content) or "")
         if not isinstance(self.content, str) and not all(
             isinstance(b, TextBlock | ImageBlock) for b in self.content
         ):

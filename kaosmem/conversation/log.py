@@ -40,9 +40,6 @@ _TO_JSON: dict[str, Callable[[Any], JSONValue]] = {
     "call": lambda call: content_json((call,))[0],
     "forgotten_ids": list,
 }
-_FROM_JSON: dict[str, Callable[[Any], Any]] = {
-    "timestamp": datetime.fromisoformat,
-}
 _LEFT_OUT = frozenset({"content", "response", "call_id", "pinned"})
 """Fields that are not stored if they are empty or False."""
 
@@ -86,11 +83,10 @@ def event_of(stored: JSONObject) -> ConversationEvent:
             f"a stored {kind} has {len(unknown)} unknown fields; use only {known}"
         )
     try:
-        given = {
-            name: _FROM_JSON[name](stored[name]) if name in _FROM_JSON else stored[name]
-            for name in stored
-        }
+        given: dict[str, Any] = dict(stored)
         del given["type"]
+        if "timestamp" in given:
+            given["timestamp"] = datetime.fromisoformat(given["timestamp"])
         return _TYPES[kind](**given)
     except (AttributeError, TypeError, ValueError) as error:
         # Not from the error: the messages of these may show what was stored.

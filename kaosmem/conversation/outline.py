@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TypeAlias
 
-from kaosmem.compaction.exchanges import Exchanges
 from kaosmem.compaction.protection import Protection, places_in
 from kaosmem.conversation.condensation import SummaryEvent
 from kaosmem.conversation.events import UNLOGGED, ActionEvent, ConversationEvent, EventSource
@@ -42,8 +41,7 @@ class ViewOutline(Protection):
         firsts = [place for place in places if view.unit(place)[0] == place]
         units = [tuple(view.unit(first)) for first in firsts]
         super().__init__(units, view.reasons, places[-1:])
-        exchanges = view.exchanges
-        self.exchanges = Exchanges(tuple(exchanges.questions), tuple(exchanges.replies))
+        self.exchanges = view.exchanges
         self._counter = get_counter(counter)
         self._format = get_format(format)
 

@@ -174,7 +174,7 @@ class ConversationView(Sequence[ConversationEvent]):
     @property
     def exchanges(self) -> Exchanges:
         """The positions of the questions of users and the replies to them."""
-        return Exchanges(self._questions, self._replies)
+        return Exchanges(tuple(self._questions), tuple(self._replies))
 
     @property
     def reasons(self) -> dict[int, str]:
@@ -232,9 +232,7 @@ class ConversationView(Sequence[ConversationEvent]):
     def _found(self, ids: Collection[int]) -> list[int]:
         """Return the places of the entries that have one of these ids, ascending."""
         places = self._places
-        if len(ids) < len(places):
-            return sorted(places[each] for each in set(ids) if each in places)
-        return sorted(place for each, place in places.items() if each in ids)
+        return sorted(places[each] for each in set(ids) if each in places)
 
     def _condense(self, record: Condensation) -> None:
         events = self._events
@@ -261,9 +259,8 @@ class ConversationView(Sequence[ConversationEvent]):
 
     def _lost(self, record: Condensation) -> set[int]:
         """Return the places that go by a record: whole rounds without a pin."""
-        found = self._found(record.forgets)
         lost: set[int] = set()
-        for place in found:
+        for place in self._found(record.forgotten_ids):
             if place not in lost:
                 lost.update(self.unit(place))
         for place in self._pinned:
