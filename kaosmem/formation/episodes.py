@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain
 from typing import Literal, TypeAlias
 
-from kaosmem.arguments import check_count
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formation.changes import Draft, ProposedChange
 from kaosmem.language.analysis import analyze
@@ -22,6 +21,9 @@ Span: TypeAlias = Literal["topic", "day", "week", "month"]
 
 _SPAN_FORMS = {"day": "%Y-%m-%d", "week": "%G-%V", "month": "%Y-%m"}
 """By span, the form in which the times of one episode are written alike."""
+_PAUSE = timedelta(hours=4)
+"""A topic ends before a longer pause."""
+_MOST_ITEMS = 40
 _AROUND = 4
 """A topic ends where the messages before and after a place, so many each, share no term."""
 _SENTENCES = 3
@@ -41,11 +43,9 @@ class EpisodeFormer:
     Args:
         span: `topic` cuts messages by time, source and topic. `day`, `week` and `month` put
             together the episodes of another section.
-        gap_s: A topic ends before a pause of more than so many seconds.
-        most: Maximum number of items of a topic, at least 2.
 
     Raises:
-        InvalidArgumentError: If an argument is not valid.
+        InvalidArgumentError: If there is no such span.
 
     >>> from kaosmem import SectionSpec, SessionMemory
     >>> from kaosmem.formation import FormsFrom
@@ -58,14 +58,10 @@ class EpisodeFormer:
     """
 
     span: Span = "topic"
-    _: KW_ONLY
-    gap_s: float = 4 * 3_600
-    most: int = 40
 
     def __post_init__(self) -> None:
         if self.span not in ("topic", *_SPAN_FORMS):
             raise InvalidArgumentError("no such span; use 'topic', 'day', 'week' or 'month'")
-        check_count(self.most, "most", least=2)
 
     @property
     def name(self) -> str:
@@ -90,9 +86,8 @@ class EpisodeFormer:
             form = _SPAN_FORMS[self.span]
             return last.valid_from.strftime(form) != following.valid_from.strftime(form)
         is_elsewhere = following.metadata.get("source") != last.metadata.get("source")
-        pause = following.valid_from - last.valid_from
-        is_late = pause > timedelta(seconds=self.gap_s)
-        if is_elsewhere or is_late or len(episode) >= self.most:
+        is_late = following.valid_from - last.valid_from > _PAUSE
+        if is_elsewhere or is_late or len(episode) >= _MOST_ITEMS:
             return True
         is_cut = min(len(episode), len(later)) >= _AROUND
         return is_cut and _terms(episode[-_AROUND:]).keys().isdisjoint(_terms(later))

@@ -16,7 +16,7 @@ from itertools import chain
 from kaosmem.formation.changes import ACTIONS, KINDS, NOT_PEOPLE, ProposedChange
 from kaosmem.language.analysis import analyze
 from kaosmem.language.credentials import without_credentials
-from kaosmem.language.marks import marks_of, parts_of, words_of
+from kaosmem.language.marks import marks_of, parts_of, plain_word, words_of
 from kaosmem.language.rules import expanded, plain_rules_in, rules_in
 from kaosmem.language.sentences import sentences_in
 from kaosmem.language.tables import toml_table
@@ -151,7 +151,7 @@ def _unsaid(
     if change.valid_from and not _is_said_day(change.valid_from, grounds, known):
         yield "date not in its sources"
     if change.kind == "semantic" and change.action != "retire":
-        yield from _misread(plain(text), plain(change.quote), grounds)
+        yield from _misread(text, change.quote, grounds)
     if change.is_run and change.worked and _WORDS["negation"].search(change.quote):
         yield "negation not as in its quote"
     terms = {*analyze(text)} - _FRAME
@@ -177,11 +177,10 @@ def _misread(
     quote: str,
     grounds: Grounds,
 ) -> Iterator[str]:
-    """Yield the reasons if a fact is not what the quote states where it stands.
-
-    Args:
-        text: The fact. It is plain, as is the quote (see `plain`).
-    """
+    """Yield the reasons if a fact is not what the quote states where it stands."""
+    is_about_other = _is_about_other(text, quote, grounds)
+    text = plain(text)
+    quote = plain(quote)
     source = plain(grounds.quoted.text)
     clause = clause_of(quote, source)
     if (_WORDS["negation"].search(text) is None) != (_WORDS["negation"].search(clause) is None):
@@ -197,14 +196,33 @@ def _misread(
     sentence = _WORDS["sentence_end"].split(source[: source.find(quote)])[-1]
     reporters = _WORDS["report"].findall(sentence)
     if reporters:
-        is_of_other = reporters[-1] not in text
-    else:
-        others = {item.role.casefold() for item in grounds.items} - {grounds.quoted.role.casefold()}
-        subjects = re.findall(r"[\w’-]+", text)[:1]
-        is_own = _WORDS["first_person"].search(quote) is not None
-        is_of_other = is_own and not others.isdisjoint(subjects)
-    if is_of_other:
+        is_about_other = reporters[-1] not in text
+    if is_about_other:
         yield "words of somebody else"
+
+
+def _is_about_other(
+    text: str,
+    quote: str,
+    grounds: Grounds,
+) -> bool:
+    """Return whether a speaker's own words are told of another one.
+
+    The first word of the fact is another speaker of the sources, or a name that the speaker has
+    never said.
+    """
+    if not _WORDS["first_person"].search(quote):
+        return False
+    speaker = grounds.quoted.role
+    first = re.search(r"[\w’'-]+", text)
+    if first is None:
+        return False
+    subject = plain_word(first[0])
+    own = [f"{item.role} {item.text}" for item in grounds.items if item.role == speaker]
+    others = {item.role.casefold() for item in grounds.items} - {speaker.casefold()}
+    known = _GENERIC | words_of("\n".join(own))
+    is_strange = marks_of(text).get(subject, False) and subject not in known
+    return subject in others or is_strange
 
 
 def clause_of(quote: str, text: str) -> str:

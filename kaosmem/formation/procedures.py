@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from kaosmem.arguments import check_count
 from kaosmem.formation.changes import Draft, ProposedChange
 from kaosmem.formation.grounding import MAX_TEXT_CHARS, patterns
 from kaosmem.language.sentences import sentences_in
@@ -18,6 +16,7 @@ from kaosmem.units import Link
 
 T = TypeVar("T")
 
+_LEAST_CALLS = 2
 _MAX_TASK_CHARS = 160
 _MAX_STEP_CHARS = 160
 _MAX_RESULT_CHARS = 2_000
@@ -25,7 +24,6 @@ _MAX_RESULT_CHARS = 2_000
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+\.\w+|\w+://[^\s\"'<>)]+")
 
 
-@dataclass(frozen=True)
 class ProcedureFormer:
     """Forms procedures: the tool calls that a task took, if somebody says that they worked.
 
@@ -34,13 +32,6 @@ class ProcedureFormer:
     a tool says: an error, `exit code 0`, `12 passed`. A run without such words forms nothing, and
     so does one that goes on. The steps are the calls whose results are no errors. A run of the
     same steps for a task with a word in common counts for the procedure that is known.
-
-    Args:
-        least: The number of steps from which a run is a procedure.
-        name: The name of the former's mark in the session's log.
-
-    Raises:
-        InvalidArgumentError: If an argument is not valid.
 
     >>> from kaosmem import SessionMemory
     >>> from kaosmem.types.content import ToolResultBlock, ToolUseBlock
@@ -60,11 +51,7 @@ class ProcedureFormer:
     2. upload({"file":"app.zip"})
     """
 
-    least: int = 2
-    name: str = "procedures"
-
-    def __post_init__(self) -> None:
-        check_count(self.least, "least", least=1)
+    name = "procedures"
 
     async def propose(self, said: Sequence[Item], known: Sequence[Item]) -> Draft:
         """Return one change for each run that has ended with an outcome."""
@@ -100,7 +87,7 @@ class ProcedureFormer:
             text = _written(task, (call.name for call in calls))
         # An address that the task does not name may be that of a hostile text.
         has_foreign = any(address not in run[0].text for address in _ADDRESS.findall(text))
-        if len(calls) < self.least or has_foreign:
+        if len(calls) < _LEAST_CALLS or has_foreign:
             return None
         sources = [run[0], *(item for item in run if not Link.of(item).is_plain), quoted]
         return ProposedChange(

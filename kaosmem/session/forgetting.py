@@ -127,18 +127,19 @@ async def forget(session: OpenSession, item_ids: Sequence[str]) -> ErasureReceip
     """Erase items and everything derived from them, and return a receipt.
 
     Raises:
-        SourceError: If a source cannot erase an item. It has the receipt of all other work.
+        SourceError: If a source cannot erase an item. It has the receipt of all other work. If a
+            shelf of formed facts fails or is not known here, nothing else is erased, so that a
+            repeated call still knows the facts.
     """
     session.check_writable()
     for item_id in item_ids:
         if check_item_id(item_id) not in session.saver.unpurged:
             await _check_known(session, item_id)
-    shelved, unable = await _forget_on_shelves(session, item_ids)
+    shelved = await _forget_on_shelves(session, item_ids)
     erased = await session.saver.forget(item_ids)
     SHARED_SESSIONS.drop(session.opening)
-    sources, unable_sources = await session.roster.forget(erased.item_ids)
+    sources, unable = await session.roster.forget(erased.item_ids)
     sources |= shelved
-    unable += unable_sources
     keeps_versions = await asyncio.to_thread(session.log.storage.keeps_versions)
     receipt = _receipt(
         session, item_ids, erased, sources=sources, old_versions=OLD_VERSIONS[keeps_versions]
@@ -164,29 +165,35 @@ async def _check_known(session: OpenSession, item_id: str) -> None:
 
 async def _forget_on_shelves(
     session: OpenSession, item_ids: Sequence[str]
-) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+) -> dict[str, tuple[str, ...]]:
     """Erase facts of long-term memories that were formed from items.
 
-    The session still has the items then, so that a call after a crash finds them again.
+    The session still has the items then, so that a call after a crash or a failure finds them
+    again. Without them, nobody would know which facts to erase.
 
     Returns:
-        The ids of the erased facts by the name of their shelf, and the names of shelves that failed
-        or are not known here.
+        The ids of the erased facts by the name of their shelf.
+
+    Raises:
+        SourceError: If a shelf fails or is not known here.
     """
     if not any(section.ledger.marks for section in session.sections.values()):
-        return {}, []
+        return {}
     by_shelf: dict[str, list[Item]] = {}
     for item in await session.saver.derived_items(item_ids):
         if SHELF in item.metadata:
             by_shelf.setdefault(str(item.metadata[SHELF]), []).append(item)
     erased: dict[str, tuple[str, ...]] = {}
-    unable: list[str] = []
     for name, items in by_shelf.items():
         try:
             erased[name] = await session.shelves[name].erase(items)
-        except Exception:  # it is not known here, or any error of a store
-            unable.append(name)
-    return erased, unable
+        except Exception as error:  # it is not known here, or any error of a store
+            raise SourceError(
+                f"shelf {name!r} of formed facts is not known here, or it failed, so that nothing "
+                "was erased from the session; form with a plan that has the shelf, then forget again",
+                sources=[name],
+            ) from error
+    return erased
 
 
 def _receipt(

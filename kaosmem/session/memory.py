@@ -655,7 +655,8 @@ class SessionMemory:
             CorruptionError: If the stored session is damaged.
             DurabilityError: If the storage fails.
             SourceError: If a source holds an item and cannot delete it. All other work is done
-                then, and the error has the receipt.
+                then, and the error has the receipt. If a shelf of formed facts fails or is not
+                known here, the session loses nothing, and the error has no receipt.
 
         >>> memory = SessionMemory.test_mode()
         >>> item = memory.add("findings", "The account is DE89 3704 0044.")

@@ -20,8 +20,8 @@ class ProfileSource(StoreSource):
     """The current values of the keyed facts that were formed from a person's own words.
 
     The profile stands in the system message, each fact with its label, and does not depend on the
-    question. It changes only with its facts, and a window appends a changed fact: it is not packed
-    anew for it. Disputed facts, rules and facts without a key are left out. If the budget is too
+    question. It changes only with its facts. A window appends a new fact, and is packed anew for a
+    fact that is replaced or retired. Disputed facts, rules and facts without a key are left out. If the budget is too
     small for all, the newest facts are shown.
 
     Args:

@@ -206,3 +206,14 @@ def test_words_of_one_person_are_no_fact_about_another():
     change = ProposedChange("Bob lives in Oslo.", "I live in Oslo", ("m1", "m2"))
     assert reason(change, *said) == "words of somebody else"
     assert reason(replace(change, text="Ann lives in Oslo."), *said) == ""
+    told = (said[0], item("Bob lives in Rome.", "tool", id="m2"))
+    assert reason(change, *told) == "words of somebody else"
+    assert reason(replace(change, text="Ann lives in Oslo."), *told) == ""
+
+
+def test_a_speaker_without_a_name_is_known_by_the_words_of_the_speaker():
+    """Harm case: the role is "user", and another one of the speaker's messages has the name."""
+    said = (item("I live in Oslo.", "user"), item("My name is Ann.", "user", id="m2"))
+    change = ProposedChange("Ann lives in Oslo.", "I live in Oslo", ("m1", "m2"))
+    assert reason(change, *said) == ""
+    assert reason(replace(change, text="Oslo is the home of the user."), *said) == ""

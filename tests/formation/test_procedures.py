@@ -238,8 +238,6 @@ async def test_bad_input_is_refused():
     item = memory.add("findings", "To release: build.")
     with pytest.raises(InvalidArgumentError):
         memory.admin.record_outcome(item.id, worked=1)
-    with pytest.raises(InvalidArgumentError):
-        ProcedureFormer(least=0)
 
 
 @given(

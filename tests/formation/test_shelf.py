@@ -98,7 +98,13 @@ async def test_forgetting_reaches_the_shelf_in_another_process(tmp_path):
         async with SessionMemory.open(memory.admin.fs, "test") as again:
             with pytest.raises(SourceError, match="one/agent"):
                 await again.forget(said.id)
-        assert len(await stores.facts.versions("agent", "home", "one")) == 1
+            assert len(await stores.facts.versions("agent", "home", "one")) == 1
+            # Nothing is erased yet, so that a repeated call reaches the fact.
+            assert again.get(said.id).text == "home: value 1"
+            await again.form(plan)
+            receipt = await again.forget(said.id)
+            assert [*receipt.sources] == ["one/agent"]
+        assert await stores.facts.versions("agent", "home", "one") == []
     # With the shelf known, the erasure reaches it.
     store = InMemoryLongTermMemory()
     plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"))
