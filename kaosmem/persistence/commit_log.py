@@ -201,7 +201,6 @@ class CommitLog:
     def close(self) -> None:
         """Refuse further writes; everything committed is durable already."""
         self._read_only = True
-        self.storage.close()
 
     def _check_writable(self) -> None:
         if self._read_only:

@@ -97,11 +97,11 @@ class SessionLog(CommitLog):
         """
         with as_durability_error("reading the session"):
             try:
-                recovered = run(recover(session_id, is_noted=storage.appends), storage)
+                recovered = run(recover(session_id), storage)
             except CorruptionError as error:
                 if not read_only:
                     raise
-                recovered = run(salvage(error, session_id, is_noted=storage.appends), storage)
+                recovered = run(salvage(error, session_id), storage)
             if not recovered.segments and not recovered.snapshot:
                 check_no_other(storage)
         log = cls(storage, recovered, session_id, read_only=read_only, clock=clock)

@@ -91,7 +91,7 @@ class Recovered:
     named: int = 0
 
 
-def recover(session: str = "", *, is_noted: bool = False) -> Steps[Recovered]:
+def recover(session: str = "") -> Steps[Recovered]:
     """Return the state of a session.
 
     Look again as long as other writers move its files meanwhile.
@@ -101,14 +101,13 @@ def recover(session: str = "", *, is_noted: bool = False) -> Steps[Recovered]:
     Args:
         session: The id that it is opened under; without it, the session of the files is not
             checked.
-        is_noted: Writers note the last record; the log is checked against that.
     """
     seen = None
     told: list[str] = []
     for _ in range(LOOKS):
         # First the note and the identity, which are stored after their records, and then the log: a
         # snapshot listed after it cannot lack the log that follows it.
-        noted = (yield ReadNote()) if is_noted else None
+        noted = (yield ReadNote()) if session else None
         identity = (yield from read_identity()) if session else None
         log = yield List(LOG)
         snapshots = numbers((yield List(SNAP)))

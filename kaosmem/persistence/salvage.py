@@ -56,18 +56,12 @@ from kaosmem.persistence.steps import List, Read, ReadNote, Steps
 _OLDER_ITEMS = "an item that they changed is as it was before"
 
 
-def salvage(
-    cause: CorruptionError,
-    session: str = "",
-    *,
-    is_noted: bool = False,
-) -> Steps[Recovered]:
+def salvage(cause: CorruptionError, session: str = "") -> Steps[Recovered]:
     """Return the intact part of a session, and the damage.
 
     Args:
         cause: The reason why the session cannot be recovered.
         session: The id that the session is opened under, as in `recover`.
-        is_noted: Whether writers note the last record, as in `recover`.
 
     Raises:
         CorruptionError: The cause, if nothing is intact.
@@ -76,7 +70,7 @@ def salvage(
     """
     for _ in range(LOOKS):
         try:
-            found = yield from _salvaged(session, is_noted=is_noted)
+            found = yield from _salvaged(session)
         except FileNotFoundError:  # another writer has deleted a file since it was listed
             continue
         if found is None:
@@ -88,13 +82,13 @@ def salvage(
     raise changed_meanwhile()
 
 
-def _salvaged(session: str, *, is_noted: bool) -> Steps[Recovered | None]:
+def _salvaged(session: str) -> Steps[Recovered | None]:
     """Return the intact part of a session, None if there are files and nothing of them is intact.
 
     Raises FileNotFoundError if a file is gone that was listed.
     """
     damage: list[CorruptionError] = []
-    noted = (yield ReadNote()) if is_noted else None
+    noted = yield ReadNote()
     identity = yield from _own_identity(session, damage)
     log = numbers((yield List(LOG)))
     snapshots = numbers((yield List(SNAP)))
@@ -282,7 +276,7 @@ def _base(
             part = file
             purged = seq if is_purge else file.purged
     # The first segment is blank if something was forgotten.
-    begins = 1 in log and (yield Read(log_file(1), 0, 1))
+    begins = 1 in log and (yield Read(log_file(1)))
     return part if part and (purged or not begins) else ItemFile(0)
 
 

@@ -26,15 +26,10 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Answered by a file's bytes from `start` on, `size` of them or all. Raises FileNotFoundError.
-
-    Attributes:
-        start: Less than 0 is as many bytes before the end, or as there are.
-    """
+    """Answered by a file's bytes from `start` on. Raises FileNotFoundError."""
 
     path: str
     start: int = 0
-    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +39,8 @@ class ReadParts:
     Raises FileNotFoundError.
 
     Attributes:
-        parts: Of each its path, its first byte and its number of bytes.
+        parts: Of each its path, its first byte and its number of bytes. On a disk, a first byte
+            below 0 is as many bytes before the end, or as there are.
     """
 
     parts: tuple[tuple[str, int, int], ...]
@@ -82,6 +78,8 @@ class Append:
 @dataclass(frozen=True, slots=True)
 class ReadNote:
     """Answered by the number and checksum of the last record noted as durable, or by None.
+
+    It is noted where commits are appended.
 
     The note may be older than the log. It is never newer than the log that is read after it.
     """

@@ -315,7 +315,7 @@ async def test_a_writer_goes_on_without_a_place_in_a_line_that_does_not_move(tmp
 
 
 def test_a_lock_whose_file_was_replaced_is_taken_anew(tmp_path):
-    """Who has the lock of a deleted session open locks the file that stands in its place."""
+    """Who has had the lock of a deleted session locks the file that stands in its place."""
     first, second = (LocalStorage(tmp_path, "default", "s") for _ in range(2))
     for storage in (first, second):
         storage.perform(Lock(create=True))
@@ -324,11 +324,9 @@ def test_a_lock_whose_file_was_replaced_is_taken_anew(tmp_path):
             second.delete()
     first.perform(Lock(create=True))
     assert os.path.samestat(
-        os.fstat(*first._open.values()), (tmp_path / "default" / "s" / "lock").stat()
+        os.fstat(first._lock_file), (tmp_path / "default" / "s" / "lock").stat()
     )
     first.unlock()
-    first.close()
-    second.close()
 
 
 def test_an_interrupted_deletion_is_completed(tmp_path):

@@ -50,8 +50,8 @@ class Files:
                 return {
                     path.rpartition("/")[2] for path in self.files if path.startswith(f"{folder}/")
                 }
-            case Read(path, start, size) if path in self.files:
-                return self.files[path][start:][:size]
+            case Read(path, start) if path in self.files:
+                return self.files[path][start:]
         raise FileNotFoundError(step)
 
     def unlock(self):

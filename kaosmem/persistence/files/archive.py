@@ -137,10 +137,11 @@ def _part(
 ) -> Steps[bytes]:
     """Return a part of an archive file. Raises CorruptionError where the file is missing."""
     try:
-        data: bytes = yield Read(path, start, size)
+        (data,) = yield ReadParts(((path, start, size),))
     except FileNotFoundError:
         raise missing(path) from None
-    return data
+    part: bytes = data
+    return part
 
 
 def _damaged(

@@ -62,7 +62,11 @@ class Disk:
         start: int,
         size: int | None = None,
     ) -> bytes:
-        """Return a file's bytes, as `Read` says."""
+        """Return a file's bytes from `start` on, `size` of them or all.
+
+        Args:
+            start: Less than 0 is as many bytes before the end, or as there are.
+        """
         if start < 0 or size is None:
             end = os.fstat(descriptor).st_size
             start = start if start >= 0 else max(0, end + start)

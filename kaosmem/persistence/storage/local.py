@@ -10,10 +10,9 @@ import secrets
 import sys
 import threading
 import time
-import weakref
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -45,14 +44,11 @@ _ABANDONED_S = 3600.0
 _LOCK_TRIES = 100
 _END_BYTES = 4096
 _NOTE = re.compile(rb" ([0-9]{20}) ([0-9a-f]{8}) ")
-_KEEPS_OPEN = sys.platform != "win32"  # where an open file can be neither deleted nor renamed
+_RENAMES_OPEN = sys.platform != "win32"  # where an open file can be neither deleted nor renamed
 
 
 class LocalStorage:
-    """The files of one session on a local disk.
-
-    The lock and the segment that is appended to stay open between commits, until `close`.
-    """
+    """The files of one session on a local disk. No file stays open between commits."""
 
     appends = True
 
@@ -68,11 +64,10 @@ class LocalStorage:
         self._namespace = (root / namespace).as_posix()
         self._folder = f"{self._namespace}/{session}"
         self._disk = Disk() if disk is None else disk
-        self._open: dict[str, int] = {}  # by whole path
-        self._plain: set[str] = (
-            set()
-        )  # whole paths that no link stands in, since the lock was opened
-        self._findable: set[str] = set()  # of these, the ones whose names are durable
+        self._lock_file = -1  # its descriptor, while this handle holds the lock
+        self._plain: set[str] = set()  # whole paths that no link stands in, since the last lock
+        # Whole paths whose names are durable. A log never gives a name twice.
+        self._findable: set[str] = set()
         self._is_unsure = (
             False  # whether the last commit may be in a cache alone, as the lock file says
         )
@@ -80,15 +75,14 @@ class LocalStorage:
             threading.Lock()
         )  # a lock on a file keeps other descriptors out, not other threads
         self._pid = os.getpid()
-        weakref.finalize(self, _close, self._disk, self._open).atexit = False
 
     def perform(self, step: Step) -> Any:
         """Do a step, durably, and return its answer."""
         match step:
             case List(folder):
                 return self._list(folder)
-            case Read(path, start, size):
-                return self._read(self._path(path), ((start, size),))[0]
+            case Read(path, start):
+                return self._read(self._path(path), ((start, None),))[0]
             case ReadParts(parts):
                 files = groupby(parts, lambda part: part[0])
                 return [
@@ -132,11 +126,10 @@ class LocalStorage:
     def unlock(self) -> None:
         """Let other writers in again."""
         try:
-            if _KEEPS_OPEN:
-                self._disk.unlock(self._open[self._path(LOCK)])
-            else:
-                self.close()
+            self._disk.unlock(self._lock_file)  # a forked process may have the descriptor, too
         finally:
+            with suppress(OSError):  # the descriptor is gone either way
+                self._disk.close(self._lock_file)
             self._threads.release()
 
     def sizes(self, folder: str) -> dict[str, int]:
@@ -144,16 +137,12 @@ class LocalStorage:
         sizes = {}
         for name in self._list(folder):
             try:
-                descriptor = self._disk.open(self._path(f"{folder}/{name}"), os.O_RDONLY)
+                with self._opened(self._path(f"{folder}/{name}"), os.O_RDONLY) as descriptor:
+                    sizes[name] = self._disk.size(descriptor)
             except FileNotFoundError:
                 continue
             except CorruptionError:  # no file; who reads it is told
                 sizes[name] = 0
-                continue
-            try:
-                sizes[name] = self._disk.size(descriptor)
-            finally:
-                self._disk.close(descriptor)
         return sizes
 
     def state(self, folder: str) -> Hashable:
@@ -198,21 +187,15 @@ class LocalStorage:
             return
         self._lock(create=True)
         try:
-            if _KEEPS_OPEN:
+            if _RENAMES_OPEN:
                 self._disk.replace(self._folder, trash)
         finally:
             self.unlock()
-            self.close()
-        if not _KEEPS_OPEN:  # the lock is an open file
+        if not _RENAMES_OPEN:  # the lock is an open file
             self._disk.replace(self._folder, trash)
+        self._findable.clear()
         self._disk.sync_folder(self._namespace)
         self._remove_durably(trash)
-
-    def close(self) -> None:
-        """Let go of all open files."""
-        self._findable.clear()
-        _close(self._disk, self._open)
-        self._plain.clear()
 
     def _list(self, folder: str) -> set[str]:
         """Return the names of the files in a folder. Dot files belong to others."""
@@ -226,13 +209,8 @@ class LocalStorage:
             raise irregular(path) from None
 
     def _read(self, path: str, parts: Iterable[tuple[int, int | None]]) -> list[bytes]:
-        kept = self._open.get(path)
-        descriptor = self._disk.open(path, os.O_RDONLY) if kept is None else kept
-        try:
+        with self._opened(path, os.O_RDONLY) as descriptor:
             return [self._disk.read(descriptor, start, size) for start, size in parts]
-        finally:
-            if kept is None:
-                self._disk.close(descriptor)
 
     def _append(
         self,
@@ -245,26 +223,24 @@ class LocalStorage:
         folder = path.rpartition("/")[0]
         if size == 0:
             self._make_folder(folder)
-        descriptor = self._kept_open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-        if self._disk.size(descriptor) != size:
-            raise OSError(errno.EIO, "a segment changed under the lock", path)
-        if self._is_unsure:
-            self._rewrite(path, since)  # it must not reach the disk after what follows it
-        self._note_unsure(True)
-        try:
-            self._write_all(descriptor, data)
-            self._disk.sync(descriptor)
-            if path not in self._findable:
-                self._sync_folders(folder)
-        except BaseException:
-            # What was written is not acknowledged. Written again it is written anew: no sync is
-            # merely repeated.
+        with self._opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as descriptor:
+            if self._disk.size(descriptor) != size:
+                raise OSError(errno.EIO, "a segment changed under the lock", path)
+            if self._is_unsure:
+                self._rewrite(path, since)  # it must not reach the disk after what follows it
+            self._note_unsure(True)
             try:
+                self._write_all(descriptor, data)
+                self._disk.sync(descriptor)
+                if path not in self._findable:
+                    self._sync_folders(folder)
+            except BaseException:
+                # What was written is not acknowledged. Written again it is written anew: no sync is
+                # merely repeated.
+                self._findable.discard(path)
                 self._disk.truncate(descriptor, size)
                 self._disk.sync(descriptor)
-            finally:
-                self._forget_open(path)
-            raise
+                raise
         self._findable.add(path)
         with suppress(OSError):  # then the next writer writes this commit again
             self._note_unsure(False, last)
@@ -276,12 +252,9 @@ class LocalStorage:
             since: The byte from which on its bytes are written again: after a failed sync, Linux
                 takes them for written.
         """
-        descriptor = self._disk.open(path, os.O_RDWR)  # not to append
-        try:
+        with self._opened(path, os.O_RDWR) as descriptor:  # not to append
             self._write_all(descriptor, self._disk.read(descriptor, since), since)
             self._disk.sync(descriptor)
-        finally:
-            self._disk.close(descriptor)
 
     def _sync(self, path: str, since: int) -> None:
         if self._is_unsure:
@@ -300,11 +273,10 @@ class LocalStorage:
             last: The record to be noted as durable, by its number and checksum. Without it, the
                 note before stays.
         """
-        descriptor = self._open[self._path(LOCK)]
         note = b"1" if is_unsure else b"0"
         if last is not None:
-            note += _note_of(last, self._disk.inode(descriptor))
-        self._disk.write(descriptor, memoryview(note), 0)
+            note += _note_of(last, self._disk.inode(self._lock_file))
+        self._disk.write(self._lock_file, memoryview(note), 0)
         self._is_unsure = is_unsure
 
     def _noted(self) -> tuple[int, int] | None:
@@ -314,20 +286,16 @@ class LocalStorage:
         after the log.
         """
         try:
-            descriptor = self._disk.open(self._path(LOCK), os.O_RDONLY)
+            with self._opened(self._path(LOCK), os.O_RDONLY) as descriptor:
+                note = self._disk.read(descriptor, 1)
+                inode = self._disk.inode(descriptor)
         except (CorruptionError, OSError):  # a writer is told of a link in its place
             return None
-        try:
-            note = self._disk.read(descriptor, 1)
-            match = _NOTE.match(note)
-            if match is None:
-                return None
-            last = int(match[1]), int(match[2], 16)
-            return last if note.startswith(_note_of(last, self._disk.inode(descriptor))) else None
-        except OSError:
+        match = _NOTE.match(note)
+        if match is None:
             return None
-        finally:
-            self._disk.close(descriptor)
+        last = int(match[1]), int(match[2], 16)
+        return last if note.startswith(_note_of(last, inode)) else None
 
     def _write(self, path: str, chunks: Iterable[bytes]) -> None:
         self._publish(path, self._draft(path, chunks))
@@ -338,14 +306,12 @@ class LocalStorage:
         self._make_folder(folder)
         self._sweep(folder)
         draft = f"{folder}/.{name}.{secrets.token_hex(4)}.tmp"
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
         try:
-            descriptor = self._disk.open(draft, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
-            try:
+            with self._opened(draft, flags) as descriptor:
                 for chunk in _gathered(chunks):
                     self._write_all(descriptor, chunk)
                 self._disk.sync(descriptor)
-            finally:
-                self._disk.close(descriptor)
         except BaseException:
             self._discard(draft)
             raise
@@ -406,15 +372,11 @@ class LocalStorage:
         self._note_unsure(
             True
         )  # until the next commit: killed before the sync, the torn bytes may come back
-        descriptor = self._disk.open(path, os.O_WRONLY)
-        try:
+        with self._opened(path, os.O_WRONLY) as descriptor:
             self._disk.truncate(descriptor, size)
             self._disk.sync(descriptor)
-        finally:
-            self._disk.close(descriptor)
 
     def _delete(self, path: str) -> None:
-        self._forget_open(path)
         with suppress(FileNotFoundError):
             self._disk.unlink(path)
             self._disk.sync_folder(path.rpartition("/")[0])
@@ -424,21 +386,21 @@ class LocalStorage:
 
         Raises ConflictError if the session is gone and `create` is False.
         """
-        if self._pid != os.getpid():  # a forked process shares the lock of the one it comes from
-            self.close()
+        if (
+            self._pid != os.getpid()
+        ):  # in the process that this one is forked from, a thread may write
             self._threads, self._pid = threading.Lock(), os.getpid()
         self._threads.acquire()
         try:
+            self._plain.clear()
             self._check_no_links(self._folder)
             for _ in range(_LOCK_TRIES):
                 if self._try_lock(create):
                     return
-                self.close()
             raise OSError(
                 errno.EBUSY, "the lock was deleted each time it was opened", self._path(LOCK)
             )
         except BaseException:
-            self.close()
             self._threads.release()
             raise
 
@@ -451,7 +413,7 @@ class LocalStorage:
         if create:
             self._make_folder(self._folder)
         try:
-            descriptor = self._kept_open(path, os.O_RDWR | os.O_CREAT)
+            descriptor = self._disk.open(path, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:
             if not create:
                 raise ConflictError(
@@ -460,22 +422,25 @@ class LocalStorage:
             if self._disk.is_folder(self._folder):
                 raise
             return False
-        self._disk.lock(descriptor)
-        self._is_unsure = self._disk.read(descriptor, 0, 1) == b"1"
-        return self._disk.is_at(descriptor, path)
+        is_held = False
+        try:
+            self._disk.lock(descriptor)
+            self._is_unsure = self._disk.read(descriptor, 0, 1) == b"1"
+            is_held = self._disk.is_at(descriptor, path)
+        finally:
+            if not is_held:
+                self._disk.close(descriptor)
+        self._lock_file = descriptor
+        return is_held
 
-    def _kept_open(self, path: str, flags: int) -> int:
-        """Return the descriptor of a file that stays open, with the lock's alone beside it."""
-        if path not in self._open:
-            for other in self._open.keys() - {self._path(LOCK)}:
-                self._forget_open(other)
-            self._open[path] = self._disk.open(path, flags)
-        return self._open[path]
-
-    def _forget_open(self, path: str) -> None:
-        self._findable.discard(path)
-        if path in self._open:
-            _close(self._disk, {path: self._open.pop(path)})
+    @contextmanager
+    def _opened(self, path: str, flags: int) -> Iterator[int]:
+        """Give the descriptor of a file."""
+        descriptor = self._disk.open(path, flags)
+        try:
+            yield descriptor
+        finally:
+            self._disk.close(descriptor)
 
     def _make_folder(self, folder: str) -> None:
         """Make a folder and those above it, each durable in the one above."""
@@ -540,14 +505,6 @@ def list_folders(root: Path, namespace: str) -> list[str]:
             )
         )
     ]
-
-
-def _close(disk: Disk, descriptors: dict[str, int]) -> None:
-    while descriptors:
-        with suppress(
-            OSError
-        ):  # what had to be durable was synced before, and the descriptor is gone either way
-            disk.close(descriptors.popitem()[1])
 
 
 def _gathered(chunks: Iterable[bytes]) -> Iterable[bytes]:

@@ -94,8 +94,8 @@ class ObjectStorage:
         match step:
             case List(folder):
                 return set(self.sizes(folder))
-            case Read(path, start, size):
-                return self._read(path, start, size)
+            case Read(path, start):
+                return self._read(path, start)
             case ReadParts(parts):
                 return self._read_parts(parts)
             case Lock() | Sync() | Sweep() | Discard() | ReadNote():
@@ -220,9 +220,6 @@ class ObjectStorage:
             self._filesystem.rm_file(f"{self._prefix}/{SESSION}")
         with _as_durability_error(self._prefix), suppress(FileNotFoundError):
             self._filesystem.rm(self._prefix, recursive=True)  # folders, where there are any
-
-    def close(self) -> None:
-        """Do nothing: no file is kept open."""
 
     def _read(
         self,

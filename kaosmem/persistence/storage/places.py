@@ -71,9 +71,6 @@ class Storage(Performer, Protocol):
     def delete(self) -> None:
         """Delete the session."""
 
-    def close(self) -> None:
-        """Release the files that are kept open between steps."""
-
 
 def open_storage(
     location: Location,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -117,13 +116,12 @@ def _repair(
     if session_id not in list_sessions(place.location, place.namespace):
         raise unknown_session(place.location, session_id, place.namespace)
     log, recovered = place.open(session_id, read_only=True)
-    with closing(log):
-        damage_before = len(log.damage)
-        entries = log.archives.all()
-        is_archive_sound = len(log.damage) == damage_before
-        counter = stored_counter(recovered)
-        hydrated = hydrate(recovered, stored_specs(recovered), counter, None, read_only=True)
-        whole = _whole(entries, hydrated, counter, recovered.damage)
+    damage_before = len(log.damage)
+    entries = log.archives.all()
+    is_archive_sound = len(log.damage) == damage_before
+    counter = stored_counter(recovered)
+    hydrated = hydrate(recovered, stored_specs(recovered), counter, None, read_only=True)
+    whole = _whole(entries, hydrated, counter, recovered.damage)
     outdated = _outdated(whole.archived, hydrated.sections.values())
     report = RepairReport(
         session_id,
@@ -223,12 +221,11 @@ def _store(
         log, recovered = place.open(session_id)
     except CorruptionError:  # something is there
         return False
-    with closing(log):
-        is_begun = any(record.op != Describe.op for record in recovered.records)
-        if is_begun or recovered.header is not None:
-            return False
-        if log.seq == 0:
-            log.commit([Change("", Describe.op, description)])
-        # Without the snapshot, no log is to pass for an empty session.
-        log.purge(whole.header, whole.items, archived=whole.archived_entries)
-        return True
+    is_begun = any(record.op != Describe.op for record in recovered.records)
+    if is_begun or recovered.header is not None:
+        return False
+    if log.seq == 0:
+        log.commit([Change("", Describe.op, description)])
+    # Without the snapshot, no log is to pass for an empty session.
+    log.purge(whole.header, whole.items, archived=whole.archived_entries)
+    return True

@@ -172,16 +172,11 @@ class Saver:
         return sum(isinstance(each, Add) and each.section == section for each in waiting)
 
     async def close(self) -> None:
-        """Wait for the writes under way and release the log; unsaved changes are lost."""
+        """Wait for the writes under way, and write no more; unsaved changes are lost."""
         with self._one_loop:
             async with self._one_loop.lock:  # whose save it is may have been cancelled
                 await self._checkpoints.finished()
-                try:
-                    closing = asyncio.get_running_loop().run_in_executor(None, self._log.close)
-                except RuntimeError:  # the program ends, and no thread starts any more
-                    self._log.close()
-                else:
-                    await closing
+                self._log.close()
 
     async def _save(self) -> None:
         async with self._one_loop.lock:

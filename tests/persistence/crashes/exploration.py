@@ -72,11 +72,18 @@ def live(acts, *, killed_at=None):
         with suppress(KilledError):
             for act in acts:
                 act(session)
-        session.log.close()
+    if killed_at is not None:
+        close_all(disk)
     assert not disk.descriptors
     if killed_at is None:
         witness.look()
     return witness
+
+
+def close_all(disk):
+    """Close the files of a killed process. No other has any open then."""
+    for descriptor in [*disk.descriptors]:
+        disk.close(descriptor)
 
 
 def kill(disk, at, call):
@@ -99,7 +106,6 @@ def go_on(disk, promise, then=(), *, watched=True):
             *then,
         ):
             act(session)
-        session.log.close()
     assert not disk.descriptors
     witness.look()
     return witness
@@ -119,14 +125,13 @@ def overtake(before, acts, then, at):
             for act in acts:
                 act(killed)
             is_whole = True
-        killed.log.close()
+        close_all(disk)
         witness = Witness(disk)
         survivor.witness = witness
         survivor.promised(*killed.promise.possible, forgotten=killed.promise.forgotten)
         for act in then:
             act(survivor)
         survivor.commit_after(add("next", WIDER_THAN_A_SECTOR), add("after next"))
-        survivor.log.close()
     assert not disk.descriptors
     witness.look()
     return witness, is_whole

@@ -146,9 +146,6 @@ class Session:
 
     def open(self):
         """Take a new handle on the session, which must hold one of the histories that are possible."""
-        if self.log is not None:
-            self.log, log = None, self.log
-            log.close()
         self.log, recovered = SessionLog.over(storage_on(self.disk), NAME)
         self.damage = recovered.damage
         self.history = held(self.log, recovered, self.promise)

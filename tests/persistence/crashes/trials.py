@@ -35,7 +35,6 @@ def moments(acts):
             yield Moment(disk.image, session.promise, before, act)
             before(session)
             before = act
-        session.log.close()
 
 
 def trial(moment, fault, remedy):
@@ -60,7 +59,6 @@ def trial(moment, fault, remedy):
                 raise BrokenPromiseError(f"the disk is healed, and still: {error!r}") from error
         failing.heal()
         check_all(disk, session.promise)
-        session.log.close()
     assert not disk.descriptors
     return failing.hits > 0
 

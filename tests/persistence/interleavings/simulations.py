@@ -123,7 +123,7 @@ class SimulatedDisk:
                         _stored(world, path, world.files.get(path, (b"", 0.0))[0] + data[:cut]),
                         More(path, data[cut:], last),
                     )
-            case Read(path, start, None) if path in world.files:
+            case Read(path, start) if path in world.files:
                 yield world, ReadOn(path, start, world.files[path][0][start:])
 
     def released(self, world, process):
@@ -168,10 +168,10 @@ def _whole(world, step):
             return world, Answer(
                 frozenset(path[len(within) :] for path in world.files if path.startswith(within))
             )
-        case Read(path, start, size):
+        case Read(path, start):
             if path not in world.files:
                 return world, Answer(path, FileNotFoundError)
-            return world, Answer(world.files[path][0][start:][:size])
+            return world, Answer(world.files[path][0][start:])
         case ReadParts(parts):
             if gone := next((path for path, _, _ in parts if path not in world.files), None):
                 return world, Answer(gone, FileNotFoundError)
