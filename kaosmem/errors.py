@@ -3,15 +3,15 @@
     KaosmemError
     ├── InvalidArgumentError (ValueError)        an argument that cannot be accepted
     │   └── InvalidNameError                     a session id, namespace, section name or item id
-    ├── NotFoundError (KeyError)                 no section, item, session, task or board of that
-    name ├── MissingFileError (FileNotFoundError)     no file at a path, or no bytes under a key
+    ├── NotFoundError (KeyError)                 no section, item, session, task or board of a name
+    ├── MissingFileError (FileNotFoundError)     no file at a path, or no bytes under a key
     ├── DuplicateError (ValueError)              an item, board or task of that id exists
     ├── SectionFullError (OverflowError)         the section has no room for the item
     ├── WindowTooSmallError (ValueError)         the budget cannot hold the required items
     ├── ReadOnlyError (PermissionError)          the session was opened read-only, or is closed
     ├── NotOpenedError (TypeError, AttributeError)
-    ├── ConcurrentUseError (RuntimeError)        a turn inside a turn, a second event loop, or a
-    copy of a memory ├── ConflictError (RuntimeError)             another writer has committed
+    ├── ConcurrentUseError (RuntimeError)        a turn in a turn, another event loop, or a copy
+    ├── ConflictError (RuntimeError)             another writer has committed
     ├── CorruptionError (ValueError)             stored bytes differ from the bytes written
     ├── UnsupportedVersionError (ValueError)     stored by a newer kaosmem
     ├── DurabilityError (OSError)                storage could not be written durably, or read
@@ -25,7 +25,8 @@ Each error is also the builtin that a caller would catch. Its message names the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -214,3 +215,19 @@ class NoCondensationError(KaosmemError, RuntimeError):
 
 class MissingExtraError(KaosmemError, ImportError):
     """A feature needs an extra that is not installed."""
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Import packages of an extra in a block, and name the extra if one is not installed.
+
+    Raises:
+        MissingExtraError: If a package is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"no package {error.name!r}; it comes with the extra {extra!r}: "
+            f"pip install 'kaosmem[{extra}]'"
+        ) from None

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from agent_framework import (
-    EXCLUDED_KEY,
-    ChatContext,
-    ChatMiddleware,
-    Content,
-    HistoryProvider,
-    Message,
-)
-
 from kaosmem.compaction import CompactionStrategy
+from kaosmem.errors import needs_extra
 from kaosmem.integrations import part_tables as part
 from kaosmem.integrations.conversations import Conversations
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.integrations.part_tables import PartTable
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types.items import ChatMessage
+
+with needs_extra("agent-framework"):
+    from agent_framework import (
+        EXCLUDED_KEY,
+        ChatContext,
+        ChatMiddleware,
+        Content,
+        HistoryProvider,
+        Message,
+    )
 
 ID_REMEDY = "run the agent with session=agent.create_session(session_id=...)"
 _CALL = {"call_id": part.ID, "name": part.NAME, "arguments": part.ARGUMENTS}

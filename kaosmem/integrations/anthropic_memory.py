@@ -10,22 +10,18 @@ import re
 from collections import Counter
 from typing import Any
 
-from kaosmem.errors import KaosmemError, MissingExtraError
+from kaosmem.errors import KaosmemError, needs_extra
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.tools import REMEMBERED, check_remembered
 from kaosmem.types.content import Trust
 
-try:
+with needs_extra("anthropic"):
     from anthropic.lib.tools import (
         BetaAbstractMemoryTool,
         BetaAsyncAbstractMemoryTool,
         ToolError,
     )
     from anthropic.types.beta import BetaCacheControlEphemeralParam
-except ModuleNotFoundError:
-    raise MissingExtraError(
-        "Anthropic's memory tool needs the extra 'anthropic': pip install 'kaosmem[anthropic]'"
-    ) from None
 
 MEMORY_FILES = SectionSpec("memory_files", eviction="none")
 """The section that holds the files, one item each. Its items are retrieved as documents are."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from crewai import BaseLLM
 from pydantic import PrivateAttr
 
+from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
 from kaosmem.integrations.conversations import now
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
+
+with needs_extra("crewai"):
+    from crewai import BaseLLM
 
 
 class KaosmemLLM(BaseLLM):

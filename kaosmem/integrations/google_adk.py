@@ -7,16 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Any
 
-from google.adk.agents.callback_context import CallbackContext
-from google.adk.events import Event
-from google.adk.memory import BaseMemoryService
-from google.adk.memory.base_memory_service import SearchMemoryResponse
-from google.adk.memory.memory_entry import MemoryEntry
-from google.adk.models import LlmRequest, LlmResponse
-from google.adk.plugins import BasePlugin
-from google.adk.sessions import Session
-from google.genai import types
-
+from kaosmem.errors import needs_extra
 from kaosmem.integrations.conversations import in_loop, joined_names
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.names import safe_id
@@ -27,6 +18,17 @@ from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
 from kaosmem.types import JSONObject
 from kaosmem.types.items import Item
+
+with needs_extra("google-adk"):
+    from google.adk.agents.callback_context import CallbackContext
+    from google.adk.events import Event
+    from google.adk.memory import BaseMemoryService
+    from google.adk.memory.base_memory_service import SearchMemoryResponse
+    from google.adk.memory.memory_entry import MemoryEntry
+    from google.adk.models import LlmRequest, LlmResponse
+    from google.adk.plugins import BasePlugin
+    from google.adk.sessions import Session
+    from google.genai import types
 
 
 class KaosmemPlugin(BasePlugin):

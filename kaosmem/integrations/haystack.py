@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from haystack import component
-from haystack.dataclasses import ChatMessage, ToolCall
-from haystack.tools import flatten_tools_or_toolsets
-
+from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
 from kaosmem.integrations.conversations import now
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import items as chat
 from kaosmem.types.content import ToolResultBlock
+
+with needs_extra("haystack"):
+    from haystack import component
+    from haystack.dataclasses import ChatMessage, ToolCall
+    from haystack.tools import flatten_tools_or_toolsets
 
 
 def read_message(message: ChatMessage) -> list[chat.ChatMessage]:

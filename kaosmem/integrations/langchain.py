@@ -7,16 +7,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
-from langchain.agents.middleware import AgentMiddleware, ModelRequest
-from langchain_core import messages as lc
-from langchain_core.messages import BaseMessage, SystemMessage
-from langchain_core.utils.function_calling import convert_to_openai_tool
-from langgraph.config import get_config
-from langgraph.store import base
-from langgraph.store.memory import InMemoryStore
-
 from kaosmem.arguments import check_json, json_text
-from kaosmem.errors import InvalidArgumentError
+from kaosmem.errors import InvalidArgumentError, needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
 from kaosmem.integrations.conversations import in_loop, now
 from kaosmem.integrations.model_calls import ModelCalls
@@ -29,6 +21,15 @@ from kaosmem.session.sessions import Sessions
 from kaosmem.types import JSONDict
 from kaosmem.types.content import ToolResultBlock
 from kaosmem.types.items import ChatMessage, Item
+
+with needs_extra("langchain"):
+    from langchain.agents.middleware import AgentMiddleware, ModelRequest
+    from langchain_core import messages as lc
+    from langchain_core.messages import BaseMessage, SystemMessage
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+    from langgraph.config import get_config
+    from langgraph.store import base
+    from langgraph.store.memory import InMemoryStore
 
 _THINKING = ("reasoning", "thinking", "redacted_thinking")
 _SEALED: JSONDict = {"output_version": "v1", "model_provider": "anthropic"}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from litellm.integrations.custom_logger import CustomLogger
-from litellm.types.utils import CallTypes
-
+from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
+
+with needs_extra("litellm"):
+    from litellm.integrations.custom_logger import CustomLogger
+    from litellm.types.utils import CallTypes
 
 
 class KaosmemLogger(CustomLogger):

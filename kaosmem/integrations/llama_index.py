@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from llama_index.core.base.llms import types as llama
-from llama_index.core.memory import BaseMemory
 from pydantic import PrivateAttr
 
+from kaosmem.errors import needs_extra
 from kaosmem.integrations import part_tables as part
 from kaosmem.integrations.conversations import now
 from kaosmem.integrations.model_calls import ModelCalls
@@ -15,6 +14,10 @@ from kaosmem.integrations.part_tables import PartTable
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import content
 from kaosmem.types.items import ChatMessage
+
+with needs_extra("llama-index"):
+    from llama_index.core.base.llms import types as llama
+    from llama_index.core.memory import BaseMemory
 
 _SEALED = {"additional_information": {"signature": part.SIGNATURE}}
 _CALL = {"tool_call_id": part.ID, "tool_name": part.NAME, "tool_kwargs": part.ARGUMENTS}

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agents import FunctionTool, ModelResponse, RunHooks
-from agents.items import TResponseInputItem
-from agents.memory.session_settings import SessionSettings, resolve_session_limit
-from agents.run_config import CallModelData, ModelInputData
-
+from kaosmem.errors import needs_extra
 from kaosmem.integrations.conversations import Conversations
 from kaosmem.integrations.model_calls import ModelCalls, tool_schema
 from kaosmem.persistence.storage.places import Location
+
+with needs_extra("openai-agents"):
+    from agents import FunctionTool, ModelResponse, RunHooks
+    from agents.items import TResponseInputItem
+    from agents.memory.session_settings import SessionSettings, resolve_session_limit
+    from agents.run_config import CallModelData, ModelInputData
 
 
 class KaosmemFilter(RunHooks[Any]):

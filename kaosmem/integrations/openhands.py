@@ -7,24 +7,27 @@ from collections.abc import Iterable
 from itertools import chain, groupby
 from typing import Any
 
-from openhands.sdk.context.condenser import CondenserBase
-from openhands.sdk.context.view import View
-from openhands.sdk.event import (
-    ActionEvent,
-    Event,
-    LLMConvertibleEvent,
-    MessageEvent,
-    SystemPromptEvent,
-)
-from openhands.sdk.llm import Message
 from pydantic import ConfigDict, PrivateAttr
 
+from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
 from kaosmem.integrations.conversations import now
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.types import JSONDict
 from kaosmem.types.content import ToolResultBlock
 from kaosmem.types.items import ChatMessage
+
+with needs_extra("openhands"):
+    from openhands.sdk.context.condenser import CondenserBase
+    from openhands.sdk.context.view import View
+    from openhands.sdk.event import (
+        ActionEvent,
+        Event,
+        LLMConvertibleEvent,
+        MessageEvent,
+        SystemPromptEvent,
+    )
+    from openhands.sdk.llm import Message
 
 Group = tuple[LLMConvertibleEvent, ...]
 """The events of one message: the calls of a reply, or one event."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pydantic_ai import messages as ai
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
-from pydantic_ai.tools import RunContext
-
+from kaosmem.errors import needs_extra
 from kaosmem.integrations import part_tables as part
 from kaosmem.integrations.model_calls import ModelCalls, tool_schema
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types.items import ChatMessage
+
+with needs_extra("pydantic-ai"):
+    from pydantic_ai import messages as ai
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+    from pydantic_ai.tools import RunContext
 
 _ROLES = {"system-prompt": "system", "tool-return": "tool"}
 _TEXTS = ("text", "retry-feedback", "system-prompt")

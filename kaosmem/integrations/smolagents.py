@@ -6,15 +6,17 @@ import json
 from hashlib import sha256
 from typing import Any
 
-from smolagents import ChatMessage, MemoryStep, MessageRole, Model
-from smolagents.models import get_tool_json_schema
-
+from kaosmem.errors import needs_extra
 from kaosmem.integrations.conversations import now
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.integrations.part_tables import TEXT, PartTable
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import items as chat
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
+
+with needs_extra("smolagents"):
+    from smolagents import ChatMessage, MemoryStep, MessageRole, Model
+    from smolagents.models import get_tool_json_schema
 
 Group = tuple[ChatMessage, ...]
 """A message, or a call and its results."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from strands import Agent
-from strands.hooks import AfterModelCallEvent
-from strands.middleware import InvokeModelStage
-from strands.middleware.stages import InvokeModelContext
-from strands.plugins import Plugin
-
+from kaosmem.errors import needs_extra
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
+
+with needs_extra("strands"):
+    from strands import Agent
+    from strands.hooks import AfterModelCallEvent
+    from strands.middleware import InvokeModelStage
+    from strands.middleware.stages import InvokeModelContext
+    from strands.plugins import Plugin
 
 
 class KaosmemPlugin(Plugin):

@@ -1,9 +1,12 @@
 """Each adapter keeps the promises of kaosmem in the real package of its framework."""
 
 import asyncio
+import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ from kaosmem.formats import count_messages
 # Frameworks warn of the packages that they need, and of their own types.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 BUDGET = 2_500
 LONG_PROMPTS = {"smolagents": 2_000}
 """Tokens of the instructions that a framework adds."""
@@ -49,7 +53,7 @@ def framework(request):
 def make(framework):
     try:
         module = import_module(f"tests.integrations.agents.{framework}")
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if framework in IN_EXTRA_TEST:
             raise
         pytest.skip(f"{error}; install the extra '{framework.replace('_', '-')}'")
@@ -70,6 +74,34 @@ def rebases(requests):
     """Return how often a request does not begin with the one before it."""
     pairs = pairwise(requests)
     return sum(later[: len(earlier)] != earlier for earlier, later in pairs)
+
+
+IMPORT_ALONE = """
+import sys
+for package in ("agents", "agent_framework", "anthropic", "crewai", "google.adk", "haystack",
+                "langchain", "litellm", "llama_index", "mcp", "openhands", "pydantic_ai",
+                "smolagents", "strands"):
+    sys.modules[package] = None
+from importlib import import_module
+for adapter in sys.argv[1:]:
+    try:
+        import_module(f"kaosmem.integrations.{adapter}")
+    except Exception as error:
+        print(type(error).__name__, str(error).rpartition("pip install ")[2])
+"""
+
+
+def test_an_adapter_without_its_framework_names_its_extra():
+    """The package of a framework often has another name than its import: `agents` is not the one."""
+    adapters = [*AGENTS, "openhands", "anthropic_memory", "mcp"]
+    extras = {"anthropic_memory": "anthropic"}
+    command = [sys.executable, "-W", "ignore", "-c", IMPORT_ALONE, *adapters]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    named = [extras.get(adapter, adapter).replace("_", "-") for adapter in adapters]
+    expected = [f"MissingExtraError 'kaosmem[{extra}]'" for extra in named]
+    assert done.stdout.splitlines() == expected
+    known = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert known.keys() >= {*named}
 
 
 async def test_requests_grow_within_the_budget(make, budget, tmp_path):
