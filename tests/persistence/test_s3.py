@@ -18,7 +18,7 @@ from kaosmem import (
     SessionMemory,
     SessionOptions,
 )
-from kaosmem.persistence.steps import Read, Write
+from kaosmem.persistence.steps import Read, ReadParts, Write
 from kaosmem.persistence.storage import objects
 from kaosmem.persistence.storage.objects import ObjectStorage
 from kaosmem.session import ErasureReceipt, delete_namespace, list_namespaces, stored_sessions
@@ -99,7 +99,7 @@ def test_an_object_is_read_in_one_request(place, monkeypatch):
     monkeypatch.setattr(type(place.fs), "_call_s3", noted)
     assert storage.perform(Read("log/full")) == b"four"
     assert asked == ["get_object"]
-    assert storage.perform(Read("log/full", 1, 2)) == b"ou"
+    assert storage.perform(ReadParts((("log/full", 1, 2),))) == [b"ou"]
     assert storage.perform(Read("log/empty")) == b""
     with pytest.raises(FileNotFoundError):
         storage.perform(Read("log/none"))

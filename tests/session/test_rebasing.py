@@ -299,7 +299,7 @@ async def test_closing_that_is_cancelled_can_be_done_again(tmp_path, monkeypatch
     written.clear()
     manager = SessionMemory.open(tmp_path, sections=SPECS)
     memory = await manager.__aenter__()
-    memory.add("documents", "an annex")
+    memory.add("documents", "an annex " * 1_000)  # longer than the snapshot before: one is due
     await memory.save()
     closing = asyncio.create_task(memory.admin.close())
     await asyncio.sleep(0)
