@@ -634,7 +634,16 @@ class SessionMemory:
         >>> item.id in memory
         False
         """
-        self._session.live_section(item_id).remove(item_id, at=self._session.clock())
+        section = self._session.live_section(item_id)
+        item = section.peek(item_id)
+        section.remove(item_id, at=self._session.clock())
+        present = self._session.present
+        if item.key is not None and present is not None and present() < item.valid_from:
+            self._session.note(
+                f"the item {item_id!r} was removed before it began to hold, and no version of "
+                f"{item.key!r} is shown now; add the one that goes on to hold once more, without "
+                "a timestamp"
+            )
 
     async def forget(self, *item_ids: str) -> ErasureReceipt:
         """Erase items and everything derived from them, and return a receipt.

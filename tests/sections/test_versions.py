@@ -363,3 +363,20 @@ async def test_a_notice_names_a_version_that_is_older_than_a_removed_one():
     context = await memory.assemble_context("Where does Ann live?", budget=200)
     assert "Ann lives in Oslo." in context.text
     assert memory.notices == (notice,)
+
+
+async def test_a_notice_names_an_announced_version_that_is_taken_back():
+    """The version that it was to replace is not shown either, until it is added once more."""
+    options = SessionOptions(clock=lambda: datetime(2026, 6, 1, tzinfo=UTC))
+    memory = SessionMemory.test_mode(options=options)
+    for euros, day in ((900, "2025-03-01"), (950, "2027-01-01")):
+        newest = memory.add(
+            "findings", f"The rent is {euros}.", key="rent", metadata={"timestamp": day}
+        )
+    memory.remove(newest.id)
+    (notice,) = memory.notices
+    assert repr(newest.id) in notice
+    memory.add("findings", "The rent is 900.", key="rent")
+    context = await memory.assemble_context("What is the rent?", budget=200)
+    assert [item.text for item in context.items] == ["The rent is 900."]
+    assert memory.notices == (notice,)
