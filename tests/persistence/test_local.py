@@ -314,14 +314,19 @@ async def test_a_writer_goes_on_without_a_place_in_a_line_that_does_not_move(tmp
         assert memory.get("contract").text == "another contract"
 
 
-def test_a_lock_whose_file_was_replaced_is_taken_anew(tmp_path):
-    """Who has had the lock of a deleted session locks the file that stands in its place."""
+def test_a_lock_whose_file_is_deleted_before_it_is_held_is_taken_anew(tmp_path, monkeypatch):
+    """Another process deletes the session between the opening of the file and the lock on it."""
     first, second = (LocalStorage(tmp_path, "default", "s") for _ in range(2))
-    for storage in (first, second):
-        storage.perform(Lock(create=True))
-        storage.unlock()
-        if storage is first:
-            second.delete()
+    first.perform(Lock(create=True))
+    first.unlock()
+    lock = first._disk.lock
+
+    def too_late(descriptor):
+        monkeypatch.undo()
+        second.delete()
+        lock(descriptor)
+
+    monkeypatch.setattr(first._disk, "lock", too_late)
     first.perform(Lock(create=True))
     assert os.path.samestat(
         os.fstat(first._lock_file), (tmp_path / "default" / "s" / "lock").stat()

@@ -68,12 +68,10 @@ class LocalStorage:
         self._plain: set[str] = set()  # whole paths that no link stands in, since the last lock
         # Whole paths whose names are durable. A log never gives a name twice.
         self._findable: set[str] = set()
-        self._is_unsure = (
-            False  # whether the last commit may be in a cache alone, as the lock file says
-        )
-        self._threads = (
-            threading.Lock()
-        )  # a lock on a file keeps other descriptors out, not other threads
+        # Whether the last commit may be in a cache alone, as the lock file says.
+        self._is_unsure = False
+        # A lock on a file keeps other descriptors out, not other threads.
+        self._threads = threading.Lock()
         self._pid = os.getpid()
 
     def perform(self, step: Step) -> Any:
@@ -369,9 +367,8 @@ class LocalStorage:
                         self._disk.unlink(f"{folder}/{name}")
 
     def _truncate(self, path: str, size: int) -> None:
-        self._note_unsure(
-            True
-        )  # until the next commit: killed before the sync, the torn bytes may come back
+        # Until the next commit: killed before the sync, the torn bytes may come back.
+        self._note_unsure(True)
         with self._opened(path, os.O_WRONLY) as descriptor:
             self._disk.truncate(descriptor, size)
             self._disk.sync(descriptor)
@@ -386,10 +383,10 @@ class LocalStorage:
 
         Raises ConflictError if the session is gone and `create` is False.
         """
-        if (
-            self._pid != os.getpid()
-        ):  # in the process that this one is forked from, a thread may write
-            self._threads, self._pid = threading.Lock(), os.getpid()
+        if self._pid != os.getpid():
+            # In the process that this one is forked from, a thread may write.
+            self._threads = threading.Lock()
+            self._pid = os.getpid()
         self._threads.acquire()
         try:
             self._plain.clear()
