@@ -637,13 +637,7 @@ class SessionMemory:
         section = self._session.live_section(item_id)
         item = section.peek(item_id)
         section.remove(item_id, at=self._session.clock())
-        present = self._session.present
-        if item.key is not None and present is not None and present() < item.valid_from:
-            self._session.note(
-                f"the item {item_id!r} was removed before it began to hold, and no version of "
-                f"{item.key!r} is shown now; add the one that goes on to hold once more, without "
-                "a timestamp"
-            )
+        self._note_withdrawn(item, "removed")
 
     async def forget(self, *item_ids: str) -> ErasureReceipt:
         """Erase items and everything derived from them, and return a receipt.
@@ -675,7 +669,21 @@ class SessionMemory:
         >>> await memory.admin.verify(receipt)
         ()
         """
-        return await forget(self._session, item_ids)
+        live = [self._session.live_section(each).peek(each) for each in item_ids if each in self]
+        receipt = await forget(self._session, item_ids)
+        for item in live:
+            self._note_withdrawn(item, "forgotten")
+        return receipt
+
+    def _note_withdrawn(self, item: Item, done: str) -> None:
+        """Note that a version has gone before it began to hold, and has left none that is shown."""
+        present = self._session.present
+        if item.key is not None and present is not None and present() < item.valid_from:
+            self._session.note(
+                f"the item {item.id!r} was {done} before it began to hold, and no version of "
+                f"{item.key!r} is shown now; add the one that goes on to hold once more, without "
+                "a timestamp"
+            )
 
     async def ingest(
         self,

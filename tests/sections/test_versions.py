@@ -365,7 +365,8 @@ async def test_a_notice_names_a_version_that_is_older_than_a_removed_one():
     assert memory.notices == (notice,)
 
 
-async def test_a_notice_names_an_announced_version_that_is_taken_back():
+@pytest.mark.parametrize("done", ["removed", "forgotten"])
+async def test_a_notice_names_an_announced_version_that_is_taken_back(done):
     """The version that it was to replace is not shown either, until it is added once more."""
     options = SessionOptions(clock=lambda: datetime(2026, 6, 1, tzinfo=UTC))
     memory = SessionMemory.test_mode(options=options)
@@ -373,9 +374,12 @@ async def test_a_notice_names_an_announced_version_that_is_taken_back():
         newest = memory.add(
             "findings", f"The rent is {euros}.", key="rent", metadata={"timestamp": day}
         )
-    memory.remove(newest.id)
+    if done == "removed":
+        memory.remove(newest.id)
+    else:
+        await memory.forget(newest.id)
     (notice,) = memory.notices
-    assert repr(newest.id) in notice
+    assert f"{newest.id!r} was {done}" in notice
     memory.add("findings", "The rent is 900.", key="rent")
     context = await memory.assemble_context("What is the rent?", budget=200)
     assert [item.text for item in context.items] == ["The rent is 900."]
