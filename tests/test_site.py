@@ -1,5 +1,6 @@
 """The site has every page and every public name."""
 
+import ast
 import re
 import runpy
 import tomllib
@@ -55,3 +56,32 @@ def test_pages_of_the_site_link_to_each_other_alone():
     for path in DOCS.rglob("*.md"):
         for target in re.findall(r"\]\(([^)#:]+)", path.read_text()):
             assert (path.parent / target).resolve().is_relative_to(DOCS), (path.name, target)
+
+
+def _calls(program):
+    """Return the keywords of each call in a program, by the name of the function."""
+    found = {}
+    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    for node in ast.walk(compile(program, "example", "exec", flags)):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            found.setdefault(name, set()).update(each.arg for each in node.keywords)
+    return found
+
+
+def test_the_lines_for_each_framework_are_those_of_its_example():
+    """A page shows the import and the calls, with the arguments of the program that runs as a test."""
+    snippets = re.findall(r"(?s)```py\n(.*?)```", (DOCS / "frameworks.md").read_text())
+    shown = set()
+    for snippet in snippets:
+        found = re.search(r"from kaosmem\.integrations\.(\w+) import (\w+)\n", snippet)
+        if found is None:
+            continue
+        example = (ROOT / "examples" / f"test_with_{found[1]}.py").read_text()
+        assert found[0] in example
+        known = _calls(example)
+        for name, keywords in _calls(snippet).items():
+            assert keywords <= known.get(name, set()), (found[1], name)
+        shown.add(found[1])
+    examples = {path.stem.removeprefix("test_with_") for path in ROOT.glob("examples/test_with_*")}
+    assert shown == examples
