@@ -144,9 +144,8 @@ class SelectiveToolCallCompaction:
         left_out = set(places_in(unit for unit in old if unit[0] not in outline.protected))
         if not left_out:
             return list(history)
-        second_results = (
-            outline.orphans - outline.protected.keys()
-        )  # maybe of calls that are left out
+        # Maybe of calls that are left out.
+        second_results = outline.orphans - outline.protected.keys()
         kept: list[ChatMessage] = []
         for place, message in enumerate(outline.messages):
             if place in left_out:

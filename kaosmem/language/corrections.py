@@ -140,13 +140,11 @@ class Corrections:
         self._keyed = 0
         self._words: defaultdict[str, int] = defaultdict(int)
         self._values: defaultdict[str, int] = defaultdict(int)
-        self._sizes: defaultdict[int, int] = defaultdict(
-            int
-        )  # by number of words; 0 for a value in a longer text
+        # By number of words; 0 for a value in a longer text.
+        self._sizes: defaultdict[int, int] = defaultdict(int)
         self._marks: defaultdict[str, int] = defaultdict(int)
-        self._mark_counts: defaultdict[int, int] = defaultdict(
-            int
-        )  # the rows by their number of marks
+        # The rows by their number of marks.
+        self._mark_counts: defaultdict[int, int] = defaultdict(int)
         self._are_marks_indexed = False
         newest_first = sorted(
             self._items, key=lambda at: (_began(self._items[at]), at), reverse=True
@@ -246,9 +244,8 @@ class Corrections:
             return among
         if not self._are_marks_indexed:
             self._index_marks()
-        having = [among] + [0] * len(
-            statement.marks
-        )  # the rows that have at least 0, 1, 2, ... of its marks
+        # The rows that have at least 0, 1, 2, ... of its marks.
+        having = [among] + [0] * len(statement.marks)
         for mark in statement.marks:
             marked = self._marks[mark]
             for count in range(len(statement.marks), 0, -1):
@@ -282,9 +279,8 @@ class Corrections:
                 min(WORDS_IN_COMMON, size), ceil(_ALIKE * max(size, each)) if each else 0
             )
         most = size - min(alike.values(), default=size)
-        lacking = [among] * (
-            most + 1
-        )  # the rows that lack at most 0, 1, 2, ... of the words so far
+        # The rows that lack at most 0, 1, 2, ... of the words so far.
+        lacking = [among] * (most + 1)
         for word in statement.words:
             having = self._words[word]
             for count in range(most, 0, -1):

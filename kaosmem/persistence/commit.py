@@ -171,11 +171,8 @@ def catch_up(
         state = (yield from recover()) if whole else None
         check_same_log(head, (yield from look(head)))
         since = yield from recover_since(head)
-    except (
-        ConflictError,
-        CorruptionError,
-        FileNotFoundError,
-    ):  # forgotten or pruned away, or truly damaged
+    except (ConflictError, CorruptionError, FileNotFoundError):
+        # Forgotten or pruned away, or truly damaged.
         state = yield from recover()
         if head.seq and (state.head.log_id != head.log_id or state.head.seq < head.seq):
             raise _replaced() from None

@@ -196,9 +196,8 @@ def archives_after_purge(
     for _ in range(LOOKS):
         try:
             newest = yield from _newest_readable()
-        except (
-            FileNotFoundError
-        ):  # another has deleted it since it was listed, and stored a newer one
+        except FileNotFoundError:
+            # Another has deleted it since it was listed, and stored a newer one.
             continue
         if newest is None:
             return None
@@ -394,9 +393,8 @@ def _check_own(
             raise other_id(identity.session, session)
     elif isinstance(identity, CorruptionError):
         damage.append(identity)
-    elif (
-        recovered.snapshot or len(head.txns) > 1
-    ):  # else its writer may have been killed before it stored it
+    elif recovered.snapshot or len(head.txns) > 1:
+        # Else its writer may have been killed before it stored it.
         damage.append(missing(SESSION, "the next save writes it anew"))
 
 

@@ -288,9 +288,8 @@ class Scores:
 
         So the best-scored unit is not left out for a shorter one with a lower score.
         """
-        if (
-            not self.by_worth or self.by_worth[0] not in self.of
-        ):  # the newest units of a period come first
+        # The newest units of a period come first.
+        if not self.by_worth or self.by_worth[0] not in self.of:
             return [*self.by_worth]
         by_score = sorted(self.of, key=lambda first: (-self.of[first], -first))
         best = next(

@@ -152,9 +152,8 @@ def _sums(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 def _units(vectors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the directions and lengths of vectors, one a row."""
     values = np.asarray(vectors, np.float64)
-    largest = np.abs(values).max(
-        axis=1, keepdims=True
-    )  # squares of very small or large numbers would be 0 or infinite
+    # Squares of very small or large numbers would be 0 or infinite.
+    largest = np.abs(values).max(axis=1, keepdims=True)
     scaled = values / largest
     lengths = np.sqrt(_sums(scaled * scaled))
     return scaled / lengths, (lengths * largest)[:, 0]

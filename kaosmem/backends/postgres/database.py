@@ -249,9 +249,8 @@ class PostgresDatabase(SqlDatabase[Workers]):
             except PoolTimeout:
                 if monotonic() >= until:
                     raise
-            except (
-                OperationalError
-            ):  # while the commit is under way nobody knows whether it is done
+            except OperationalError:
+                # While the commit is under way nobody knows whether it is done.
                 if not was_cut or monotonic() >= until:
                     raise
                 was_cut = False

@@ -183,9 +183,8 @@ class AGEGraphStore(SqlGraphStore):
                 cursor.execute("SELECT ag_catalog.create_elabel(%s, %s)", (self._graph, label))
                 is_edge[label] = True
             index = f"id_{sha256(label.encode()).hexdigest()[:32]}"
-            if (
-                index not in indexes
-            ):  # a query may have made the label; its own indexes are of the ends
+            # A query may have made the label; its own indexes are of the ends.
+            if index not in indexes:
                 cursor.execute(f'CREATE INDEX {index} ON {self._graph}."{label}" ({_PROPERTY})')
                 indexes.add(index)
             labels[each] = label

@@ -71,12 +71,10 @@ class PgVectorStore(SqlVectorStore):
             cursor: Cursor = transaction.cursor  # type: ignore[attr-defined]
             check_query(query, dimensions, collection)
             if self._is_approximate:
-                cursor.execute(
-                    "SET LOCAL hnsw.iterative_scan = strict_order"
-                )  # goes on until enough rows pass the filter
-                cursor.execute(
-                    "SET LOCAL enable_sort = off"
-                )  # else the server may rather sort the whole collection
+                # Goes on until enough rows pass the filter.
+                cursor.execute("SET LOCAL hnsw.iterative_scan = strict_order")
+                # Otherwise the server may sort the whole collection.
+                cursor.execute("SET LOCAL enable_sort = off")
             found: list[SearchResult] = []
             for each in _nearest(cursor, number, dimensions, query, wanted):
                 # Equal ones come by id: rows follow until one is worse than the last of them.

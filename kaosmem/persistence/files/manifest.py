@@ -150,10 +150,8 @@ def read_identity() -> Steps[Identity | CorruptionError | None]:
     try:
         data: bytes = yield Read(SESSION)
         fields: Mapping[str, Any] = decode_line(data.removesuffix(b"\n"), 0)[0]
-    except (
-        FileNotFoundError,
-        NotADirectoryError,
-    ):  # who lists the log is told of a file in place of a folder
+    except (FileNotFoundError, NotADirectoryError):
+        # Who lists the log is told of a file in place of a folder.
         return None
     except CorruptionError as error:
         return CorruptionError(

@@ -115,9 +115,8 @@ class LocalStorage:
 
     def line_up(self) -> Future[LeaveLine] | None:
         """Wait in line with other writers, as `Storage` says."""
-        with suppress(
-            OSError
-        ):  # folders can be locked on a local disk, but not everywhere, nor on Windows
+        # Folders can be locked on a local disk, but not everywhere, nor on Windows.
+        with suppress(OSError):
             return self._disk.line_up(self._folder)
         return None
 
@@ -176,9 +175,8 @@ class LocalStorage:
         """
         self._check_no_links(self._folder)
         trash = f"{self._namespace}/.deleted-{self._folder.rpartition('/')[2]}"
-        if self._disk.is_folder(
-            trash
-        ):  # an earlier deletion, which may have ended before it was durable
+        # An earlier deletion, which may have ended before it was durable.
+        if self._disk.is_folder(trash):
             self._disk.sync_folder(self._namespace)
             self._remove_durably(trash)
         if not self._disk.is_folder(self._folder):

@@ -170,9 +170,8 @@ class ObjectStorage:
         try:
             bucket, _, _ = filesystem.split_path(path)
             answer = filesystem.call_s3("get_bucket_versioning", Bucket=bucket)
-        except (
-            Exception
-        ):  # an erasure holds as far as it goes, whatever the server says of its versions
+        except Exception:
+            # An erasure holds as far as it goes, whatever the server says of its versions.
             return None
         return "Status" in answer  # "Suspended" keeps the versions from before
 
@@ -213,10 +212,8 @@ class ObjectStorage:
                     self._filesystem.rm_file(f"{self._prefix}/{path}")
             if not paths:
                 break
-        with (
-            _as_durability_error(SESSION),
-            suppress(FileNotFoundError),
-        ):  # last: what is left until then is no session
+        # Last: what is left until then is no session.
+        with _as_durability_error(SESSION), suppress(FileNotFoundError):
             self._filesystem.rm_file(f"{self._prefix}/{SESSION}")
         with _as_durability_error(self._prefix), suppress(FileNotFoundError):
             self._filesystem.rm(self._prefix, recursive=True)  # folders, where there are any
@@ -237,9 +234,8 @@ class ObjectStorage:
             return data
         except FileNotFoundError:
             raise
-        except (
-            Exception
-        ):  # stores answer a range that is not there, or of an empty object, in ways of their own
+        except Exception:
+            # Stores answer a range that is not there, or of an empty object, in ways of their own.
             pass
         with _as_os_error():
             data = self._filesystem.cat_file(whole)
@@ -400,9 +396,8 @@ def _parts(path: str) -> list[str]:
 
 def _entries(filesystem: AbstractFileSystem, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name and details of each entry of a folder, without the filesystem's cache."""
-    filesystem.invalidate_cache(
-        folder
-    )  # without a path, DirFileSystem keeps the listings of folders in it
+    # Without a path, DirFileSystem keeps the listings of folders in it.
+    filesystem.invalidate_cache(folder)
     try:
         with _as_os_error():
             infos = filesystem.ls(folder, detail=True)

@@ -118,9 +118,8 @@ class Saver:
         self.unpurged = hydrated.unpurged
         self._erased = Erased()  # until `forget` returns it
         self._is_purge_due = bool(hydrated.unpurged) or log.has_leftovers
-        self._is_index_purge_due = (
-            self._is_purge_due
-        )  # stored indexes may hold words of what is forgotten, too
+        # Stored indexes may hold words of what is forgotten, too.
+        self._is_index_purge_due = self._is_purge_due
         self._tries = 0  # of the save under way
         self.is_in_conflict = False
         """Whether the last save raised ConflictError, so that its caller knows what is unsaved."""
@@ -387,9 +386,8 @@ class Saver:
         moments = self._moments()
         derived = await self._derived(told, archived)
         forgotten = told.union(item.id for item in derived)
-        if (
-            not self._is_settled or moments != self._moments()
-        ):  # a section that is not stored has no journal
+        # A section that is not stored has no journal.
+        if not self._is_settled or moments != self._moments():
             return
         self._ids_in_batch = told
         for name, section in self._sections.items():

@@ -119,9 +119,8 @@ def section_at(
             facts.setdefault(number if each.item.key is None else (each.item.key,), []).append(each)
     chosen: list[Version[ToldItem]] = []
     for versions in (versions_of(fact, known_at=known_at) for fact in facts.values()):
-        if (
-            as_of is not None or versions[-1].is_current
-        ):  # else it was removed, and no question may bring it back
+        # Else it was removed, and no question may bring it back.
+        if as_of is not None or versions[-1].is_current:
             chosen += versions
     if as_of is not None:
         chosen = [replace(version, valid_until=None) for version in _held_at(as_of, chosen)]
