@@ -33,6 +33,7 @@ class Ledger:
         used_at: When a reply last used it.
         verified_at: When a fact was last said again, or confirmed by a person.
         outcomes: By the id of a procedure and the name of a run, whether the run succeeded.
+        shelved: By the id of an item on a shelf, the number of its last update when it came there.
     """
 
     marks: Counter[str] = field(default_factory=Counter)
@@ -42,6 +43,7 @@ class Ledger:
     used_at: dict[str, AwareDatetime] = field(default_factory=dict)
     verified_at: dict[str, AwareDatetime] = field(default_factory=dict)
     outcomes: dict[str, dict[str, bool]] = field(default_factory=dict)
+    shelved: dict[str, int] = field(default_factory=dict)
 
     def note(
         self,
@@ -70,6 +72,14 @@ class Ledger:
         if len(runs) > MAX_RUNS:
             del runs[next(iter(runs))]
 
+    def note_shelved(self, items: Sequence[tuple[str, int | None]]) -> None:
+        """Note which items a shelf got, and which have left it."""
+        for item_id, updated in items:
+            if updated is None:
+                self.shelved.pop(item_id, None)
+            else:
+                self.shelved[item_id] = updated
+
     def importance(self, item_id: str) -> int:
         """Return the importance of an item by its use: -1 to 3, and 0 for one without any.
 
@@ -85,7 +95,7 @@ class Ledger:
         """Return the tables by the ids of items, and by the names of runs."""
         counts = [self.credited, self.shown]
         times = [self.used_at, self.verified_at]
-        return [*counts, *times, self.outcomes, *self.outcomes.values()]
+        return [*counts, *times, self.shelved, self.outcomes, *self.outcomes.values()]
 
     def known_among(self, item_ids: Set[str]) -> set[str]:
         """Return which of these ids the ledger has entries of, the names of runs included."""

@@ -385,6 +385,8 @@ class Form(SectionOperation):
         items: The ids of the items that come and leave by the formation, also of those that wait
             for a person in a section of their own.
         refused: The reason of each refused proposal.
+        shelved: The items that a shelf got, with the numbers of their last updates. None: the item
+            has left the section.
     """
 
     op = "form"
@@ -393,12 +395,14 @@ class Form(SectionOperation):
     until: int = 0
     items: Sequence[str] = ()
     refused: Sequence[str] = ()
+    shelved: Sequence[tuple[str, int | None]] = ()
 
     def apply(self, section: Section) -> None:
         ledger = section.ledger
         if self.mark:
             ledger.marks[self.mark] = max(self.until, ledger.marks[self.mark])
         ledger.refused.update(self.refused)
+        ledger.note_shelved(self.shelved)
 
 
 def _show_outcomes(

@@ -105,6 +105,10 @@ class Formations:
             if policy is not None:
                 work = partial(retain, self._session, section, policy)
                 await self._noting_failure(f"no retention of {name!r}", work)
+        for formation in self.planned:
+            if formation.plan.shelf is not None:
+                await save()
+                await self._noting_failure(_unformed(formation), formation.deliver)
 
     async def settle(self) -> None:
         """Wait until no formation is under way, and start no more by idleness."""
@@ -132,8 +136,7 @@ class Formations:
         if self._session.read_only or self._session.is_closed:
             return
 
-        failure = f"section {formation.name!r} was not formed"
-        await self._noting_failure(failure, formation.run, formation.deliver)
+        await self._noting_failure(_unformed(formation), formation.run, formation.deliver)
 
     async def _noting_failure(self, failure: str, *work: Callable[[], Awaitable[object]]) -> None:
         """Do work that nobody asked for, in order: an error becomes a notice."""
@@ -147,3 +150,7 @@ class Formations:
                 f"{failure}, by {type(error).__name__}{why}; nothing is lost, and the next time "
                 "tries again"
             )
+
+
+def _unformed(formation: SectionFormation) -> str:
+    return f"section {formation.name!r} was not formed"

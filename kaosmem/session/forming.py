@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
-from kaosmem.errors import InvalidArgumentError, SectionFullError
+from kaosmem.errors import InvalidArgumentError, NotFoundError, SectionFullError
 from kaosmem.formation.changes import (
     KINDS,
     NOT_PEOPLE,
@@ -19,12 +21,12 @@ from kaosmem.formation.grounding import Grounds, faults_of, find_grounds
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formation.shelf import SHELF
 from kaosmem.language.analysis import analyze
-from kaosmem.language.duplicates import FORMED
-from kaosmem.sections.archive import EvictedItem
+from kaosmem.language.duplicates import FORMED, PROPOSAL
+from kaosmem.sections.archive import Archived, EvictedItem
 from kaosmem.sections.operations import Credit, Form
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.proposals import as_proposal, let_wait
+from kaosmem.session.proposals import Proposals, as_proposal, let_wait
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, decoded
 from kaosmem.types.outcomes import RUN
@@ -78,6 +80,7 @@ class SectionFormation:
         if plan.shelf is not None:
             session.shelves[plan.shelf.name] = plan.shelf  # so that `forget` reaches it
         self._known: dict[Hashable, str] = {}
+        self._elsewhere: dict[str, Item | None] = {}
 
     def has_waiting(self, number: int) -> bool:
         """Return whether so many messages of people wait, whichever worker took their turns."""
@@ -99,25 +102,67 @@ class SectionFormation:
         return applied
 
     async def deliver(self) -> None:
-        """Save formed items to the shelf, and note how far this came."""
+        """Bring the shelf up to what is committed, and note how far this came.
+
+        New facts are saved there. A corrected one is saved anew, and one that was removed or
+        retired leaves.
+        """
         shelf = self.plan.shelf
         if shelf is None:
             return
+        section = self._section
         mark = f"shelf {shelf.name}"
-        until = self._committed(self._section)
-        items = await items_between(self._session, self._section, self._mark(mark), until)
-        for item in items.values():
-            if item.metadata.get(SHELF) == shelf.name:
-                await shelf.put(item)
-        self._note(mark, until)
+        since = self._mark(mark)
+        until = self._committed(section)
+        due = [*(await items_between(self._session, section, since, until)).values()]
+        shelved: dict[str, int | None] = {}
+        if not section.journal:  # what is unsaved may be lost
+            due += section
+            left = await self._left(shelf.name)
+            await shelf.erase([each.item for each in left if self._is_withdrawn(each)])
+            shelved |= {version.item.id: None for version in left}
+        for item in due:
+            ordinal = section.held.ordinals.get(item.id, -1)
+            updated = section.held.updated.get(ordinal, 0)
+            is_due = section.ledger.shelved.get(item.id) != updated
+            if is_due and item.metadata.get(SHELF) == shelf.name and PROPOSAL not in item.metadata:
+                await shelf.put(item, await self._said_at(item))
+                shelved[item.id] = updated
+        await shelf.erase(Proposals(self._session).take_ended(self.name, shelf.name))
+        section.form(Form(self.name, mark, since, until, shelved=[*shelved.items()]))
+
+    async def _left(self, shelf: str) -> list[Archived]:
+        """Return the last versions of the items on a shelf that have left the section."""
+        left = self._section.ledger.shelved.keys() - self._section.held.ordinals.keys()
+        found = {}
+        if not left:
+            return []
+        for version in await self._session.archived(self._section):
+            if version.item.id in left and version.item.metadata.get(SHELF) == shelf:
+                found[version.item.id] = version
+        return [*found.values()]
+
+    def _is_withdrawn(self, version: Archived) -> bool:
+        """Return whether an item was removed: not evicted, and not replaced by a version."""
+        key = version.item.key
+        is_replaced = key is not None and self._section.current_id(key) is not None
+        return version.ended is not None and not is_replaced
+
+    async def _said_at(self, item: Item) -> datetime | None:
+        """Return when the words of an item were said, None if a source of it is gone."""
+        with suppress(NotFoundError):
+            sources = await self._session.fetch_all(item.sources)
+            return max((source.valid_from for source in sources), default=None)
+        return None
 
     def lasting(self, applied: Sequence[AppliedChange]) -> Iterator[AppliedChange]:
         """Yield the changes that are in the section: not those that others made first."""
         for each in applied:
             if each.item.id in self._section:
                 is_lasting = each.change.action != "retire"
-            else:  # it was retired or evicted, or a newer version has replaced it
-                is_lasting = self._section.archive.get(each.item.id) is not None
+            else:  # it was retired or evicted, a newer version has replaced it, or it was elsewhere
+                is_archived = self._section.archive.get(each.item.id) is not None
+                is_lasting = is_archived or each.item.section != self.name
             if is_lasting:
                 yield each
 
@@ -134,7 +179,8 @@ class SectionFormation:
         said = [*found.values()]
         applied: list[AppliedChange] = []
         while said and (budget is None or self._mark(spent_mark) < budget):
-            draft = await former.propose(said, [*self._section])
+            draft = await former.propose(said, [*self._section, *await self._near(said)])
+            await self._look_up(draft)
             self._session.check_writable()
             if self._mark(mark) != since:
                 break  # another task has formed the same messages meanwhile
@@ -150,6 +196,19 @@ class SectionFormation:
             self._note(spent_mark, self._mark(spent_mark) + draft.spent)
             applied += formed.applied
         return applied
+
+    async def _near(self, said: Sequence[Item]) -> list[Item]:
+        """Return the facts of other sessions on the shelf that have words of some messages."""
+        shelf = self.plan.shelf
+        facts = await shelf.near(said) if shelf else []
+        return [fact for fact in facts if fact.id not in self._section.ledger.shelved]
+
+    async def _look_up(self, draft: Draft) -> None:
+        """Read the facts of other sessions on the shelf that a draft is about."""
+        self._elsewhere = {}
+        for key in {change.key for change in draft.changes if change.key}:
+            if self.plan.shelf is not None and self._section.keyed(key) is None:
+                self._elsewhere[key] = await self.plan.shelf.current(key)
 
     def _mark(self, name: str) -> int:
         return self._section.ledger.marks.get(name, 0)
@@ -211,7 +270,7 @@ class SectionFormation:
             item = self._made(change, grounds)
         except InvalidArgumentError:
             return UNUSABLE
-        live = self._section.keyed(change.key) if change.key else None
+        live = self._live(change.key) if change.key else None
         is_end = change.action == "retire"
         if is_end and (live is None or live in formed.retired):
             return "nothing to retire"
@@ -221,19 +280,25 @@ class SectionFormation:
         if live is not None:
             doubt = doubt_about(item, live, change, has_exact_key=has_exact_key) or doubt
         if doubt:
-            item = as_proposal(item, change.action, doubt)
+            item = as_proposal(item, change.action, doubt, ends=live.id if live and is_end else "")
         if self.plan.review or (doubt and is_end):
             let_wait(self._session, item)
         elif live is not None and is_end:
-            item = live
             formed.retired.append(live)
             formed.applied.append(AppliedChange(change, live))
+            if live.id not in self._section:
+                return ""
+            item = live
         else:
             fault = self._add(change, item, grounds, formed)
             if fault:
                 return fault
         formed.items.append(item.id)
         return ""
+
+    def _live(self, key: str) -> Item | None:
+        """Return the live item of a key, else the fact of another session on the shelf."""
+        return self._section.keyed(key) or self._elsewhere.get(key)
 
     def _add(
         self,

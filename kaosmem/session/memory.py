@@ -224,7 +224,8 @@ class SessionMemory:
         """Return a new memory for a test: no disk, no network, the same ids and times in every run.
 
         Its clock begins in 2024 unless the options have one. So without one, no fact is taken for
-        one that is yet to begin.
+        one that is yet to begin. Sessions that share a store need session ids of their own, so that
+        their items have different ids.
         `memory.admin.fs` is its own filesystem in memory. `open(memory.admin.fs, ...)` opens the
         session again. The arguments are those of `open`.
 
@@ -244,7 +245,7 @@ class SessionMemory:
             hydrated,
             clock=clock,
             present=options.clock,
-            rng=random.Random(0),
+            rng=random.Random(0 if session_id == "test" else session_id),
             past_cues=options.past_cues,
             trace=parse_mode(trace),
         )

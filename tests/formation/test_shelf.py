@@ -1,13 +1,16 @@
 """Formed facts on a shelf of a long-term memory: each once, and gone when their source is forgotten."""
 
 import asyncio
+import itertools
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kaosmem import InvalidArgumentError, SessionMemory
+from kaosmem import InvalidArgumentError, SectionSpec, SessionMemory, SessionOptions
 from kaosmem.backends import open_stores
 from kaosmem.errors import SourceError
-from kaosmem.formation import FactShelf, FormsFrom
+from kaosmem.formation import FactShelf, FormsFrom, PatternFormer
+from kaosmem.session import RetentionPolicy
 from kaosmem.stores import InMemoryLongTermMemory
 from tests.formation.formers import LineFormer, check_shelf
 
@@ -119,6 +122,170 @@ async def test_forgetting_reaches_the_shelf_in_another_process(tmp_path):
     async with SessionMemory.open(memory.admin.fs, "test") as again:
         (reason,) = await again.admin.verify(receipt)
         assert "FactShelf" in reason
+
+
+@pytest.mark.parametrize("when", [{"at_close": True}, {"every_turns": 1}])
+async def test_a_session_that_ends_leaves_no_fact_behind(when):
+    """A later session may never be opened, so that nobody else would take its facts to the shelf."""
+    store = InMemoryLongTermMemory()
+    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"), **when)
+    async with SessionMemory.test_mode(
+        sections=[SectionSpec("messages"), SectionSpec("formed", forms_from=plan)]
+    ) as memory:
+        memory.add("messages", "home: value 1", role="user")
+        await memory.save()
+        await memory.assemble_context(budget=100)
+    assert await facts(store) == ["home: value 1"]
+
+
+async def test_a_shelf_follows_corrections_and_removals():
+    store = InMemoryLongTermMemory()
+    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"))
+    memory = SessionMemory.test_mode()
+    memory.add_many("messages", ["home: value 1", "pet: value 2", "car: value 3"])
+    home, pet, car = await memory.form(plan)
+    memory.update(home.item.id, "home: value 4")
+    memory.remove(pet.item.id)
+    await memory.form(plan)
+    assert await facts(store) == ["car: value 3", "home: value 4"]
+    # The next versions are history, and stay.
+    memory.add("messages", "car: value 5")
+    await memory.form(plan)
+    await memory.form(plan)
+    assert len(await store.versions("agent", "car", "one")) == 2
+    await memory.admin.retain(RetentionPolicy(max_tokens=0))
+    async with SessionMemory.open(memory.admin.fs, "test") as again:
+        await again.form(plan)
+        assert await facts(store) == []
+        receipt = await again.forget(car.item.id)
+        assert await again.admin.verify(receipt) == ()
+
+
+async def test_a_disputed_fact_comes_to_the_shelf_when_a_person_accepts_it():
+    store = InMemoryLongTermMemory()
+    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"))
+    memory = SessionMemory.test_mode()
+    for speaker, text in (("Ann", "home: value 1"), ("Bob", "home: value 2")):
+        memory.add("messages", text, role=speaker)
+    await memory.form(plan)
+    assert await facts(store) == ["home: value 1"]
+    (proposal,) = memory.proposals
+    memory.proposals.accept(proposal.id)
+    await memory.form(plan)
+    assert await facts(store) == ["home: value 2"]
+    memory.add("messages", "home: value 3", role="Ann")
+    await memory.form(plan)
+    memory.proposals.reject(next(iter(memory.proposals)).id)
+    await memory.form(plan)
+    assert await facts(store) == ["home: value 2"]
+
+
+NUMBERS = itertools.count()
+
+
+async def told(store, *said, review=False):
+    """Form what is said in a session of its own, and return the session and its plan."""
+    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"), review=review)
+    memory = SessionMemory.test_mode(session_id=f"session-{next(NUMBERS)}")
+    for speaker, text in said:
+        memory.add("messages", text, role=speaker)
+    return memory, plan, await memory.form(plan)
+
+
+async def test_a_later_session_goes_on_from_the_facts_of_an_earlier_one():
+    """The conflict rule is the same, wherever the known fact was formed."""
+    store = InMemoryLongTermMemory()
+    await told(store, ("Ann", "home: value 1"), ("Ann", "pet: value 2"))
+    # The same words are no second fact.
+    await told(store, ("Ann", "home: value 1"))
+    assert len(await store.versions("agent", "home", "one")) == 1
+    # Another speaker's value waits.
+    memory, _, _ = await told(store, ("Bob", "home: value 3"))
+    assert [item.metadata["proposal"]["doubt"] for item in memory.proposals] == ["another speaker"]
+    assert await facts(store) == ["home: value 1", "pet: value 2"]
+    # The same speaker ends a fact, and gives another one a new value.
+    _, _, changes = await told(store, ("Ann", "pet has ended!"), ("Ann", "home: value 4"))
+    assert [(change.change.action, str(change)) for change in changes] == [
+        ("retire", "pet: value 2"),
+        ("add", "home: value 4"),
+    ]
+    assert await facts(store) == ["home: value 4"]
+    assert len(await store.versions("agent", "home", "one")) == 2
+
+
+async def test_facts_without_a_key_stand_on_the_shelf_once():
+    store = InMemoryLongTermMemory()
+    for name in ("one", "two"):
+        memory = SessionMemory.test_mode(session_id=name)
+        memory.add("messages", "I prefer a home with a pet.")
+        await memory.form(FormsFrom(PatternFormer(), shelf=FactShelf(store, "agent", "one")))
+    assert await facts(store) == ["I prefer a home with a pet."]
+
+
+async def test_a_former_knows_the_facts_of_earlier_sessions():
+    """A model gives a new value the key of the known fact, if it knows this fact."""
+    store = InMemoryLongTermMemory()
+    await told(store, ("Ann", "home: value 1"))
+    known = []
+
+    class Knowing(LineFormer):
+        async def propose(self, said, known_items):
+            known.extend((item.key, item.text) for item in known_items)
+            return await super().propose(said, known_items)
+
+    memory = SessionMemory.test_mode(session_id="later")
+    memory.add("messages", "My home is elsewhere.")
+    await memory.form(FormsFrom(Knowing(), shelf=FactShelf(store, "agent", "one")))
+    assert known == [("home", "home: value 1")]
+
+
+async def test_an_accepted_end_reaches_the_fact_of_an_earlier_session():
+    store = InMemoryLongTermMemory()
+    await told(store, ("Ann", "home: value 1"))
+    memory, plan, _ = await told(store, ("Ann", "home has ended!"), review=True)
+    (proposal,) = memory.proposals
+    memory.proposals.accept(proposal.id)
+    assert len(memory.proposals) == 0
+    await memory.save()
+    async with SessionMemory.open(memory.admin.fs, memory.admin.session_id) as again:
+        assert await facts(store) == ["home: value 1"]
+        await again.form(plan)
+        assert await facts(store) == []
+        assert len(again["formation.proposals"]) == 0
+
+
+async def test_an_accepted_end_ends_no_value_that_was_told_later():
+    store = InMemoryLongTermMemory()
+    memory, _, _ = await told(store, ("Ann", "home: value 1"))
+    memory.add("messages", "home has ended!", role="Ann")
+    shelf = FactShelf(store, "agent", "one")
+    await memory.form(FormsFrom(LineFormer(), shelf=shelf, review=True))
+    memory.add("messages", "home: value 2", role="Ann")
+    await memory.form(FormsFrom(LineFormer(), shelf=shelf))
+    memory.proposals.accept(next(iter(memory.proposals)).id)
+    await memory.form(FormsFrom(LineFormer(), shelf=shelf))
+    assert [item.text for item in memory["findings"]] == ["home: value 2"]
+    assert await facts(store) == ["home: value 2"]
+
+
+async def test_a_fact_holds_from_the_day_on_which_it_was_said_and_no_longer_than_its_message():
+    """It is not its formation that says when it began."""
+    now = datetime(2026, 1, 5, tzinfo=UTC)
+    store = InMemoryLongTermMemory(clock=lambda: now)
+    options = SessionOptions(clock=lambda: now)
+    monday = SessionMemory.test_mode(session_id="monday", options=options)
+    wednesday = SessionMemory.test_mode(session_id="wednesday", options=options)
+    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"))
+    monday.add("messages", "home: value 1")
+    monday.add("messages", "car: value 3", ttl_s=10 * 86_400)
+    now += timedelta(days=2)
+    wednesday.add("messages", "home: value 2")
+    await wednesday.form(plan)
+    now += timedelta(days=2)
+    await monday.form(plan)  # so late
+    assert await facts(store) == ["car: value 3", "home: value 2"]
+    now += timedelta(days=7)
+    assert await facts(store) == ["home: value 2"]
 
 
 def test_a_shelf_needs_a_store():
