@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 import kaosmem.retrieval
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.embedders import MiniLMEmbedder, tokenizer_path
-from kaosmem.retrieval.word_vectors import FILE
+from kaosmem.retrieval.vocabulary import FILE
 
 DIMENSIONS = 128
 FIRST_WORD = 1996

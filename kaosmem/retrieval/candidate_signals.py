@@ -10,9 +10,8 @@ import numpy as np
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.candidate_terms import CandidateTerms, RelevanceFeedback
 from kaosmem.retrieval.columns import are_changes
-from kaosmem.retrieval.query_terms import QueryTerms, is_test_name
+from kaosmem.retrieval.query_terms import NONE, QueryTerms, SourceMatches, is_test_name
 from kaosmem.retrieval.scores import ONE, match_scores, on_log_scale, product
-from kaosmem.retrieval.source_matcher import NONE, SourceMatches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,27 +79,22 @@ class CandidateSignals:
         self.matches = matches
         self.slots = slots
         self.sources = index.sources.numbers[slots]
-        self.near = dict(zip(_BESIDE, self._neighbours(), strict=True))
+        near = index.neighbours(slots, _BESIDE)
+        if not index.is_conversation:
+            # Documents without a source have no neighbours.
+            near = np.where(self.sources != NONE, near, -1)
+        self.near = dict(zip(_BESIDE, near, strict=True))
         self.terms = CandidateTerms(index.sequences, slots)
         self._words = matches.words[slots]
         self._clause = matches.in_clause[slots]
 
-    def _neighbours(self) -> Int64s:
-        """Return the slots of neighbours by step of _BESIDE, -1 for none.
-
-        Without a named source, only the entries of a conversation have neighbours.
-        """
-        index = self._index
-        if index.is_conversation:
-            return index.neighbours(self.slots, _BESIDE)
-        if not len(index.sources):
-            return np.full((len(_BESIDE), len(self.slots)), -1)
-        return np.where(self.sources != NONE, index.neighbours(self.slots, _BESIDE), -1)
-
     def by_name(self) -> dict[str, Int64s]:
         """Return the signals: those of any entry, and those of its kind."""
         signals = self._of_any_entry() | self._index.likenesses(self)
-        signals["asked_numbers"] = self._numbers() * self._asked.is_for_number
+        facts = self._index.facts.values[self.slots]
+        # Three times the share of an entry's terms that are numbers, at most 1.
+        figures = 3 * ONE * facts["figures"].astype(np.int64) // np.maximum(1, facts["length"])
+        signals["asked_numbers"] = np.minimum(ONE, figures) * self._asked.is_for_number
         if self._asked.quoted:
             phrases = map(self._index.numbers_of, self._asked.quoted)
             quoted = np.array([self.terms.having(terms) for terms in phrases])
@@ -116,6 +110,7 @@ class CandidateSignals:
         """Return the signals of entries of any kind."""
         words = self.matches.words
         nearby = at(words, self.near[-2]) + at(words, self.near[2])
+        tokens = self._index.facts.values["tokens"][self.slots]
         return {
             "match": match_scores(self._words),
             "source": self.matches.by_source[self.sources],
@@ -123,7 +118,8 @@ class CandidateSignals:
             "next_words": at(words, self.near[1]),
             "nearby_words": nearby // 2,
             "phrases": self.terms.phrase_shares(self.matches.clause),
-            "size": self._sizes(),
+            # A fifth of the logarithm. All short texts count as about the same.
+            "size": on_log_scale(np.maximum(0, tokens - 1), _SHORT) // 5,
         }
 
     def _spoken(self) -> dict[str, Int64s]:
@@ -135,35 +131,32 @@ class CandidateSignals:
             if role is not None:
                 is_named[number] = any(map(self._asked.counts.__contains__, index.analyze(role)))
         assistant = index.roles.number("assistant") or -1
-        rules = self._rule_recency()
+        # From 1 for the newest standing rule down to 0.4 for the oldest: a rule holds until a newer
+        # one takes its place.
+        rules = index.slots.ordinals[index.rules()]
+        older = rules.searchsorted(index.slots.ordinals[self.slots], side="right")
+        recency = 2 * ONE // 5 + 3 * ONE // 5 * older // max(1, len(rules))
+        recency = recency * index.facts.values["is_rule"][self.slots]
         return {
             "words": self._words,
             "assistant": (roles == assistant) * ONE,
             "named_speaker": is_named[roles] * ONE,
             # Rules say how to work. They count for less where a query asks for a fact.
-            "rule": rules // 2 if self._asked.is_for_fact else rules,
+            "rule": recency // 2 if self._asked.is_for_fact else recency,
         }
-
-    def _rule_recency(self) -> Int64s:
-        """Return `ONE` for the newest standing rule, down to 0.4 of it for the oldest.
-
-        Other entries have 0.
-
-        A rule holds until a newer one takes its place.
-        """
-        index = self._index
-        rules = index.slots.ordinals[index.rules()]
-        older = rules.searchsorted(index.slots.ordinals[self.slots], side="right")
-        shares = 2 * ONE // 5 + 3 * ONE // 5 * older // max(1, len(rules))
-        return np.where(index.facts.values["is_rule"][self.slots], shares, 0)
 
     def _defined(self) -> dict[str, Int64s]:
         """Return the signals of source code."""
-        signals = {"test_source": self._from_tests()}
+        names = self._index.sources.names
+        is_test: Int64s = np.zeros(len(names), np.int64)
+        if "test" not in self._asked.counts:
+            for number in {*self.sources.tolist()}:
+                is_test[number] = is_test_name(names[number] or "")
+        signals = {"test_source": is_test[self.sources] * ONE}
         if self._asked.names:
             defining = self._index.numbers_of(_DEFINING)
-            names = self._index.numbers_of(self._asked.names)
-            signals["definition"] = self.terms.having_pair(defining, names) * ONE
+            defined = self._index.numbers_of(self._asked.names)
+            signals["definition"] = self.terms.having_pair(defining, defined) * ONE
         return signals
 
     def _written(self) -> dict[str, Int64s]:
@@ -193,30 +186,6 @@ class CandidateSignals:
         nearby = values_at(of_clause, self.slots, self.near[-1])
         nearby += values_at(of_clause, self.slots, self.near[1])
         return {"meaning": meaning, "clause_meaning": of_clause, "nearby_meaning": nearby // 2}
-
-    def _from_tests(self) -> Int64s:
-        """Return `ONE` for an entry of a file of tests, if the query does not ask for tests."""
-        names = self._index.sources.names
-        is_test: Int64s = np.zeros(len(names), np.int64)
-        if "test" not in self._asked.counts:
-            for number in {*self.sources.tolist()}:
-                is_test[number] = is_test_name(names[number] or "")
-        return is_test[self.sources] * ONE
-
-    def _numbers(self) -> Int64s:
-        """Return three times the share of each entry's terms that are numbers, at most 1."""
-        facts = self._index.facts.values[self.slots]
-        lengths = np.maximum(1, facts["length"])
-        shares: Int64s = 3 * ONE * facts["figures"].astype(np.int64) // lengths
-        return np.minimum(ONE, shares)
-
-    def _sizes(self) -> Int64s:
-        """Return a fifth of the logarithm of the tokens of entries.
-
-        All short texts count as about the same.
-        """
-        tokens = self._index.facts.values["tokens"][self.slots]
-        return on_log_scale(np.maximum(0, tokens - 1), _SHORT) // 5
 
 
 def at(values: Int64s, slots: Int64s) -> Int64s:

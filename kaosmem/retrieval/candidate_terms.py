@@ -1,9 +1,10 @@
-"""The terms of the candidates of a query: phrases that they have, and how near they are."""
+"""The terms of the candidates of a query: phrases that they have, and how near in meaning they are."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
+from math import isqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from kaosmem.exact import logs
 from kaosmem.retrieval.bm25 import idf_q16
 from kaosmem.retrieval.columns import are_changes, run_lengths
 from kaosmem.retrieval.scores import ONE, share_of_best
+from kaosmem.retrieval.vocabulary import GRID, NO_ROW, word_vectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,6 +33,9 @@ ENOUGH_TEXTS = 128
 # so exact.
 _WEIGHT_UNITS = 1 << 6
 _LENGTH = 1 << 10
+_LEAST_SPREAD = GRID // 20
+"""A smaller spread of cosines does not tell a few similar texts apart."""
+_MOST_SPREADS = 3
 
 
 class TermCounts(NamedTuple):
@@ -208,4 +213,40 @@ def _term_weights(counts: TermCounts, asked: Collection[int]) -> NDArray[np.floa
     by_number = np.rint(_WEIGHT_UNITS * logs(1 + counts.size / (numbers + 0.5)))
     by_number[:2] = 0
     found: NDArray[np.float64] = by_number[occurrences]
+    return found
+
+
+def topics(
+    terms: CandidateTerms,
+    rows_of: Callable[[Int64s], Int64s],
+    weights_of: Callable[[Int64s], Int64s],
+    vector: Int64s,
+    rarest: int,
+) -> Int64s:
+    """Return how near the mean vector of each candidate is to a vector, from -ONE to ONE.
+
+    It is by how many spreads the cosine is above the average of the candidates. Each candidate is
+    taken to have one more rare term, which is like no other: a few common words tell little.
+
+    Args:
+        terms: The terms of the candidates.
+        rows_of: Returns the rows of terms, by their numbers.
+        weights_of: Returns the weights of terms, by their numbers.
+        rarest: The weight of the rarest term.
+    """
+    table = word_vectors()
+    counts = terms.counts()
+    rows = rows_of(counts.present)
+    (with_vector,) = np.nonzero(rows != NO_ROW)
+    weights = np.zeros(len(rows), np.int64)
+    weights[with_vector] = weights_of(counts.present[with_vector])
+    products = np.zeros(len(rows), np.int64)
+    products[with_vector] = table.products(rows[with_vector], vector)
+    # Of 256 terms, whose weights are below 2**16 and products below 2**18, sums are below 2**42.
+    sums = counts.sums((weights * products)[counts.places] * counts.times).astype(np.int64)
+    squares = counts.sums((weights * weights)[counts.places] * counts.times).astype(np.int64)
+    cosines = table.cosines(sums, squares + rarest * rarest, vector)
+    rest = cosines - int(cosines.sum()) // terms.size
+    spread = max(isqrt(int((rest * rest).sum()) // terms.size), _LEAST_SPREAD)
+    found: Int64s = np.clip(rest * ONE // (_MOST_SPREADS * spread), -ONE, ONE)
     return found

@@ -39,65 +39,62 @@ def run_lengths(starts: Int64s, end: int) -> Int64s:
 class GrowingArray:
     """An array with room to grow, one row for each slot.
 
+    Attributes:
+        values: The rows: a view, which the next change may leave behind.
+
     Args:
         row_shape: Shape of a row, () for a single number.
     """
 
     def __init__(self, dtype: DTypeLike, row_shape: tuple[int, ...] = ()) -> None:
-        self._rows = np.empty((0, *row_shape), dtype)
-        self._size = 0
+        self.values: NDArray[Any]
+        self.take_over(np.empty((0, *row_shape), dtype))
 
     def __len__(self) -> int:
-        return self._size
-
-    @property
-    def values(self) -> NDArray[Any]:
-        """Return the rows: a view, which the next change may leave behind."""
-        return self._rows[: self._size]
+        return len(self.values)
 
     def append(self, row: Any) -> None:
         """Put a row after the last."""
         self._make_room(1)
-        self._rows[self._size] = row
-        self._size += 1
+        self.values[-1] = row
 
     def extend(self, rows: NDArray[Any]) -> None:
         """Put rows after the last."""
-        if not len(rows):
-            return
-        self._make_room(len(rows))
-        self._rows[self._size : self._size + len(rows)] = rows
-        self._size += len(rows)
+        if len(rows):
+            self._make_room(len(rows))
+            self.values[-len(rows) :] = rows
 
     def shorten(self, size: int) -> None:
         """Keep the first rows alone."""
-        self._size = size
+        self.values = self._rows[:size]
 
     def lengthen(self, size: int) -> None:
         """Have at least so many rows, new ones of zeros."""
-        missing = size - self._size
+        missing = size - len(self)
         if missing > 0:
             self.extend(np.zeros((missing, *self._rows.shape[1:]), self._rows.dtype))
 
     def take_over(self, rows: NDArray[Any]) -> None:
         """Have these rows and no others. They are copied when they change, not before."""
         self._rows = rows
-        self._size = len(rows)
+        self.values = rows
 
     def put(self, place: int | slice, row: Any) -> None:
         """Overwrite a row. Rows that are the memory of others are copied first."""
         if not self._rows.flags.owndata:
-            self._rows = self._rows.copy()
-        self._rows[place] = row
+            self.take_over(self.values.copy())
+        self.values[place] = row
 
     def _make_room(self, rows: int) -> None:
-        wanted = self._size + rows
+        """Have more rows, whose values are to be set."""
+        wanted = len(self) + rows
         if wanted > len(self._rows):
             # Of zeros: other memory may still have words that were forgotten.
             room = max(_LEAST_ROOM, wanted + wanted // 4)
             grown = np.zeros((room, *self._rows.shape[1:]), self._rows.dtype)
-            grown[: self._size] = self.values
+            grown[: len(self)] = self.values
             self._rows = grown
+        self.values = self._rows[:wanted]
 
 
 class Ragged:

@@ -18,8 +18,8 @@ from kaosmem.retrieval.candidate_signals import CandidateSignals, Matches, at, p
 from kaosmem.retrieval.columns import GrowingArray
 from kaosmem.retrieval.dumps import Columns, StoredColumns
 from kaosmem.retrieval.linear_index import LinearIndex
+from kaosmem.retrieval.query_terms import NONE
 from kaosmem.retrieval.scores import ONE, share_of_best
-from kaosmem.retrieval.source_matcher import NONE
 from kaosmem.retrieval.text_index import Embedded
 
 if TYPE_CHECKING:
@@ -104,12 +104,8 @@ class DenseIndex(LinearIndex):
             )
         self._embedder = embedder
         super().__init__(weights=weights, analyze=analyze)
+        self.is_quick = False  # a model is asked for each text
         self._kind = f"dense by {embedder.name}"
-
-    @property
-    def is_quick(self) -> bool:
-        """Return False, since a model is asked for each text."""
-        return False
 
     def _clear(self, terms: Iterable[str] = ()) -> None:
         super()._clear(terms)

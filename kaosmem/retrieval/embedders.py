@@ -14,7 +14,7 @@ import numpy as np
 
 from kaosmem.errors import MissingExtraError
 from kaosmem.language.analysis import analyze
-from kaosmem.retrieval.word_vectors import word_vectors
+from kaosmem.retrieval.vocabulary import word_vectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

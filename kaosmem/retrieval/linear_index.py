@@ -11,23 +11,20 @@ import numpy as np
 from kaosmem.exact import logs
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.candidate_signals import CandidateSignals, Matches
-from kaosmem.retrieval.candidate_terms import ENOUGH_TEXTS, CandidateTerms
+from kaosmem.retrieval.candidate_terms import ENOUGH_TEXTS, CandidateTerms, topics
 from kaosmem.retrieval.linear_model import (
     Candidates,
     hundredths,
     matches_of,
-    mixed,
     scaled_below,
     signals_of,
     weighted,
 )
-from kaosmem.retrieval.query_terms import QueryTerms
+from kaosmem.retrieval.query_terms import NONE, QueryTerms, SourceMatches
 from kaosmem.retrieval.ranker import Ranking
 from kaosmem.retrieval.scores import ONE, product, share_of_best, top
-from kaosmem.retrieval.source_matcher import NONE, SourceMatches
 from kaosmem.retrieval.text_index import TextIndex
-from kaosmem.retrieval.vocabulary import NO_TERM
-from kaosmem.retrieval.word_vectors import TOPIC_UNITS, topics, word_vectors
+from kaosmem.retrieval.vocabulary import NO_TERM, TOPIC_UNITS, word_vectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,7 +86,7 @@ class LinearIndex(TextIndex):
         if found is None:
             return Ranking()
         added = self.weighted(found)
-        scores = hundredths(found.total(added))
+        scores = hundredths(sum(added.values(), np.zeros(len(found.ordinals), np.int64)))
         order = top(scores, found.ordinals, limit)
         matches = matches_of(found.ordinals[order], scores[order])
         if len(ordinals) and len(matches) < limit:
@@ -112,9 +109,12 @@ class LinearIndex(TextIndex):
 
     def weighted(self, found: Candidates) -> dict[str, Int64s]:
         """Return the weighted signals of candidates, by name."""
-        model = self._model.conversation
-        if not self.is_conversation:
-            model = mixed(self._model.documents, self._model.named_documents, found.named / ONE)
+        if self.is_conversation:
+            return weighted(found, self._model.conversation)
+        named = found.named / ONE
+        model = {name: (1 - named) * each for name, each in self._model.documents.items()}
+        for name, weight in self._model.named_documents.items():
+            model[name] = model.get(name, 0.0) + named * weight
         return weighted(found, model)
 
     @property
@@ -152,19 +152,16 @@ class LinearIndex(TextIndex):
         is_chosen = np.zeros(self.size, np.bool_)
         is_chosen[slots] = True
         rest = ranked[~is_chosen[ranked]]
-        return self._with_signals(slots, matches), ordinals[rest], scores[rest]
-
-    def _with_signals(self, slots: Int64s, matches: Matches) -> Candidates:
-        """Return the candidates in some slots."""
         signals = CandidateSignals(self, matches, slots)
-        return Candidates(
-            self.slots.ordinals[slots],
+        found = Candidates(
+            ordinals[slots],
             signals.by_name(),
             signals.sources,
             is_conversation=self.is_conversation,
             trust=matches.trust,
             named=matches.named,
         )
+        return found, ordinals[rest], scores[rest]
 
     def _matched(self, asked: QueryTerms) -> Matches:
         terms = self.numbers_of(asked.terms)
@@ -226,27 +223,23 @@ class LinearIndex(TextIndex):
         return untied
 
     def _with_others(self, first: Int64s, is_allowed: NDArray[np.bool_] | None) -> Int64s:
-        """Return slots with the slots of neighbours and of rules after them, each once."""
+        """Return slots with the slots of neighbours and of rules after them, each once.
+
+        A question for a word finds the entries with the word, and their neighbours: the entries
+        beside them in the same named source.
+        """
         allowed = self.slots.are_full if is_allowed is None else is_allowed.copy()
         allowed[first] = False
-        neighbours = self._neighbours_of(first[:_NEIGHBOURED])
+        best = first[:_NEIGHBOURED]
+        named = best[self.sources.numbers[best] != NONE]
+        found = self.neighbours(named, _NEIGHBOURS).T.ravel()
+        found = found[found >= 0]
+        _, places = np.unique(found, return_index=True)
+        neighbours = found[np.sort(places)]
         neighbours = neighbours[allowed[neighbours]][:_NEIGHBOURED]
         allowed[neighbours] = False
         rules = self.rules()[: -_RULES - 1 : -1] if self.is_conversation else first[:0]
         return np.concatenate([first, neighbours, rules[allowed[rules]]])
-
-    def _neighbours_of(self, slots: Int64s) -> Int64s:
-        """Return the slots of entries beside others of the same named source, each once, in order.
-
-        A question for a word finds the entries with the word, and their neighbours.
-        """
-        if not len(self.sources):
-            return slots[:0]
-        named = slots[self.sources.numbers[slots] != NONE]
-        found = self.neighbours(named, _NEIGHBOURS).T.ravel()
-        found = found[found >= 0]
-        _, places = np.unique(found, return_index=True)
-        return found[np.sort(places)]
 
     def rules(self) -> Int64s:
         """Return the slots of the entries that state standing rules, in order of ordinals."""

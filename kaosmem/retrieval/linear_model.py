@@ -63,26 +63,6 @@ class Candidates:
     trust: int
     named: int
 
-    def total(self, added: Mapping[str, Int64s]) -> Int64s:
-        """Return the sums of addends, of which each name has one for each candidate."""
-        return sum(added.values(), np.zeros(len(self.ordinals), np.int64))
-
-
-def mixed(
-    documents: Mapping[str, float],
-    named_documents: Mapping[str, float],
-    share: float,
-) -> Mapping[str, float]:
-    """Return the weights for documents.
-
-    Args:
-        share: The share of the weights for documents of which the query names one.
-    """
-    return {
-        name: share * named_documents.get(name, 0.0) + (1 - share) * documents.get(name, 0.0)
-        for name in {**documents, **named_documents}
-    }
-
 
 def weighted(found: Candidates, model: Mapping[str, float]) -> dict[str, Int64s]:
     """Return the weighted signals of candidates, by name. model: the weights of their kind."""
@@ -96,13 +76,23 @@ def weighted(found: Candidates, model: Mapping[str, float]) -> dict[str, Int64s]
 
 
 def _add_place(found: Candidates, added: dict[str, Int64s]) -> None:
-    """Add the signals of documents that depend on the sums of the others."""
-    sums = found.total(added)
+    """Add the signals of documents that depend on the sums of the others.
+
+    The best test ranks below the best definition outside of tests, if there is one. Tests keep
+    their order.
+    """
+    sums = np.sum([*added.values()], axis=0)
     passages = passage_scores(found.ordinals, found.numbers, chances(sums, _UNIT))
     weight = round(_PASSAGE * _WEIGHT_UNITS)
     added["passage"] = weight * product(passages, found.trust)
-    surplus = _surplus_of_tests(found.signals, sums + added["passage"])
-    added["test_source"] -= surplus
+    if "definition" not in found.signals:
+        return
+    sums += added["passage"]
+    is_test = found.signals["test_source"] > 0
+    is_defining = (found.signals["definition"] > 0) & ~is_test
+    if is_test.any() and is_defining.any():
+        surplus = int(sums[is_test].max()) - int(sums[is_defining].max()) + _BELOW
+        added["test_source"][is_test] -= max(0, surplus)
 
 
 def hundredths(sums: Int64s) -> Int64s:
@@ -158,23 +148,6 @@ def signals_of(ordinals: Int64s, added: Mapping[str, Int64s]) -> Callable[[int],
         return found
 
     return signals
-
-
-def _surplus_of_tests(signals: Mapping[str, Int64s], sums: Int64s) -> Int64s:
-    """Return the surplus of the tests among the candidates over the best definition.
-
-    Without it, the best test ranks below the definition. It is 0 if no candidate outside of tests
-    defines a name of the query. Tests keep their order.
-    """
-    surplus = np.zeros(len(sums), np.int64)
-    if "definition" not in signals:
-        return surplus
-    is_test = signals["test_source"] > 0
-    is_defining = (signals["definition"] > 0) & ~is_test
-    if is_test.any() and is_defining.any():
-        most = int(sums[is_test].max()) - int(sums[is_defining].max()) + _BELOW
-        surplus[is_test] = max(0, most)
-    return surplus
 
 
 def passage_scores(

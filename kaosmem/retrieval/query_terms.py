@@ -1,18 +1,26 @@
-"""A query, read once: its terms, its clause that asks, and the kinds of answer it asks for."""
+"""A query, read once: its terms, its clause that asks, and the documents that it may be about."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from kaosmem.memos import register_memo
+from kaosmem.retrieval.bm25 import SHARE_BITS, idf_q16, share_of
+from kaosmem.retrieval.scores import ONE, product, share_of_best
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kaosmem.retrieval.columns import Int64s
+    from kaosmem.retrieval.text_index import TextIndex
     from kaosmem.retrieval.vocabulary import Vocabulary
 
 _WORD = re.compile(r"[^\W_]+")
@@ -85,9 +93,15 @@ class QueryTerms:
         self._analyze = analyze
         self.counts = Counter(self.terms)
         # How to answer is often said after the question.
-        clauses = sorted(_CLAUSE_END.split(text.strip()), key=lambda each: each.endswith("?"))
-        found = ((each, analyze(each)) for each in reversed(clauses))
-        self.last, self.clause = next((each for each in found if each[1]), (text, self.terms))
+        self.last = text
+        self.clause = self.terms
+        is_question = False
+        for clause in _CLAUSE_END.split(text.strip()):
+            terms = analyze(clause)
+            if terms and (clause.endswith("?") or not is_question):
+                is_question = clause.endswith("?")
+                self.last = clause
+                self.clause = terms
         self.is_for_number = bool(_ASKS_FOR_NUMBER.search(text.casefold()))
         self.is_for_fact = bool(_ASKS_FOR_FACT.search(text))
 
@@ -114,16 +128,17 @@ class QueryTerms:
     @cached_property
     def quoted(self) -> list[list[str]]:
         """The terms of each phrase in double quotes or backticks."""
-        phrases = (self._analyze("".join(groups)) for groups in _QUOTED.findall(self.text))
-        return [terms for terms in phrases if terms]
+        phrases = map("".join, _QUOTED.findall(self.text))
+        return [*filter(None, map(self._analyze, phrases))]
 
     @cached_property
     def names(self) -> list[str]:
         """The first term of the last part of each identifier, as of `functools.lru_cache`."""
-        parts = (
-            self._analyze(found.rpartition(".")[2]) for found in _IDENTIFIER.findall(self.text)
-        )
-        return list(dict.fromkeys(terms[0] for terms in parts if terms))
+        found: dict[str, None] = {}
+        for identifier in _IDENTIFIER.findall(self.text):
+            for term in self._analyze(identifier.rpartition(".")[2])[:1]:
+                found[term] = None
+        return [*found]
 
     def titles(self) -> set[str]:
         """Return the terms under which the query may name a source.
@@ -144,3 +159,171 @@ def _spelt_alike(term: str, known: Vocabulary) -> list[str]:
     if len(term) < _MISSPELT_CHARS or not term.isalpha():
         return []
     return get_close_matches(term, known.starting_with(term[:2]), n=1, cutoff=_ALIKE)
+
+
+# The sources of an index that match a query.
+
+NONE = 0
+"""The number of no source."""
+_LENGTH_BITS = 30
+_FIXED, _BY_LENGTH = 72, 48
+"""The addends to occurrences in BM25's divisor, in hundredths, for k1 = 1.2 and b = 0.4.
+
+The second one is multiplied by the length of a source in average lengths.
+"""
+
+
+class Titles(NamedTuple):
+    """How the names of sources match a query, by number of the source.
+
+    Attributes:
+        sums: Weights of the terms of each name that the query has.
+        rarest: The weight of the rarest of these terms, 1 for a term that no other name has.
+    """
+
+    sums: Int64s
+    rarest: Int64s
+
+
+class SourceMatches:
+    """The matches of the sources of an index with a query. They are valid until the next change.
+
+    Args:
+        counts: How often the query has each term that some entry has, by number.
+    """
+
+    def __init__(
+        self,
+        index: TextIndex,
+        asked: QueryTerms,
+        counts: Mapping[int, int],
+    ) -> None:
+        self._index = index
+        self._count = len(index.sources)
+        self._asked = self._title_terms(asked) if self._count else {}
+        self.titles = self._match_titles()
+        self.shares = self._matched(counts)
+
+    def _title_terms(self, asked: QueryTerms) -> dict[int, int]:
+        """Return the weights of the terms of the query that some name has, by number."""
+        vocabulary = self._index.vocabulary
+        found = {}
+        for term in sorted(asked.titles()):
+            number = vocabulary.number(term)
+            frequency = int(vocabulary.title_frequencies.values[number])
+            if frequency:
+                found[number] = idf_q16(self._count, frequency)
+        return found
+
+    def _match_titles(self) -> Titles:
+        size = len(self._index.sources.names)
+        sums = np.zeros(size, np.int64)
+        rarest = np.zeros(size, np.int64)
+        for number, weight in self._asked.items():
+            sources = self._sources_named_by(number)
+            sums[sources] += weight
+            rarest[sources] = np.maximum(rarest[sources], weight)
+        if not self._asked:
+            return Titles(sums, rarest)
+        return Titles(sums, share_of_best(rarest, idf_q16(self._count, 1)))
+
+    def _matched(self, counts: Mapping[int, int]) -> Int64s:
+        """Return how well each source matches, by number, from 0 to 1.
+
+        Its content, scored by BM25 as one text, and its name count equally. The matches are cubed,
+        so that few stand out.
+        """
+        if not self._count:
+            return np.zeros(len(self._index.sources.names), np.int64)
+        matches = share_of_best(self._content_scores(counts)) + share_of_best(self.titles.sums)
+        matches[NONE] = 0
+        shares = share_of_best(matches)
+        return product(product(shares, shares), shares)
+
+    def _content_scores(self, counts: Mapping[int, int]) -> Int64s:
+        sources = self._index.sources
+        size = len(sources.names)
+        places, slots, times = self._index.postings(list(counts))
+        # Sums of few whole numbers are exact in floats.
+        held = np.bincount(places * size + sources.numbers[slots], times, size * len(counts))
+        held.reshape(len(counts), size)[:, NONE] = 0
+        found = np.flatnonzero(held)
+        rows = found // size
+        numbers = found - rows * size
+        frequencies = np.bincount(rows, minlength=len(counts)).tolist()
+        weights = []
+        for count, frequency in zip(counts.values(), frequencies, strict=True):
+            weights.append(count * idf_q16(self._count, frequency))
+        gains = share_of(held[found].astype(np.int64), self._norms()[numbers])
+        gains *= np.array(weights, np.int64)[rows]
+        scores = np.zeros(size, np.int64)
+        np.add.at(scores, numbers, gains)
+        return scores
+
+    def _norms(self) -> Int64s:
+        """Return the addend to the occurrences in each source in BM25's divisor, in Q16."""
+        index = self._index
+        numbers = index.sources.numbers
+        lengths = np.bincount(numbers, index.facts.values["length"], len(index.sources.names))
+        lengths = lengths.astype(np.int64)
+        total = max(1, int(lengths[1:].sum()))
+        shares = (lengths << _LENGTH_BITS) // total
+        in_averages = (shares * self._count) >> (_LENGTH_BITS - SHARE_BITS)
+        return ((_FIXED << SHARE_BITS) + _BY_LENGTH * in_averages) // 100
+
+    def named(self) -> int:
+        """Return how surely the query names a source, from 0 to ONE.
+
+        A term names a source if few names have it, and if the texts that have it are those of the
+        source. "sessions" names no page of a manual on sessions. A term of digits names its source,
+        whatever other texts have it: each annual report has other years, too.
+        """
+        if not self._asked:
+            return 0
+        rarest = idf_q16(self._count, 1)
+        shares = []
+        for number, weight in self._asked.items():
+            shares.append(weight * self._share_of_own(number) // rarest)
+        return max(shares)
+
+    def _share_of_own(self, number: int) -> int:
+        """Return how surely texts with a term are those of the sources that are named by it.
+
+        Returns:
+            0 if it is at most half of them, ONE from three quarters on.
+        """
+        sources = self._index.sources
+        _, slots, _ = self._index.postings([number])
+        if self._index.vocabulary.are_digits.values[number] or not len(slots):
+            return ONE
+        is_named = np.zeros(len(sources.names), np.bool_)
+        is_named[self._sources_named_by(number)] = True
+        own = int(np.count_nonzero(is_named[sources.numbers[slots]]))
+        return min(ONE, max(0, 4 * ONE * own // len(slots) - 2 * ONE))
+
+    def _sources_named_by(self, number: int) -> Int64s:
+        """Return the numbers of the sources whose names have a term."""
+        titles = self._index.titles
+        (at,) = np.nonzero(titles.values == number)
+        found: Int64s = titles.starts.searchsorted(at, "right") - 1
+        return found
+
+    def title_shares(self, numbers: NDArray[np.int32]) -> Int64s:
+        """Return the query's share of the names of sources; rare terms count more."""
+        found = np.zeros(len(numbers), np.int64)
+        (at,) = np.nonzero(self.titles.sums[numbers])
+        if len(at):
+            sources, places = np.unique(numbers[at].astype(np.int64), return_inverse=True)
+            shares = self.titles.sums[sources] * ONE // self._title_weights(sources)
+            found[at] = np.minimum(ONE, shares)[places]
+        return found
+
+    def _title_weights(self, sources: Int64s) -> Int64s:
+        """Return the sum of the weights of the terms of the names of sources."""
+        values, sizes = self._index.titles.gathered(sources)
+        frequencies = self._index.vocabulary.title_frequencies.values[values]
+        different, places = np.unique(frequencies, return_inverse=True)
+        weights = [idf_q16(self._count, frequency) for frequency in different.tolist()]
+        starts = np.cumsum(sizes) - sizes
+        found: Int64s = np.add.reduceat(np.array(weights, np.int64)[places], starts)
+        return found

@@ -9,21 +9,24 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.language.analysis import analyze
+from kaosmem.language.analysis import analyze as own_analysis
 from kaosmem.language.rules import plain_rules_in
-from kaosmem.retrieval.bm25 import BM25, TIMES, idf_q16, length_codes
-from kaosmem.retrieval.columns import GrowingArray, Labels, Ragged, Slots
-from kaosmem.retrieval.dumps import Columns, StoredColumns, encode_columns, unusable
-from kaosmem.retrieval.postings import (
+from kaosmem.retrieval.bm25 import (
+    BM25,
     MAX_SLOTS,
+    TIMES,
     TIMES_BITS,
     TIMES_MASK,
     Postings,
     Segment,
     frozen_segments,
+    idf_q16,
+    length_codes,
     segment_of,
     stored_segments,
 )
+from kaosmem.retrieval.columns import GrowingArray, Labels, Ragged, Slots
+from kaosmem.retrieval.dumps import Columns, StoredColumns, encode_columns, unusable
 from kaosmem.retrieval.query_terms import name_terms
 from kaosmem.retrieval.ranker import check_new
 from kaosmem.retrieval.scores import top
@@ -104,6 +107,7 @@ class TextIndex:
         sources: The source of each slot.
         titles: The numbers of the terms of each source's name, each once, by number of source.
         roles: The role of each slot.
+        is_quick: Whether the analysis is our own. A caller's may take any time.
         facts: Numbers of each slot, as of FACTS.
     """
 
@@ -115,10 +119,12 @@ class TextIndex:
         *,
         k1: float = 1.5,
         b: float = 0.75,
-        analyze: Callable[[str], list[str]] = analyze,
+        analyze: Callable[[str], list[str]] = own_analysis,
     ) -> None:
         self.collection: CollectionStatistics | None = None
         self.analyze = analyze
+        self._is_ours = analyze is own_analysis
+        self.is_quick = self._is_ours
         self._parameters = BM25.of(k1, b)
         self._clear()
 
@@ -142,11 +148,6 @@ class TextIndex:
 
     def __len__(self) -> int:
         return self.slots.used
-
-    @property
-    def is_quick(self) -> bool:
-        """Return whether the analysis is our own. A caller's may take any time."""
-        return self._reader.is_ours
 
     @property
     def size(self) -> int:
@@ -254,7 +255,7 @@ class TextIndex:
 
     def dump(self) -> Iterator[bytes] | None:
         """Return the bytes of the index as it is now, or None with an analysis of the caller's."""
-        if not self._reader.is_ours:
+        if not self._is_ours:
             return None
         return encode_columns(self._kind, self._frozen())
 
@@ -263,7 +264,7 @@ class TextIndex:
 
         Raises CorruptionError.
         """
-        if not self._reader.is_ours:
+        if not self._is_ours:
             raise unusable("its terms are not those of the ranker's own analysis")
         self._restore(StoredColumns(data, self._kind))
         return self
@@ -351,13 +352,12 @@ class TextIndex:
 
     def frequencies(self, terms: Iterable[str]) -> dict[str, int] | None:
         """Return the number of entries with each term; None with an analysis of the caller's."""
-        if not self._reader.is_ours:
+        if not self._is_ours:
             return None
-        return {term: self.frequency(self.vocabulary.number(term)) for term in terms}
-
-    def frequency(self, number: int) -> int:
-        """Return the number of entries with a term."""
-        return int(self.vocabulary.frequencies.values[number])
+        found = {}
+        for term in terms:
+            found[term] = int(self.vocabulary.frequencies.values[self.vocabulary.number(term)])
+        return found
 
     def terms_of(self, query: str) -> list[int]:
         """Return the numbers of a query's terms that some entry has, in order."""
@@ -369,12 +369,14 @@ class TextIndex:
 
     def weights(self, numbers: Iterable[int]) -> dict[int, int]:
         """Return the weight of each term of a query: its idf in Q16 times its count."""
-        counts = Counter(numbers)
-        return {number: n * self.idf(number) for number, n in counts.items()}
+        weights = {}
+        for number, times in Counter(numbers).items():
+            weights[number] = times * self.idf(number)
+        return weights
 
     def idf(self, number: int) -> int:
         """Return the weight of a term in Q16, larger for one that fewer entries have."""
-        frequency = self.frequency(number)
+        frequency = int(self.vocabulary.frequencies.values[number])
         if self.collection is None:
             return idf_q16(len(self), frequency)
         size = max(len(self), self.collection.entries)

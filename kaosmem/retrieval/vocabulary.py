@@ -1,10 +1,14 @@
-"""The terms of an index, each under a number, and the reading of items as numbers."""
+"""The terms of an index, each under a number: the reading of items, and the vectors of terms."""
 
 from __future__ import annotations
 
+import io
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from functools import cache
+from importlib.resources import files
+from itertools import chain, count
+from math import isqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,9 +16,10 @@ import numpy as np
 from kaosmem.language.analysis import MAX_CHUNK_CHARS, analyze, chunk_terms, words_of
 from kaosmem.language.keys import key_words
 from kaosmem.retrieval.columns import GrowingArray
-from kaosmem.retrieval.word_vectors import word_vectors
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from kaosmem.retrieval.columns import Int64s, UInt32s
     from kaosmem.types.items import Item
 
@@ -191,12 +196,87 @@ class TermReader:
             lengths.append(len(values) - first)
         return np.array(values, np.uint32), np.array(lengths, np.int64)
 
-    @property
-    def is_ours(self) -> bool:
-        """Return whether texts are analysed by `kaosmem.language.analysis`, chunk by chunk."""
-        return self._analyze is analyze
-
     def _numbers(self, text: str) -> Iterable[int]:
-        if self.is_ours:
+        if self._analyze is analyze:
             return chain.from_iterable(map(self._chunks.__getitem__, words_of(text)))
         return map(self._vocabulary.given, self._analyze(text))
+
+
+# The vectors of terms.
+
+FILE = "word_vectors.npz"
+NO_ROW = 0
+"""The row of all terms without a vector. It is a row of zeros."""
+_BYTE = 127
+TOPIC_UNITS = 1 << 12
+"""Weights of terms are whole numbers of 1 / TOPIC_UNITS."""
+GRID = 1 << 20
+"""Cosines are whole numbers of 1 / GRID."""
+
+
+class WordVectors:
+    """A vector for each common English term.
+
+    Args:
+        terms: The terms, of which the first has the row 1.
+        rows: Shape (1 + terms, dimensions). The first row is of no term.
+
+    Attributes:
+        rows: Vectors of about the same length. A sum of the products of two of them is exact in
+            single precision, in any order.
+    """
+
+    def __init__(self, terms: Iterable[str], rows: NDArray[np.int8]) -> None:
+        self._numbers = dict(zip(terms, count(NO_ROW + 1)))
+        self.rows = rows
+        wide = rows.astype(np.int64)
+        self._length = isqrt(int((wide * wide).sum()) // max(1, len(rows) - 1))
+
+    def row_of(self, term: str) -> int:
+        """Return the row of a term, NO_ROW for a term without a vector."""
+        return self._numbers.get(term, NO_ROW)
+
+    def mean_of(self, terms: Iterable[str], weights: Int64s) -> Int64s:
+        """Return the direction of the weighted mean of terms, in whole numbers up to 127."""
+        rows = self.rows[list(map(self.row_of, terms))]
+        total = (weights[:, None] * rows).sum(axis=0)
+        most = int(np.abs(total).max(initial=0))
+        found: Int64s = total * _BYTE // max(1, most)
+        return found
+
+    def products(self, rows: Int64s, vector: Int64s) -> Int64s:
+        """Return the product of a vector with each of some rows."""
+        found = self.rows[rows].astype(np.float32) @ vector.astype(np.float32)
+        return found.astype(np.int64)
+
+    def cosines(
+        self,
+        sums: Int64s,
+        squares: Int64s,
+        vector: Int64s,
+    ) -> Int64s:
+        """Return the cosines of a vector with weighted means of terms, in units of 1 / GRID.
+
+        A mean is taken to be as long as if its terms had nothing in common.
+
+        Args:
+            sums: By mean, the sum of its weights times the products of its terms with the vector.
+            squares: By mean, the sum of the squares of its weights.
+        """
+        length = np.sqrt(float((vector * vector).sum())) * self._length
+        lengths = np.sqrt(squares) * max(1.0, length)
+        # Of 256 terms, whose weights are below 2**16 and products below 2**18, it is below 2**62.
+        scaled = sums * GRID
+        found: Int64s = np.rint(scaled / np.maximum(1.0, lengths)).astype(np.int64)
+        return found
+
+
+@cache
+def word_vectors() -> WordVectors:
+    """Return the table, read when it is first needed.
+
+    `benchmarks/distill_word_vectors.py` makes it of all-MiniLM-L6-v2.
+    """
+    data = files("kaosmem.retrieval").joinpath(FILE).read_bytes()
+    arrays = np.load(io.BytesIO(data))
+    return WordVectors(arrays["terms"].tobytes().decode().split(), arrays["rows"])

@@ -8,9 +8,8 @@ import pytest
 from benchmarks.corpus import text_item
 from kaosmem import LinearRanker
 from kaosmem.language.analysis import analyze
-from kaosmem.retrieval.query_terms import QueryTerms
+from kaosmem.retrieval.query_terms import QueryTerms, SourceMatches
 from kaosmem.retrieval.scores import ONE
-from kaosmem.retrieval.source_matcher import SourceMatches
 
 
 def index_of(texts, source, roles=("user",)):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
-from kaosmem.retrieval import RankBM25Ranker, postings, text_index
+from kaosmem.retrieval import RankBM25Ranker, bm25, text_index
 from kaosmem.retrieval.bm25 import BM25
 from kaosmem.retrieval.rankers import BM25Ranker, LinearRanker
 from kaosmem.retrieval.scores import best, top
@@ -35,10 +35,10 @@ def exact(index, ranked):
 @pytest.fixture(autouse=True)
 def merged_and_settled_often(monkeypatch):
     """Have small indexes go through the changes of large ones."""
-    monkeypatch.setattr(postings, "_MAX_MERGED", 500)
-    monkeypatch.setattr(postings, "_SORTED_AT_ONCE", 16)
+    monkeypatch.setattr(bm25, "_MAX_MERGED", 500)
+    monkeypatch.setattr(bm25, "_SORTED_AT_ONCE", 16)
     monkeypatch.setattr(text_index, "_LEAST_STALE", 16)
-    monkeypatch.setattr(postings, "_SCORED_AT_ONCE", 16)
+    monkeypatch.setattr(bm25, "_SCORED_AT_ONCE", 16)
 
 
 @given(

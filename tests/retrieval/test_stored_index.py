@@ -18,7 +18,7 @@ from kaosmem.retrieval import (
     GraphRanker,
     RankBM25Ranker,
     StorableRanker,
-    postings,
+    bm25,
     text_index,
 )
 from kaosmem.retrieval.embedders import WordVectorEmbedder
@@ -54,9 +54,9 @@ def settled_often():
     """Have indexes go through the changes of large ones after a few."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_index, "_LEAST_STALE", 16)
-        patch.setattr(postings, "_MAX_MERGED", 500)
-        patch.setattr(postings, "_SORTED_AT_ONCE", 16)
-        patch.setattr(postings, "_SCORED_AT_ONCE", 16)
+        patch.setattr(bm25, "_MAX_MERGED", 500)
+        patch.setattr(bm25, "_SORTED_AT_ONCE", 16)
+        patch.setattr(bm25, "_SCORED_AT_ONCE", 16)
         yield
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.corpus import text_item
 from kaosmem import LinearRanker
 from kaosmem.language.analysis import analyze
-from kaosmem.retrieval.word_vectors import NO_ROW, TOPIC_UNITS, word_vectors
+from kaosmem.retrieval.vocabulary import NO_ROW, TOPIC_UNITS, word_vectors
 
 
 @pytest.mark.parametrize(
