@@ -14,10 +14,10 @@ from functools import cache
 from itertools import chain
 
 from kaosmem.formation.changes import ACTIONS, KINDS, NOT_PEOPLE, ProposedChange
-from kaosmem.language.analysis import analyze
+from kaosmem.language.analysis import STOP_WORDS, analyze
 from kaosmem.language.credentials import without_credentials
-from kaosmem.language.marks import marks_of, parts_of, plain_word, words_of
-from kaosmem.language.rules import expanded, plain_rules_in, rules_in
+from kaosmem.language.marks import UNSPACED, WORD, marks_of, parts_of, plain_word, words_of
+from kaosmem.language.rules import expanded, fence_free, plain_rules_in, rules_in
 from kaosmem.language.sentences import sentences_in
 from kaosmem.language.tables import toml_table
 from kaosmem.types.content import Trust
@@ -34,15 +34,27 @@ _LEAST_SHARE = 0.5
 _GENERIC_WORDS = """
     user users user's assistant speaker customer they he she it we you i the this that these those
     her his their its our my your who someone somebody everyone people person team
+    nutzer nutzerin benutzer benutzerin der die das er sie utilisateur utilisatrice usuario usuaria
+    utente пользователь χρήστης
 """
 _GENERIC = frozenset(_GENERIC_WORDS.split())
 _FRAME_WORDS = """
     user users assistant speaker customer person people prefer prefers like likes want wants plan
     plans say says said state states use uses ask asks need needs live lives work works know knows
 """
-_FRAME = frozenset(analyze(_FRAME_WORDS))
+_FRAME = frozenset(analyze(_FRAME_WORDS + _GENERIC_WORDS))
 """Terms by which a statement reports what was said, in other words than the speaker's."""
+_FORWARDED = re.compile(
+    r"^(?:From|Von|De): \S.*\Z|^-{2,} ?(?:Forwarded|Original) .*\Z|^On [^\n]{5,80} wrote:.*\Z",
+    re.DOTALL | re.MULTILINE,
+)
+_QUOTED = re.compile(r"""(?:(?<=[\s(])|^)["“](?:[^"”\s]+[ \t]+){2,}[^"”\n]*["”]""", re.MULTILINE)
+"""Words of somebody, three or more. A quoted name or prefix belongs to its sentence."""
 _SPACES = re.compile(r"\s+")
+_LETTERS_WITHOUT_NAMES = re.compile(
+    r"[\u30a1-\u30fa\u3400-\u9fff々]|[\u0590-\u085f\u0900-\u0963\u0966-\u0dff]+|[\uac00-\ud7a3]+"
+)
+"""A word in a script without capitals: a character of Chinese, or a syllable of katakana."""
 _QUOTES = str.maketrans("‘’“”«»", '\'\'""""')
 
 
@@ -107,9 +119,16 @@ def find_grounds(change: ProposedChange, said: Iterable[Item]) -> Grounds | str:
     quote = plain(change.quote)
     for item in sources:
         text = plain(item.text)
-        if quote in text and (quote == text or len(quote.split()) >= _LEAST_QUOTE_WORDS):
+        if quote in text and (quote == text or _has_words(quote)):
             return Grounds(sources, item)
     return "quote not in its sources"
+
+
+def _has_words(quote: str) -> bool:
+    """Return whether a quote has two words. Two characters of a script without spaces are one."""
+    words = WORD.findall(quote)
+    unspaced = UNSPACED.findall(quote)
+    return len(words) - len(unspaced) // 2 >= _LEAST_QUOTE_WORDS
 
 
 def faults_of(
@@ -132,6 +151,8 @@ def faults_of(
     is_of_people = grounds.are_of_people
     if not is_of_people and any(chain(rules_in(stated), plain_rules_in(stated))):
         yield "rule of a text of low trust"
+    if is_of_people and _is_of_others(plain(change.quote), grounds.quoted.text):
+        yield "words of somebody else"
     if explicit_only and not (is_of_people and is_asked_for(change.quote, grounds.quoted.text)):
         yield "nobody asked to remember it"
     if change.is_run:
@@ -148,13 +169,16 @@ def _unsaid(
     said = grounds.text
     known = words_of(said)
     yield from unknown_marks(text, known)
+    without_speaker = _WORDS["speaker_words"].sub(" ", text)
+    if _has_unknown_words(without_speaker, said):
+        yield "name not in its sources"
     if change.valid_from and not _is_said_day(change.valid_from, grounds, known):
         yield "date not in its sources"
     if change.kind == "semantic" and change.action != "retire":
         yield from _misread(text, change.quote, grounds)
     if change.is_run and change.worked and _WORDS["negation"].search(change.quote):
         yield "negation not as in its quote"
-    terms = {*analyze(text)} - _FRAME
+    terms = {*analyze(without_speaker)} - _FRAME
     shared = terms.intersection(analyze(said))
     in_quote = shared.intersection(analyze(f"{grounds.quoted.role} {change.quote}"))
     is_apart = bool(terms) and not (in_quote or change.is_run)
@@ -172,6 +196,42 @@ def unknown_marks(text: str, known: Set[str]) -> Iterator[str]:
             yield f"{kind} not in its sources"
 
 
+def _has_unknown_words(text: str, said: str) -> bool:
+    """Return whether a text has words that the sources lack, in scripts without capitals.
+
+    Any of them may be a name. A word of another form, which has two or three letters in a row in
+    common with one of the sources, is known.
+    """
+    known = _LETTERS_WITHOUT_NAMES.findall(said)
+    for word in _LETTERS_WITHOUT_NAMES.findall(text):
+        run = 2 if word[0] >= "\uac00" else 3
+        parts = [word[at : at + run] for at in range(max(1, len(word) - run + 1))]
+        is_name = len(word) >= run or UNSPACED.match(word)
+        if is_name and word not in STOP_WORDS and not any(p in k for p in parts for k in known):
+            return True
+    return False
+
+
+def own_words(text: str) -> str:
+    r"""Return the speaker's own words: no quoted lines, code and forwarded mails.
+
+    >>> own_words("Please answer:\n> I live in Rome.\nFrom: Bob\nI live in Bonn.").strip()
+    'Please answer:'
+    """
+    return _FORWARDED.sub("", fence_free(text))
+
+
+def unquoted(text: str) -> str:
+    """Return a text without the sentences in quotation marks."""
+    return _QUOTED.sub("\n", text)
+
+
+def _is_of_others(quote: str, text: str) -> bool:
+    """Return whether a quote stands only in words that its speaker passes on."""
+    own = own_words(text)
+    return quote not in plain(own) or any(quote in plain(each) for each in _QUOTED.findall(own))
+
+
 def _misread(
     text: str,
     quote: str,
@@ -179,6 +239,8 @@ def _misread(
 ) -> Iterator[str]:
     """Yield the reasons if a fact is not what the quote states where it stands."""
     is_about_other = _is_about_other(text, quote, grounds)
+    if _differs(text, quote, grounds):
+        yield "not what its sources say"
     text = plain(text)
     quote = plain(quote)
     source = plain(grounds.quoted.text)
@@ -191,14 +253,51 @@ def _misread(
         _WORDS["ending"].search(text) or _WORDS["past"].search(text)
     ):
         yield "over, no fact of now"
-    if clause.endswith("?") or _WORDS["condition"].search(clause):
-        yield "question or condition, no statement"
     sentence = _WORDS["sentence_end"].split(source[: source.find(quote)])[-1]
+    if _WORDS["condition"].search(clause) or _WORDS["supposed"].match(f"{sentence}{quote}"):
+        yield "question or condition, no statement"
     reporters = _WORDS["report"].findall(sentence)
     if reporters:
         is_about_other = reporters[-1] not in text
-    if is_about_other:
+    if is_about_other or _tells_of_other(text, f"{sentence}{quote}", grounds.quoted):
         yield "words of somebody else"
+
+
+def _tells_of_other(text: str, told: str, quoted: Item) -> bool:
+    """Return whether a fact about the speaker comes from words that tell of somebody else.
+
+    Args:
+        text: The plain text of the fact.
+        told: The plain sentence of the quote up to its end.
+    """
+    subject = plain_word((WORD.findall(text) or [""])[0])
+    own = _GENERIC | words_of(quoted.role)
+    other = _WORDS["other_person"].search(told)
+    if subject not in own or _WORDS["first_person"].search(_WORDS["other_person"].sub("", told)):
+        return False
+    if other is not None:
+        return not other[2] or other[2] not in text
+    first = plain_word((WORD.findall(told) or [""])[0])
+    is_name = marks_of(quoted.text).get(first, False) and not first[0].isdigit()
+    return is_name and first not in own | words_of(text)
+
+
+def _differs(text: str, quote: str, grounds: Grounds) -> bool:
+    """Return whether a fact and its quote have numbers, or names, and none in common.
+
+    Those of the day and the speaker are no values.
+    """
+    aside = set(words_of(grounds.quoted.role)).union(_GENERIC)
+    for item in grounds.items:
+        aside |= words_of(f"{day_text(item.valid_from)} {item.valid_from.date()}")
+    stated = [mark for mark, is_sure in marks_of(text).items() if is_sure and mark not in aside]
+    quoted = marks_of(quote).keys() - aside
+    for is_number in (True, False):
+        kept = {mark for mark in stated if mark[0].isdigit() == is_number}
+        others = {mark for mark in quoted if mark[0].isdigit() == is_number}
+        if kept and others and kept.isdisjoint(others):
+            return True
+    return False
 
 
 def _is_about_other(

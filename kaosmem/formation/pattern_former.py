@@ -12,18 +12,13 @@ from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formation.changes import NOT_PEOPLE, Action, Draft, Kind, ProposedChange
-from kaosmem.language.rules import MAX_RULE_CHARS, expanded, fence_free, plain_rules_in
+from kaosmem.formation.grounding import own_words, unquoted
+from kaosmem.language.rules import MAX_RULE_CHARS, expanded, plain_rules_in
 from kaosmem.language.sentences import sentences_in
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 
 _LEAST_CHARS = 8
-_FORWARDED = re.compile(
-    r"^(?:From|Von|De): \S.*\Z|^-{2,} ?(?:Forwarded|Original) .*\Z|^On [^\n]{5,80} wrote:.*\Z",
-    re.DOTALL | re.MULTILINE,
-)
-_QUOTED = re.compile(r"""(?:(?<=[\s(])|^)["“](?:[^"”\s]+[ \t]+){2,}[^"”\n]*["”]""", re.MULTILINE)
-"""Words of somebody, three or more. A quoted name or prefix belongs to its sentence."""
 _SPACES = re.compile(r"\s+")
 _NOTHING = "(?!)"
 _STANDING = re.compile(
@@ -159,8 +154,7 @@ def _table(text: str) -> _Table:
 
 def _sentences(text: str) -> Iterator[str]:
     """Yield the sentences that may hold a statement of the speaker: no code, quotes or mails."""
-    own = _QUOTED.sub("\n", _FORWARDED.sub("", fence_free(text)))
-    for part in sentences_in(own):
+    for part in sentences_in(unquoted(own_words(text))):
         sentence = _bare(part)
         if _LEAST_CHARS <= len(sentence) <= MAX_RULE_CHARS:
             yield sentence

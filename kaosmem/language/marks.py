@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 from kaosmem.language.analysis import STOP_WORDS
 
-_UNSPACED = r"[\u3040-\u30ff\u3400-\u9fff]"
-WORD = re.compile(rf"{_UNSPACED}|(?:(?!{_UNSPACED})[^\W_])+(?:[.,:/@'’-](?!{_UNSPACED})[^\W_]+)*")
+UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+WORD = re.compile(
+    rf"{UNSPACED.pattern}|(?:(?!{UNSPACED.pattern})[^\W_])+"
+    rf"(?:[.,:/@'’-](?!{UNSPACED.pattern})[^\W_]+)*"
+)
 """A word, a number or an address. In a script without spaces, each character is a word."""
 AFTER_A_NAME = re.compile(
     r"(?:[a-z]{2,}(?:ed|s)|may|can|must|should|would|will|has|had|got|paid|bought|sold|said|won)"
