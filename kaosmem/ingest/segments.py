@@ -244,6 +244,7 @@ def _prose_segments(
         may_be_heading = position not in fenced and len(line.bare) <= _MAX_HEADING_CHARS
         heading = heading_at(lines, position) if may_be_heading else None
         if heading is None:
+            _put_under(scopes.path, segments, above)
             strength = fenced[position] if position in fenced else _strength(lines, position)
             segments.append(_segment(line, GLUED if above else strength, scopes.path))
             above = 0
@@ -254,12 +255,22 @@ def _prose_segments(
         for number, each in enumerate(lines[position : position + heading.lines]):
             strength = GLUED if above or number else HEADING - level
             segments.append(_segment(each, strength, scopes.path))
-        # A heading directly above another one is no passage: it goes under the path of the last.
         above += heading.lines
-        for place in range(len(segments) - above, len(segments)):
-            segments[place] = segments[place]._replace(path=scopes.path)
         position += heading.lines
+    _put_under(scopes.path, segments, above)
     return segments
+
+
+def _put_under(path: Path, segments: list[Segment], above: int) -> None:
+    """Put the last segments under the path of the last of their headings.
+
+    A heading directly above another one is no passage.
+
+    Args:
+        above: So many segments are headings without a text between them.
+    """
+    for place in range(len(segments) - above, len(segments)):
+        segments[place] = segments[place]._replace(path=path)
 
 
 def _under_table_heads(

@@ -255,7 +255,7 @@ euros.</p><pre># no heading
 code</pre><ul><li>one<li>two</ul><table><tr><td>a<td>b</table></body></html>"""
     (passage,) = read(tmp_path, "a.html", page).passages
     assert passage.text == (
-        "# Guide\n## Fees & more\n\nIt's five euros.\n\n```\n# no heading\ncode\n```\n\n- one\n- "
+        "# Guide\n\n## Fees & more\n\nIt's five euros.\n\n```\n# no heading\ncode\n```\n\n- one\n- "
         "two\n\n| a | b"
     )
     assert passage.metadata["title"] == "Guide > Fees & more"
@@ -296,6 +296,7 @@ OPEN_TAGS = [
     "<div hidden><p>y</i>",
     "<p hidden a= a=",
     "<title>a<b>",
+    "<table><tr><td rowspan=999 colspan=999>x<tr><td>",
 ]
 
 
@@ -323,8 +324,15 @@ def test_hidden_html_is_left_out(html):
 TABLES = {
     "<tr><th>a<br>b<th><p>c</p><p>d</p><tbody><tr><td>1<td>2": "| a b | c d\n| --- | --- |\n| 1 | 2",
     "<thead><tr><th></th><th>2024</th></tr></thead><tbody><tr><th>Sum</th><td>5</td></tr>"
-    "<tr><td></td><td></td></tr><tr><td></td><td>6</td></tr>": "| | 2024\n| --- | --- |\n| Sum | 5\n| | 6",
+    "<tr><td></td><td></td></tr><tr><td></td><td>6</td></tr>": "|  | 2024\n| --- | --- |\n| Sum | 5\n|  | 6",
     "<tr><th>Name</th><td>Ann</td></tr><tr><th>City</th><td>Ulm</td></tr>": "| Name | Ann\n| City | Ulm",
+    "<tr><th rowspan=2>City<th colspan=2>Price<tr><th>low<th>high<tr><td>Ulm<td>1<td>2": (
+        "| City | Price | Price\n| --- | --- | --- |\n| City | low | high\n| Ulm | 1 | 2"
+    ),
+    "<tr><td rowspan=2>Ulm<td>2020<tr><td>2021<tr><td rowspan=0>Bonn<td rowspan=x>2020": (
+        "| Ulm | 2020\n| Ulm | 2021\n| Bonn | 2020"
+    ),
+    "<caption>Prices</caption><tr><td>a<br>b<td><ul><li>1<li>2": "Prices\n| a b | * 1 * 2",
 }
 
 
@@ -497,11 +505,11 @@ def test_a_damaged_document_is_read_in_part_or_skipped(name, tmp_path):
         )
 
 
-@pytest.mark.parametrize("name", ["a.pdf", "a.docx", "a.pptx", "a.xlsx"])
+@pytest.mark.parametrize("name", ["a.pdf", "a.docx", "a.pptx", "a.xlsx", "a.html"])
 def test_without_the_extra_the_remedy_is_named(name, tmp_path, monkeypatch):
     """The file is skipped, and all others are read."""
-    document = MAKERS[name]()
-    for package in ("pypdf", "mammoth", "pptx", "openpyxl"):
+    document = {**MAKERS, "a.html": lambda: "<p>A page.</p>"}[name]()
+    for package in ("pypdf", "mammoth", "pptx", "openpyxl", "turbohtml"):
         monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, "kaosmem.ingest.pdf", raising=False)
     for kind in __import__("kaosmem.ingest.kinds").ingest.kinds.KINDS:
