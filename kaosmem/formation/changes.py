@@ -68,6 +68,7 @@ class Draft:
         has_exact_keys: Fixed rules give the keys, so that one key always means one subject. A new
             value of such a key needs no word in common with the old one.
         spent: The number of tokens that the draft has cost.
+        failure: Why the former could not work, "" if it did. It becomes a notice.
     """
 
     changes: Sequence[ProposedChange] = ()
@@ -75,6 +76,7 @@ class Draft:
     faults: Sequence[str] = ()
     has_exact_keys: bool = False
     spent: int = 0
+    failure: str = ""
 
 
 @runtime_checkable

@@ -137,7 +137,8 @@ class LLMFormer:
         except SummaryError as error:
             if not isinstance(error.__cause__, InvalidArgumentError):
                 # The model failed, or is left alone for a while.
-                return Draft(covered=0, spent=sum(spent))
+                failure = f"the model failed by {error.reason}"
+                return Draft(covered=0, spent=sum(spent), failure=failure)
             entries = [None]
         changes = []
         faults = []

@@ -178,7 +178,7 @@ class SectionFormation:
         begins = [*found, until]
         said = [*found.values()]
         applied: list[AppliedChange] = []
-        while said and (budget is None or self._mark(spent_mark) < budget):
+        while said and (budget is None or self._spent(spent_mark) < budget):
             draft = await former.propose(said, [*self._section, *await self._near(said)])
             await self._look_up(draft)
             self._session.check_writable()
@@ -195,6 +195,16 @@ class SectionFormation:
             self._note(mark, since, formed)
             self._note(spent_mark, self._mark(spent_mark) + draft.spent)
             applied += formed.applied
+            if draft.failure:
+                self._session.note(
+                    f"section {self.name!r} was not formed, as {draft.failure}; its messages wait, and "
+                    "the next formation goes on from there"
+                )
+        if said and budget is not None and self._spent(spent_mark) >= budget:
+            self._session.note(
+                f"former {former.name!r} has spent its {budget:,} tokens of this session, and forms "
+                f"nothing more in {self.name!r}; raise its budget, and form again"
+            )
         return applied
 
     async def _near(self, said: Sequence[Item]) -> list[Item]:
@@ -212,6 +222,10 @@ class SectionFormation:
 
     def _mark(self, name: str) -> int:
         return self._section.ledger.marks.get(name, 0)
+
+    def _spent(self, mark: str) -> int:
+        """Return the tokens that a former has cost in all sections that it forms."""
+        return sum(each.ledger.marks.get(mark, 0) for each in self._session.sections.values())
 
     def _committed(self, section: Section) -> int:
         """Return the number of items of a section whose places in the log are final."""

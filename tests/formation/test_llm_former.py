@@ -140,6 +140,8 @@ async def test_a_model_that_fails_is_asked_again_later():
     seconds[0] = 31.0
     assert [str(each) for each in await memory.form(former)] == ["Ann lives in Oslo."]
     assert memory.proposals.refused == {}
+    (notice,) = memory.notices
+    assert "failed by OSError" in notice
 
 
 async def test_garbage_in_a_pause_is_no_reason_to_pass_over_the_rest():
@@ -166,6 +168,10 @@ async def test_messages_go_in_batches_within_the_budget_of_the_session():
     async with SessionMemory.open(memory.admin.fs, "test") as again:
         again.add("messages", "I live in Oslo.", role="Ann")
         assert await formed(again, model, batch=100, budget=2_000) == []
+        assert len(model.requests) == asked
+        assert "2,000 tokens" in again.notices[-1]
+        # Another section that the former forms has no budget of its own.
+        await again.form(LLMFormer(model, batch=100, budget=2_000), section="lessons")
         assert len(model.requests) == asked
         await formed(again, model, budget=None)
         assert len(model.requests) > asked
