@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeAlias
 
@@ -56,17 +56,21 @@ def allocate(
         needs: The needs by section. A section without one is empty and gets nothing.
         budget: Tokens of the window, at least those of the required items.
     """
-    wanting = [spec for spec in by_priority(specs) if spec.name in needs]
-    musts = {spec.name: needs[spec.name].must for spec in wanting}
-    grants: dict[str, float] = {**musts}
+    wanting = []
+    grants: dict[str, float] = {}
     most: dict[str, float] = {}
     floors = {}
-    for spec in wanting:
-        need = needs[spec.name]
+    left: float = budget
+    for spec in by_priority(specs):
+        need = needs.get(spec.name)
+        if need is None:
+            continue
+        wanting.append(spec)
+        grants[spec.name] = need.must
+        left -= need.must
         within = need.want if spec.budget is None else max(spec.budget, need.must)
         most[spec.name] = min(need.want, within)
         floors[spec.name] = max(0.0, min(spec.floor * budget, most[spec.name]) - need.must)
-    left: float = budget - sum(musts.values())
 
     def give(name: str, room: float) -> None:
         """Grant a section more, as far as it wants and the room allows."""
@@ -232,10 +236,7 @@ class Costs:
         return self._sum(repaired((item.message,))[0])
 
     def _sum(self, entries: Iterable[HistoryEntry]) -> int:
-        tokens = 0
-        for entry in entries:
-            tokens += self.format.entry_tokens(entry, self.counter)
-        return tokens
+        return sum(self.format.entry_tokens(entry, self.counter) for entry in entries)
 
     def history_header(self, spec: SectionSpec) -> int:
         """Return the tokens of the header of a history."""
@@ -292,37 +293,21 @@ def _parts_of(unit: Candidate) -> list[list[ChatMessage]]:
 # The tails of histories.
 
 
-@dataclass(eq=False)  # a frozen one takes three times as long to make, and a history has thousands
+@dataclass(frozen=True)
 class HistoryTail:
     """A history from one of its places on: required units before it, a mark, and the tail.
 
     Args:
-        history: All units of the history.
-        place: The place of the first unit of the tail.
-        unmarked: The tokens of all that is shown, header included, without the mark.
+        before: The required units before the tail.
+        units: The units of the tail.
         left_out: Number of messages that the mark stands for. With 0 there is no mark.
+        used: The tokens as rendered, header and mark included.
     """
 
-    history: Sequence[Candidate]
-    place: int
-    unmarked: int
-    left_out: int
-    costs: Costs | None = None
-
-    @cached_property
-    def used(self) -> int:
-        """The tokens as rendered, header and mark included."""
-        return self.unmarked + (self.costs.mark(self.left_out) if self.costs else 0)
-
-    @cached_property
-    def before(self) -> list[Candidate]:
-        """The required units before the tail."""
-        return [unit for unit in self.history[: self.place] if unit.must]
-
-    @property
-    def units(self) -> Sequence[Candidate]:
-        """Return the units of the tail."""
-        return self.history[self.place :]
+    before: Sequence[Candidate] = ()
+    units: Sequence[Candidate] = ()
+    left_out: int = 0
+    used: int = 0
 
     @property
     def shown(self) -> list[Candidate]:
@@ -331,7 +316,7 @@ class HistoryTail:
 
     def without_shown(self, units: Iterable[Candidate]) -> list[Candidate]:
         """Return the units that the tail does not show."""
-        visible = {unit.position for unit in self.shown}
+        visible = set(map(attrgetter("position"), self.shown))
         return [unit for unit in units if unit.position not in visible]
 
     def entries(self) -> list[HistoryEntry]:
@@ -340,8 +325,21 @@ class HistoryTail:
         return [*entries_of(self.before), *mark, *entries_of(self.units)]
 
 
-NO_TAIL = HistoryTail((), 0, 0, 0)
+NO_TAIL = HistoryTail()
 """The tail of a section that is no history, or has no messages."""
+
+
+class _Place(NamedTuple):
+    """A place where a tail may begin.
+
+    Attributes:
+        unmarked: The tokens of all that is shown from it on, header included, without the mark.
+        left_out: Number of messages that the mark stands for.
+    """
+
+    place: int
+    unmarked: int
+    left_out: int
 
 
 class TailCutter:
@@ -350,7 +348,6 @@ class TailCutter:
     All costs are in tokens as rendered. A history of which messages were evicted always has a mark.
 
     Attributes:
-        tails: All tails, the longest first.
         must: The least tokens that the history can be shown in.
         want: The tokens of the longest tail.
     """
@@ -361,11 +358,13 @@ class TailCutter:
         proposal: Proposal,
         costs: Costs,
     ) -> None:
+        self._costs = costs
         units = [candidate for candidate in proposal.candidates if not candidate.orphan]
         units.sort(key=attrgetter("position"))
+        self._units = units
         is_whole = proposal.is_all
         is_bare = is_whole and not proposal.evicted
-        self.tails: list[HistoryTail] = []
+        self._places: list[_Place] = []  # that of the longest tail first
         required = 0
         sizes = list(map(costs.entries, units))
         unmarked = costs.history_header(spec) + sum(sizes)
@@ -373,24 +372,33 @@ class TailCutter:
         for place, unit in enumerate(units[:last]):
             if unit.cut or (place == 0 and is_whole):
                 left_out = 0 if place == 0 and is_bare else max(0, unit.position - required)
-                self.tails.append(HistoryTail(units, place, unmarked, left_out, costs))
+                self._places.append(_Place(place, unmarked, left_out))
             if unit.must:
                 required += len(unit.items)
             else:
                 unmarked -= sizes[place]
         begin = units[last].position if last < len(units) else proposal.taken
         left_out = 0 if last == 0 and is_bare else max(0, begin - required)
-        shortest = HistoryTail(units, last, unmarked, left_out, costs) if units else NO_TAIL
-        self.tails.append(shortest)
-        self.want = self.tails[0].used
-        self.must = min(shortest.used, self.want) if is_bare else shortest.used
+        self._places.append(_Place(last, unmarked, left_out))
+        self.want = self._used(self._places[0])
+        shortest = self._used(self._places[-1])
+        self.must = min(shortest, self.want) if is_bare else shortest
+
+    def _used(self, at: _Place) -> int:
+        """Return the tokens of the tail from a place on, as rendered."""
+        if not self._units:
+            return 0
+        return at.unmarked + self._costs.mark(at.left_out)
 
     def cut(self, cap: int) -> HistoryTail:
         """Return the longest tail of at most `cap` tokens, or the shortest if none fits."""
-        for tail in self.tails:
-            if tail.unmarked <= cap and tail.used <= cap:
+        if not self._units:
+            return NO_TAIL
+        for at in self._places:
+            if at.unmarked <= cap and self._used(at) <= cap:
                 break
-        return tail
+        before = [unit for unit in self._units[: at.place] if unit.must]
+        return HistoryTail(before, self._units[at.place :], at.left_out, self._used(at))
 
 
 def _first_inseparable(units: Sequence[Candidate]) -> int:

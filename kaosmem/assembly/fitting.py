@@ -128,11 +128,6 @@ class Share:
         return self.run.used
 
     @property
-    def is_in_block(self) -> bool:
-        """Return whether the block may show units of the share."""
-        return bool(self.candidates) and self.spec.placement != "static"
-
-    @property
     def left_out(self) -> list[Candidate]:
         """Return the candidates that may still be taken, in order of want."""
         out = self.taken.keys() | self.barred
@@ -205,11 +200,12 @@ class Share:
 
     # taking units
 
-    def require(self, units: Iterable[Candidate]) -> None:
-        """Take units that must be shown, whatever they cost."""
-        for unit in units:
-            self.run.take(*self.cost([unit]))
-            self.taken[unit.position] = unit
+    def require(self) -> None:
+        """Take the units that must be shown, whatever they cost."""
+        for unit in self.candidates:
+            if unit.must:
+                self.run.take(*self.cost([unit]))
+                self.taken[unit.position] = unit
 
     def take(
         self,

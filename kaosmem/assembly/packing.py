@@ -19,7 +19,6 @@ from kaosmem.assembly.allocation import (
     best_match,
     by_priority,
     cap_of,
-    entries_of,
     header_of,
     header_tokens,
     items_of,
@@ -30,7 +29,7 @@ from kaosmem.assembly.context import SectionUse
 from kaosmem.assembly.fitting import Run, Share, fill
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout
 from kaosmem.formats.labels import LabelStyle
-from kaosmem.formats.text import grouped, item_piece
+from kaosmem.formats.text import item_piece
 from kaosmem.language.duplicates import Shown
 from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
@@ -89,6 +88,7 @@ class WindowPacker:
                 needs[name] = TokenNeed(settled, settled)
         packing = Packing(self, shares)
         self._fill_block(packing, needs)
+        packing.build()
         return packing
 
     # Require.
@@ -98,7 +98,7 @@ class WindowPacker:
         proposal = self.proposals[spec.name]
         candidates = proposal.candidates
         if spec.is_history:
-            candidates = tuple(unit for unit in proposal.earlier if not unit.orphan)
+            candidates = tuple([unit for unit in proposal.earlier if not unit.orphan])
         counter = self.costs.counter
         cap = cap_of(spec, self.window)
         share = Share(
@@ -112,12 +112,12 @@ class WindowPacker:
         if spec.is_history:
             share.cutter = TailCutter(spec, proposal, self.costs)
             return share
-        share.unrelated = proposal.unrelated | _low_scored(spec, candidates)
+        share.unrelated = proposal.unrelated | _low_scored(spec, share.candidates)
         share.is_offered_whole = proposal.offers_all and not spec.min_score
         if spec.recalls:
-            best = best_match(unit for unit in candidates if unit.recalled)
+            best = best_match([unit for unit in share.candidates if unit.recalled])
             share.recall = max(spec.recall * cap, best.tokens if best else 0)
-        share.require(unit for unit in candidates if unit.must)
+        share.require()
         return share
 
     def _need(self, share: Share) -> TokenNeed:
@@ -145,15 +145,13 @@ class WindowPacker:
         """Return the frame's tokens with required items alone."""
         placements = set()
         entries: list[HistoryEntry] = []
-        last: Sequence[Candidate] = ()
         for share in shares:
             if not needs[share.spec.name].must:
                 continue
             placements.add(share.spec.placement)
             if share.cutter is not None:
                 entries += share.cutter.cut(share.cutter.must).entries()
-                last = share.cutter.tails[-1].units[-1:]
-        place = self.costs.block_place(entries_of(last))
+        place = self.costs.block_place(entries)
         return self.costs.frame(
             static="static" in placements,
             first=entries[0] if entries else None,
@@ -278,7 +276,7 @@ class WindowPacker:
         shares = []
         for spec in by_priority(self.specs):
             share = packing.shares[spec.name]
-            if share.is_in_block:
+            if share.candidates and spec.placement != "static":
                 share.grant = min(share.cap, grants[spec.name])
                 shares.append(share)
         if not shares:
@@ -326,43 +324,64 @@ def part_of(
     notes: Mapping[str, str] = _NO_NOTES,
     style: LabelStyle | None = None,
 ) -> Part:
-    """Return items as they are shown.
+    """Return items as they are shown: each group in its first item's place.
 
     Args:
         header: The piece before them, "" for none.
-        notes: The notes of marked items, by id.
+        notes: The notes of items that stand alone, by id. "" leaves a label as it is.
         style: The style of the labels. The default is that of the section.
     """
     style = style or spec.labels
+    groups: dict[object, Part] = {}
+    for item in items:
+        note = notes.get(item.id)
+        group = groups.setdefault(style.group(item, note) or item.id, Part(spec, [], []))
+        piece = item_piece(item, style, continued=bool(group.items), note=note or "")
+        group.items.append(item)
+        group.pieces.append(piece)
     part = Part(spec, [], [header] if header else [])
-    for item, note, continued in grouped(items, style, notes):
-        part.items.append(item)
-        part.pieces.append(item_piece(item, style, continued=continued, note=note))
+    for group in groups.values():
+        part.items.extend(group.items)
+        part.pieces.extend(group.pieces)
     return part
 
 
-@dataclass
 class Packing:
     """A packed window: the units that are taken, the layout and the sums.
 
+    The static sections are filled and the tails of histories are cut when it is made. `build` is
+    called after the block is filled.
+
     Args:
         shares: The shares by section. Those of histories are for earlier messages in the block.
+
+    Attributes:
+        static_shares: The shares of static sections, verbatim ones first.
+        block_shares: The shares that the block shows, those of histories last.
+        layout: The shown pieces, in order.
+        items: The items that are shown, in order.
+        used: The tokens of all that is shown, counted piece by piece, frame included.
     """
 
-    packer: WindowPacker
-    shares: Mapping[str, Share]
-
-    @cached_property
-    def static_shares(self) -> list[Share]:
-        """The shares of static sections, verbatim ones first."""
-        static = [share for share in self.shares.values() if share.spec.placement == "static"]
-        return sorted(static, key=attrgetter("spec.is_verbatim"), reverse=True)
-
-    @cached_property
-    def block_shares(self) -> list[Share]:
-        """The shares that the block shows, those of histories last."""
-        shares = filter(attrgetter("is_in_block"), self.shares.values())
-        return sorted(shares, key=attrgetter("spec.is_history"))
+    def __init__(self, packer: WindowPacker, shares: Mapping[str, Share]) -> None:
+        self.packer = packer
+        self.shares = shares
+        self.static_shares: list[Share] = []
+        self.block_shares: list[Share] = []
+        self._has_static = False
+        history = []
+        for share in shares.values():
+            if share.spec.placement == "static":
+                self.static_shares.append(share)
+                self._has_static = self._has_static or bool(share.taken)
+            elif share.candidates:
+                self.block_shares.append(share)
+            if share.tail.used:
+                history.append(HistoryPart(share.spec.title, tuple(share.tail.entries())))
+        self.static_shares.sort(key=attrgetter("spec.is_verbatim"), reverse=True)
+        self.block_shares.sort(key=attrgetter("spec.is_history"))
+        self._history = tuple(history)
+        self._block_place = packer.costs.block_place(history[-1].entries if history else ())
 
     def taken_items(self) -> list[Item]:
         """Return the items taken so far: of static sections, of tails, then of the block."""
@@ -375,33 +394,27 @@ class Packing:
             units += share.taken.values()
         return items_of(units)
 
-    # Build.
-
-    @cached_property
-    def layout(self) -> Layout:
-        """The shown pieces, in order."""
-        block = _pieces(self._block_parts)
+    def build(self) -> None:
+        """Lay out all that is taken, and sum it up."""
+        static = self._parts(self.static_shares)
+        block = self._parts(self.block_shares)
         place = self._block_place if block else None
-        return Layout(_pieces(self._static_parts), self._history, block, place)
-
-    @cached_property
-    def items(self) -> tuple[Item, ...]:
-        """The items that are shown, in order."""
+        self.layout = Layout(_pieces(static), self._history, _pieces(block), place)
         items: list[Item] = []
-        for part in self._static_parts:
+        for part in static:
             items += part.items
         for share in self.shares.values():
             items += items_of(share.tail.shown)
-        for part in self._block_parts:
+        for part in block:
             items += part.items
-        return tuple(items)
+        self.items = tuple(items)
+        self.used = self.frame(has_block=bool(block)) + self.taken
 
-    @cached_property
-    def _static_parts(self) -> list[Part]:
-        """The parts of static sections. Texts without a label come before all that have one."""
+    def _parts(self, shares: Iterable[Share]) -> list[Part]:
+        """Return the parts of shares. Texts without a label come before all that have one."""
         bare = []
         labelled = []
-        for share in self.static_shares:
+        for share in shares:
             own = []
             rest = []
             for item in items_of(share.kept()):
@@ -415,34 +428,12 @@ class Packing:
                 labelled.append(part_of(share.spec, header_of(share.spec), rest, share.notes))
         return [*bare, *labelled]
 
-    @cached_property
-    def _block_parts(self) -> list[Part]:
-        parts = []
-        for share in self.block_shares:
-            items = items_of(share.kept())
-            if items:
-                parts.append(part_of(share.spec, header_of(share.spec), items, share.notes))
-        return parts
-
-    @cached_property
-    def _history(self) -> tuple[HistoryPart, ...]:
-        parts = []
-        for share in self.shares.values():
-            if share.tail.used:
-                part = HistoryPart(share.spec.title, tuple(share.tail.entries()))
-                parts.append(part)
-        return tuple(parts)
-
-    @property
-    def _block_place(self) -> BlockPlace:
-        return self.packer.costs.block_place(self._history[-1].entries if self._history else ())
-
     # Sums.
 
     def frame(self, *, has_block: bool) -> int:
         """Return the frame's tokens around the shown items."""
         return self.packer.costs.frame(
-            static=any(share.taken for share in self.static_shares),
+            static=self._has_static,
             first=self._history[0].entries[0] if self._history else None,
             block=self._block_place if has_block else None,
         )
@@ -454,11 +445,6 @@ class Packing:
         for share in self.shares.values():
             tokens += share.used + share.tail.used
         return tokens
-
-    @cached_property
-    def used(self) -> int:
-        """The tokens of all that is shown, counted piece by piece, frame included."""
-        return self.frame(has_block=bool(self.layout.block)) + self.taken
 
     @cached_property
     def by_section(self) -> dict[str, SectionUse]:

@@ -12,8 +12,7 @@ stored text, whose end no label would show.
 from __future__ import annotations
 
 import re
-from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import escaped_in_piece, mark_text, without_hidden
@@ -21,14 +20,13 @@ from kaosmem.formats.labels import PLAIN, LabelStyle, role_label
 from kaosmem.formats.layout import Mark, Rendered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout
     from kaosmem.tokens.counters import TokenCounter
     from kaosmem.types import JSONObject
     from kaosmem.types.items import ChatMessage, Item
 
-_NO_NOTES: Mapping[str, str] = MappingProxyType({})
 _NOT_IN_TITLE = re.compile(r"[\s\]]+")
 
 # Where counts add up inside a text, and how far from its ends such a place is looked for.
@@ -49,37 +47,6 @@ def adds_up(pieces: Sequence[str]) -> bool:
     return not any(piece.startswith("/") for piece in pieces[1:])
 
 
-class GroupedItem(NamedTuple):
-    """An item in its place.
-
-    Attributes:
-        note: One of `NOTES`.
-        continued: Whether the item stands below the first one of its group.
-    """
-
-    item: Item
-    note: str
-    continued: bool
-
-
-def grouped(
-    items: Iterable[Item],
-    style: LabelStyle,
-    notes: Mapping[str, str] = _NO_NOTES,
-) -> list[GroupedItem]:
-    """Return items of one section as they are shown: each group in its first item's place.
-
-    Args:
-        notes: The notes of items that stand alone, by their ids. "" leaves a label as it is.
-    """
-    groups: dict[object, list[GroupedItem]] = {}
-    for item in items:
-        note = notes.get(item.id)
-        group = groups.setdefault(style.group(item, note) or item.id, [])
-        group.append(GroupedItem(item, note or "", continued=len(group) > 0))
-    return [each for group in groups.values() for each in group]
-
-
 def item_piece(
     item: Item,
     style: LabelStyle = PLAIN,
@@ -96,8 +63,7 @@ def item_piece(
     text = style.bare_text(item)
     if text:
         return f"{text}\n"
-    label = style.label(item, continued=continued, note=note)
-    return _piece(label, item, spoken=style.has_speaker(item))
+    return f"{style.label(item, continued=continued, note=note)}{_shown_text(item, style)}\n"
 
 
 def piece_tokens(
@@ -113,10 +79,10 @@ def piece_tokens(
     text = style.bare_text(item)
     if text:
         return [counter(f"{text}\n")] * len(labels)
-    spoken = style.has_speaker(item)
-    if _is_changed(item, spoken=spoken) or not isinstance(item.content, str):
-        return [counter(_piece(label, item, spoken=spoken)) for label in labels]
-    return _known_piece_tokens(labels, item.content, counter, item.tokens)
+    text = _shown_text(item, style)
+    if text is item.content:
+        return _known_piece_tokens(labels, text, counter, item.tokens)
+    return [counter(f"{label}{text}\n") for label in labels]
 
 
 def entry_piece(entry: HistoryEntry) -> str:
@@ -131,16 +97,11 @@ def recalled_header(title: str) -> str:
     return header_piece(f"{title}: earlier ones")
 
 
-def _piece(
-    label: str,
-    item: Item,
-    *,
-    spoken: bool,
-) -> str:
-    text = item.text
-    if _is_changed(item, spoken=spoken):
-        text = escaped_in_piece(text, spoken=spoken)
-    return f"{label}{text}\n"
+def _shown_text(item: Item, style: LabelStyle) -> str:
+    """Return an item's text as its piece shows it, found once in the item's life."""
+    spoken = style.has_speaker(item)
+    name = "shown of a speaker" if spoken else "shown"
+    return item.memo(name, lambda item: escaped_in_piece(item.text, spoken=spoken))
 
 
 def _known_piece_tokens(
@@ -174,15 +135,6 @@ def _last_gap(text: str) -> int:
     while place > 0 and not "!" <= text[place - 1] <= "~":
         place = text.rfind(" ", start, place)
     return place
-
-
-def _is_changed(item: Item, *, spoken: bool) -> bool:
-    """Return whether an item's text is not shown as it is stored.
-
-    It is looked for once in its life.
-    """
-    form = "changed of a speaker" if spoken else "changed"
-    return item.memo(form, lambda item: escaped_in_piece(item.text, spoken=spoken) is not item.text)
 
 
 class TextFormat:
