@@ -502,6 +502,9 @@ def test_the_sessions_of_all_tenants_are_listed_and_found(place, command):
     code, _, err = command("show", "kept/acme-1")
     assert code == 2
     assert "namespace 'acme' has one" in err
+    code, _, err = command("show", "kept/acme/acme-1")
+    assert code == 2
+    assert "namespace 'acme' of 'kept' has one" in err
     assert "hello" in command("show", "kept/acme-1", "--namespace", "acme").out
 
 

@@ -126,6 +126,28 @@ async def test_a_fact_that_is_over_is_retired():
     ]
 
 
+@pytest.mark.parametrize(
+    ("known", "correction", "left"),
+    [
+        ("I live in Oslo.", "No, not Oslo: I live in Bergen.", True),
+        ("I live in Oslo.", "I don't live in Oslo, I live in Bergen.", True),
+        ("I live in Oslo.", "Sorry, I live in Bergen.", True),
+        ("I live in Oslo.", "I've never lived in Oslo!", False),
+        ("I live in Oslo.", "I don't live in Oslo.", False),
+        ("I work at Acme.", "I have never worked at Acme.", False),
+        ("My favourite colour is blue.", "My favorite color is green.", True),
+    ],
+)
+async def test_a_correction_takes_the_place_of_the_fact(known, correction, left):
+    memory = SessionMemory.test_mode()
+    memory.add("messages", known)
+    await memory.form(PatternFormer())
+    memory.add("messages", correction)
+    await memory.form(PatternFormer())
+    assert [item.text for item in memory["findings"]] == ([correction] if left else [])
+    assert len(memory.proposals) == 0
+
+
 async def test_patterns_of_ones_own(tmp_path):
     file = tmp_path / "de.toml"
     file.write_text(

@@ -350,6 +350,11 @@ def unknown_session(
     for other in list_namespaces(location):
         if session_id in list_sessions(location, other):
             there = f"namespace {other!r} has one"
+    folder, _, name = str(location).rstrip("/").rpartition("/")
+    if isinstance(location, str | os.PathLike) and folder and not list_namespaces(location):
+        with suppress(KaosmemError):
+            if session_id in list_sessions(folder, name):
+                there = f"namespace {name!r} of {shown_location(folder)} has one"
     return NotFoundError(
         f"no session {shown(session_id)} in {shown_location(location)}, namespace {namespace!r}; "
         f"{there}"
