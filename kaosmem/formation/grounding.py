@@ -50,6 +50,7 @@ _FORWARDED = re.compile(
 )
 _QUOTED = re.compile(r"""(?:(?<=[\s(])|^)["“](?:[^"”\s]+[ \t]+){2,}[^"”\n]*["”]""", re.MULTILINE)
 """Words of somebody, three or more. A quoted name or prefix belongs to its sentence."""
+_VERBS_OF_NAMES = frozenset(("is", "isn't", "isn’t", "was", "wasn't", "wasn’t", "does", "doesn't"))
 _SPACES = re.compile(r"\s+")
 _LETTERS_WITHOUT_NAMES = re.compile(
     r"[\u30a1-\u30fa\u3400-\u9fff々]|[\u0590-\u085f\u0900-\u0963\u0966-\u0dff]+|[\uac00-\ud7a3]+"
@@ -313,15 +314,20 @@ def _is_about_other(
     if not _WORDS["first_person"].search(quote):
         return False
     speaker = grounds.quoted.role
-    first = re.search(r"[\w’'-]+", text)
-    if first is None:
-        return False
-    subject = plain_word(first[0])
+    subject = plain_word((WORD.findall(text) or [""])[0])
     own = [f"{item.role} {item.text}" for item in grounds.items if item.role == speaker]
-    others = {item.role.casefold() for item in grounds.items} - {speaker.casefold()}
+    speakers = {item.role.casefold() for item in grounds.items} - {speaker.casefold()}
     known = _GENERIC | words_of("\n".join(own))
-    is_strange = marks_of(text).get(subject, False) and subject not in known
-    return subject in others or is_strange
+    return subject in speakers or (subject not in known and _is_name(text, quote))
+
+
+def _is_name(text: str, quote: str) -> bool:
+    """Return whether a text begins with a name: it stands before a verb, as "I" does in the quote."""
+    name, verb, *_ = [*WORD.findall(text), "", ""]
+    if marks_of(text).get(plain_word(name), False):
+        return True
+    verbs = {*_VERBS_OF_NAMES, *re.findall(r"\bi ([\w’']+)", plain(quote))}
+    return name[:1].isupper() and verb.casefold() in verbs
 
 
 def clause_of(quote: str, text: str) -> str:
