@@ -161,9 +161,9 @@ class Share:
             self._measured[unit.position] = lines
         return lines
 
-    def cost(self, units: Iterable[Candidate]) -> tuple[int, Labels]:
+    def cost(self, units: Sequence[Candidate]) -> tuple[int, Labels]:
         """Return the cost that some units add to the share."""
-        return self.run.added([(unit, self._lines(unit)) for unit in units])
+        return self.run.added(zip(units, map(self._lines, units), strict=True))
 
     def run_of(self, units: Iterable[Candidate], notes: Mapping[str, str] = _NO_NOTES) -> Run:
         """Return a run of these units alone. It ends once it exceeds the cap."""
@@ -232,7 +232,9 @@ class Share:
         tokens, labels = self.cost(units)
         if tokens > most:
             return
-        recalled = sum(each.tokens for each in units if each.recalled)
+        recalled = 0
+        for each in units:
+            recalled += each.tokens if each.recalled else 0
         if recalled > self.recall:
             return
         # A version that says the same as another one, as after a change back, held at another time.
@@ -312,10 +314,10 @@ class Share:
         last: list[Candidate] = []
         for unit in (*self.taken.values(), *units):
             score = unit.score or 0.0
-            due = [at for at, least in waiting.items() if score < least]
-            for at in due:
-                del waiting[at]
-                yield from self._up_to_date(at)
+            for at in [*waiting]:
+                if score < waiting[at]:
+                    del waiting[at]
+                    yield from self._up_to_date(at)
             if not self._is_weaker(unit):
                 for at in unit.needs[-1:]:
                     newest = self._by_position.get(at)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -241,15 +242,14 @@ class Offers:
             found = judge()
             if found is not None and found < self.call.min_confidence:
                 packed = self._packed(limits, retrieved(packed.packing))
-        by_section = packed.packing.by_section
         context = Context(
             format=self.call.format.name,
             query=self.query,
             budget=self.room,
             used=packed.used,
-            frame=packed.used - sum(use.used for use in by_section.values()),
+            frame=packed.used - packed.packing.taken,
             items=packed.packing.items,
-            by_section=by_section,
+            by_section=packed.packing.by_section,
             sources=dict(self.sources),
             rendered=packed.rendered,
             _format=self.call.format,
@@ -260,7 +260,7 @@ class Offers:
             _judge=judge,
             notices=tuple(self._notices(packed.packing)),
             filter=self.call.wanted,
-            asked=tuple(spec.name for spec in self.specs),
+            asked=tuple(map(attrgetter("name"), self.specs)),
         )
         return context, packed.packing
 
@@ -280,8 +280,12 @@ class Offers:
             barred: As of `WindowPacker`.
         """
         window = self.room
-        offered = [name for name, each in self.proposals.items() if each.candidates]
-        specs = scaled_floors([spec for spec in self.specs if spec.name in offered])
+        offered = []
+        for spec in self.specs:
+            proposal = self.proposals.get(spec.name)
+            if proposal is not None and proposal.candidates:
+                offered.append(spec)
+        specs = scaled_floors(offered)
         room = window
 
         def pack(some: Shortened) -> Packing:
@@ -321,7 +325,13 @@ def _with_loss(
 
 
 def _unanswered(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[str]:
-    left_out = _unrelated(packing)
+    """Yield why sections show nothing: their units are unrelated, or the filter leaves them out."""
+    left_out = {}
+    for name, share in packing.shares.items():
+        if share.unrelated and not share.taken:
+            left = [unit for unit in share.left_out if unit.position in share.unrelated]
+            if left:
+                left_out[name] = len(left)
     if left_out:
         names = listed([shown(name) for name in left_out], 3)
         number = sum(left_out.values())
@@ -367,17 +377,6 @@ def _too_large(
 
 def _terms(item: Item) -> frozenset[str]:
     return frozenset(analyze(item.text))
-
-
-def _unrelated(packing: Packing) -> dict[str, int]:
-    """Return the number of units left out as unrelated, for each section that shows nothing."""
-    found = {}
-    for name, share in packing.shares.items():
-        if share.unrelated and not share.taken:
-            left = sum(unit.position in share.unrelated for unit in share.left_out)
-            if left:
-                found[name] = left
-    return found
 
 
 class _Packed(NamedTuple):

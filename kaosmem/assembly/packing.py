@@ -83,7 +83,10 @@ class WindowPacker:
             if share.cutter is not None:
                 settled = self._cut_tail(share, share.cutter, grants[name])
             elif share.spec.placement == "static":
-                settled = self._fill_static(share, grants[name])
+                share.cap = grants[name]
+                share.grant = grants[name]
+                fill([share], share.grant - share.used, Shown(items_of(share.taken.values())))
+                settled = share.used
             if settled is not None:
                 needs[name] = TokenNeed(settled, settled)
         packing = Packing(self, shares)
@@ -112,8 +115,10 @@ class WindowPacker:
         if spec.is_history:
             share.cutter = TailCutter(spec, proposal, self.costs)
             return share
-        share.unrelated = proposal.unrelated | _low_scored(spec, share.candidates)
+        share.unrelated = proposal.unrelated
         share.is_offered_whole = proposal.offers_all and not spec.min_score
+        if spec.min_score:
+            share.unrelated |= _low_scored(spec, candidates)
         if spec.recalls:
             best = best_match([unit for unit in share.candidates if unit.recalled])
             share.recall = max(spec.recall * cap, best.tokens if best else 0)
@@ -181,14 +186,7 @@ class WindowPacker:
             block=BlockPlace.OWN_MESSAGE if has_block else None,
         )
 
-    # Fill static sections, and cut tails.
-
-    def _fill_static(self, share: Share, grant: int) -> int:
-        """Fill a static section within its grant, and return the tokens that it needs now."""
-        share.cap = grant
-        share.grant = grant
-        fill([share], grant - share.used, Shown(items_of(share.taken.values())))
-        return share.used
+    # Cut tails.
 
     def _cut_tail(
         self,
@@ -202,7 +200,7 @@ class WindowPacker:
         """
         tail = self._longest_tail(share, cutter, cap)
         share.tail = tail
-        share.elsewhere = {unit.position for unit in tail.shown}
+        share.elsewhere = set(map(attrgetter("position"), tail.shown))
         share.candidates = tuple(tail.without_shown(share.candidates))
         share.cap = self._recall(share, cap)
         return tail.used + share.cap
@@ -281,7 +279,7 @@ class WindowPacker:
                 shares.append(share)
         if not shares:
             return
-        frame = packing.frame(has_block=any(share.taken for share in shares))
+        frame = packing.frame(has_block=any(map(attrgetter("taken"), shares)))
         opening = packing.frame(has_block=True) - frame
         left = self.window - packing.taken - frame
         if self.limits is not None:
@@ -396,17 +394,19 @@ class Packing:
 
     def build(self) -> None:
         """Lay out all that is taken, and sum it up."""
-        static = self._parts(self.static_shares)
-        block = self._parts(self.block_shares)
-        place = self._block_place if block else None
-        self.layout = Layout(_pieces(static), self._history, _pieces(block), place)
+        static: list[str] = []
+        block: list[str] = []
         items: list[Item] = []
-        for part in static:
+        for part in self._parts(self.static_shares):
+            static += part.pieces
             items += part.items
         for share in self.shares.values():
             items += items_of(share.tail.shown)
-        for part in block:
+        for part in self._parts(self.block_shares):
+            block += part.pieces
             items += part.items
+        place = self._block_place if block else None
+        self.layout = Layout(tuple(static), self._history, tuple(block), place)
         self.items = tuple(items)
         self.used = self.frame(has_block=bool(block)) + self.taken
 
@@ -456,17 +456,10 @@ class Packing:
         return uses
 
 
-def _pieces(parts: Iterable[Part]) -> tuple[str, ...]:
-    pieces: list[str] = []
-    for part in parts:
-        pieces += part.pieces
-    return tuple(pieces)
-
-
 def _low_scored(spec: SectionSpec, candidates: Sequence[Candidate]) -> frozenset[int]:
     """Return the positions of units whose scores are below the least that the section shows."""
     best = best_match(candidates)
-    if not spec.min_score or best is None or best.score is None:
+    if best is None or best.score is None:
         return frozenset()
     least = spec.min_score / 100 * best.score
     newest = [unit.position for unit in candidates if not unit.recalled]

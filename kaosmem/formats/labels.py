@@ -38,7 +38,7 @@ from kaosmem.formats.delimiters import (
 from kaosmem.language.duplicates import FORMED, PROPOSAL
 from kaosmem.memos import register_memo
 from kaosmem.types.content import Trust
-from kaosmem.types.outcomes import Outcomes
+from kaosmem.types.outcomes import OUTCOMES, Outcomes
 from kaosmem.types.versions import day_text
 
 if TYPE_CHECKING:
@@ -126,9 +126,12 @@ class LabelStyle:
         trust = f"trust {item.trust.name.lower()}" if self.provenance else ""
         is_open = PROPOSAL in item.metadata and FORMED in item.tags
         disputed = DISPUTED if is_open else ""
-        outcomes = Outcomes.of(item)
+        outcomes = Outcomes.of(item) if OUTCOMES in item.metadata else None
         outcome = outcomes.note if outcomes else ""
-        notes = ", ".join(filter(None, (note, disputed, outcome, self._verified(item), trust)))
+        verified = ""
+        if item.last_verified is not None and item.interval is None and self.dates != "none":
+            verified = f"last verified {day_text(item.last_verified)}"
+        notes = ", ".join(filter(None, (note, disputed, outcome, verified, trust)))
         if self.has_speaker(item):
             noted = f" ({notes})" if notes else ""
             line = f"{_speaker(item.shown_role)}{noted}: "
@@ -178,12 +181,6 @@ class LabelStyle:
         if not date and self.dates == "created_at":
             return day_text(item.created_at)
         return date
-
-    def _verified(self, item: Item) -> str:
-        """Return the note of an old fact: `last verified 1 June 2024`."""
-        if item.last_verified is None or item.interval is not None or self.dates == "none":
-            return ""
-        return f"last verified {day_text(item.last_verified)}"
 
     def _interval(self, interval: Interval) -> str:
         """Return the words for a version's interval: `until 1 June 2024`, `since 1 June 2024`."""

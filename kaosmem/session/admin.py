@@ -128,7 +128,7 @@ class SessionAdmin:
             for section in session.sections.values()
             if section.spec.in_context or section.proposer.is_searched
         ]
-        await session.read_back(sections)
+        await session.read_back([section.spec.name for section in sections])
         await _index(sections, progress)
 
     async def retain(

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
+from operator import attrgetter
 from time import perf_counter
 
 from kaosmem.arguments import Clock
@@ -52,7 +53,7 @@ async def assemble(
     started = perf_counter()
     session.expire()
     await session.compact(call.format)
-    await session.read_back([each for name, each in session.sections.items() if name in specs])
+    await session.read_back(specs)
     visible: Collection[str] = ()
     if window is None:
         offers = await ask(call, session.roster, specs, session)
@@ -212,10 +213,12 @@ class Inquiry:
         """
         block = window if block is None else min(window, block)
         caps = {}
+        sections = {}
         for name, spec in self.specs.items():
             caps[name] = cap_of(spec, block if spec.placement == "query" else window)
+            if name in self.roster.sections:
+                sections[name] = self.roster.sections[name]
         answers = await self._answers(caps)
-        sections = {name: each for name, each in self.roster.sections.items() if name in caps}
         is_crowded = bool(answers) or _may_be_crowded(sections.values(), block)
         await self._index(sections, caps, is_crowded=is_crowded)
         # From here on, all sections answer at one moment.
@@ -241,12 +244,12 @@ class Inquiry:
         self, caps: Mapping[str, int]
     ) -> dict[str, tuple[Proposal | None, SourceReport] | BaseException]:
         """Ask all sources at once, and return their answers and errors by name."""
-        asked = {name: each for name, each in self.roster.attached.items() if name in self.specs}
-        proposing = []
-        for name, attached in asked.items():
-            proposing.append(attached.propose(self.query, cap=caps[name], wanted=self.wanted))
+        asked = {}
+        for name, attached in self.roster.attached.items():
+            if name in caps:
+                asked[name] = attached.propose(self.query, cap=caps[name], wanted=self.wanted)
         # None is left running, and the error is the same whichever source was first.
-        answers = await asyncio.gather(*proposing, return_exceptions=True)
+        answers = await asyncio.gather(*asked.values(), return_exceptions=True)
         return dict(zip(asked, answers, strict=True))
 
     async def _index(
@@ -330,7 +333,7 @@ class _KnownItems:
     """Items that a context may already hold, by id: live items of sections, and entered ones."""
 
     def __init__(self, sections: Iterable[Section]) -> None:
-        self._sections = [section for section in sections if len(section)]
+        self._sections = [*filter(len, sections)]
         self._entered: dict[str, Item] = {}
 
     def get(self, item_id: str) -> Item | None:
@@ -376,7 +379,8 @@ def _may_be_crowded(sections: Iterable[Section], window: int) -> bool:
 
 def _unexpired(proposal: Proposal, clock: Clock) -> Proposal:
     """Return a proposal without units that hold an item whose time to live is over."""
-    if not any(item.expires_at for item in items_of(proposal.units)):
+    items = items_of((*proposal.candidates, *proposal.earlier))
+    if not any(map(attrgetter("expires_at"), items)):
         return proposal
     now = clock()
     return proposal.filtered(lambda unit: not any(item.is_expired(now) for item in unit.items))
@@ -390,9 +394,11 @@ def _is_stored(session: OpenSession, context: Context) -> bool:
     window = session.saver.windows.held.get(context.window)
     if window is not None:
         return window.is_stored
-    shown = {item.section for item in context.items}
-    specs = [session.sections[name].spec for name in shown & session.sections.keys()]
-    return all(spec.persistence != "none" for spec in specs)
+    for item in context.items:
+        section = session.sections.get(item.section)
+        if section is not None and section.spec.persistence == "none":
+            return False
+    return True
 
 
 class TurnCredit:

@@ -94,7 +94,9 @@ class SectionFormation:
 
     async def run(self) -> list[AppliedChange]:
         """Form the section from all that was committed since its marks, and save nothing."""
-        await self._session.read_back([self._section, *self._sources])
+        await self._session.read_back(
+            [section.spec.name for section in (self._section, *self._sources)]
+        )
         self._known = {_said_by(item): item.id for item in self._section}
         applied: list[AppliedChange] = []
         for source in self._sources:

@@ -879,7 +879,8 @@ class SessionMemory:
             window = window if isinstance(window, Window) else Window(window)
             session.check_writable()
         context = await assemble(session, call, specs, window)
-        self._formations.note_turn()
+        if self._formations.planned:
+            self._formations.note_turn()
         return context
 
     def why(self, words: str, *, turn: int = -1) -> Why:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator
 
 from kaosmem.arguments import Clock
 from kaosmem.display import Markup, bar, listed, table
@@ -194,14 +194,16 @@ class OpenSession:
         """Compact the sections that exceed their budget in a format."""
         await asyncio.gather(*(each.run(format) for each in self.compactions))
 
-    async def read_back(self, sections: Sequence[Section]) -> None:
-        """Read the evicted items of sections that a question needs.
+    async def read_back(self, names: Container[str]) -> None:
+        """Read the evicted items of sections that a question needs, by their names.
 
         Opening skips this, as many callers never ask.
         """
-        if not any(section.held.unloaded for section in sections):
-            return
-        error = await self.past.recall(sections)
+        unread = []
+        for name, section in self.sections.items():
+            if name in names and section.held.unloaded:
+                unread.append(section)
+        error = await self.past.recall(unread) if unread else None
         if error is not None:
             self._notices.append(f"{_NOT_RECALLED}: {error}")
 

@@ -126,8 +126,9 @@ class Roster:
             NotFoundError: If a name is unknown.
             InvalidArgumentError: If the names are a single text.
         """
-        given = self._specs if names is None else check_several(names, "sections")
-        wanted = {self.spec(name).name for name in given}
+        wanted = self._specs
+        if names is not None:
+            wanted = {name: self.spec(name) for name in check_several(names, "sections")}
         in_order = self._specs.items()
         return {name: spec for name, spec in in_order if name in wanted and spec.in_context}
 

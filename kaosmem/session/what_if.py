@@ -52,7 +52,7 @@ async def rosters_by_ranker(session: OpenSession, rankers: Iterable[Ranker]) -> 
     gets a number.
     """
     session.expire()
-    await session.read_back([*session.sections.values()])
+    await session.read_back(session.sections)
     named = {OWN: session.roster}
     for each in check_several(rankers, "rankers"):
         ranker = check_instance(each, Ranker, "ranker")

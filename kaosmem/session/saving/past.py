@@ -84,13 +84,12 @@ class Past:
 
     # Evicted items.
 
-    async def recall(self, sections: Iterable[Section]) -> KaosmemError | None:
+    async def recall(self, unloaded: Iterable[Section]) -> KaosmemError | None:
         """Let sections recall items that were evicted in earlier processes.
 
         Return the reason if they cannot, else None.
         """
         own: dict[str, list[EvictedItem]] | dict[str, list[Archived]] = {}
-        unloaded = [section for section in sections if section.held.unloaded]
         try:
             try:
                 found = await asyncio.to_thread(self._evicted)
