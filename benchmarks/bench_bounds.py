@@ -33,7 +33,7 @@ from kaosmem.conversation import ActionEvent, EventLog, LLMSummarizingCondenser
 from kaosmem.ingest.files import UnreadableError
 from kaosmem.ingest.kinds import KINDS as FILE_KINDS
 from kaosmem.ingest.kinds import Kind
-from kaosmem.ingest.pieces import Part, Syntax
+from kaosmem.ingest.pieces import Part
 from kaosmem.language.query import Query
 from kaosmem.memos import clear_memos
 from kaosmem.retrieval.rankers import LinearRanker
@@ -276,14 +276,10 @@ def finding_facts(text: str) -> Callable[[], object]:
 _READ_BY_LIBRARIES = ("PDF", "document")
 
 
-def _named(kind: Kind) -> str:
-    return f"ingest {kind.reads.value if isinstance(kind.reads, Syntax) else kind.name}"
-
-
 OPERATIONS: dict[str, Prepare] = {
     "add": adding,
     **{
-        _named(kind): partial(ingesting, kind)
+        f"ingest {kind.name}": partial(ingesting, kind)
         for kind in FILE_KINDS
         if kind.name not in _READ_BY_LIBRARIES
     },

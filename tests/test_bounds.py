@@ -52,19 +52,26 @@ def test_a_larger_item_takes_at_most_five_times_as_much_memory_as_it_is_larger()
     assert large - small < 5 * 4 * len(text())
 
 
+COSTLY = [
+    ("facts", "backticks"),
+    ("facts", "backslashes"),
+    ("ingest code", "dash lines"),
+    ("ingest Markdown", "["),
+    ("ingest Markdown", "hash lines"),
+    ("ingest Markdown", "Thai"),
+    ("ingest text", "definitions"),
+    ("rank", "different words"),
+]
+
+
+def test_the_operations_and_texts_that_were_costly_are_known():
+    """The measurement below runs by hand, where a name that has changed would be found late."""
+    assert {operation for operation, _ in COSTLY} <= {*OPERATIONS}
+    assert {text for _, text in COSTLY} <= {*TEXTS}
+
+
 @pytest.mark.timed
-@pytest.mark.parametrize(
-    ("operation", "text"),
-    [
-        ("facts", "backticks"),
-        ("facts", "backslashes"),
-        ("ingest braces", "dash lines"),
-        ("ingest markdown", "["),
-        ("ingest markdown", "Thai"),
-        ("ingest rst", "definitions"),
-        ("rank", "different words"),
-    ],
-)
+@pytest.mark.parametrize(("operation", "text"), COSTLY)
 def test_the_time_of_an_operation_does_not_grow_with_the_square_of_the_text(operation, text):
     """A text of 64 times the size takes less than 64 ** 1.5 times as long: 64 if linear, 4,096 if quadratic."""
     small, large = (
