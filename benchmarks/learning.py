@@ -14,8 +14,8 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.evaluation.evidence import Corpus
 from kaosmem.evaluation.report import UNSCORED
+from kaosmem.retrieval.candidate_signals import BY_HAND
 from kaosmem.retrieval.linear_index import LinearIndex
-from kaosmem.retrieval.linear_model import BY_HAND
 from kaosmem.retrieval.rankers import DenseRanker, LinearRanker, Weights
 from kaosmem.retrieval.scores import ONE
 from kaosmem.sections.spec import SectionSpec

@@ -29,8 +29,8 @@ from kaosmem.evaluation import read_corpora
 from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.evaluation.evidence import Corpus, Question
 from kaosmem.evaluation.report import UNSCORED
+from kaosmem.retrieval.candidate_signals import Candidates
 from kaosmem.retrieval.linear_index import LinearIndex
-from kaosmem.retrieval.linear_model import Candidates
 from kaosmem.retrieval.scores import top
 
 ALL = "all signals"

@@ -68,9 +68,8 @@ STEPS = {
     "meaning": ("_meanings",),
     "topic": ("_topics",),
     "phrases": ("phrase_shares",),
-    "neighbours": ("_neighbours_of", "_neighbours"),
+    "neighbours": ("_with_others", "neighbours"),
     "speaker": ("_spoken",),
-    "size": ("_sizes",),
     "passage": ("passage_scores",),
     "all": ("rank",),
 }

@@ -15,7 +15,7 @@ from opentelemetry.util._once import Once
 from benchmarks.draw_pictures import RECALL, TURN, recalls, turns
 from kaosmem import DEFAULT_SECTIONS, Reason, SectionSpec, SessionMemory, SyncSessionMemory
 from kaosmem.assembly.context import SourceStatus
-from kaosmem.retrieval.linear_model import BY_HAND
+from kaosmem.retrieval.candidate_signals import BY_HAND
 from kaosmem.retrieval.rankers import default_weights
 from kaosmem.session.directory import list_sessions
 from tests.console import Console

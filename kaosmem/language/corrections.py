@@ -78,21 +78,19 @@ before it.
 
 
 def may_take_part(item: Item) -> bool:
-    """Return whether an item may correct another one or be corrected."""
+    """Return whether an item may correct another one or be corrected.
+
+    It has a speaker or a time.
+    """
     return item.memo("takes part in corrections", _may_take_part)
 
 
 def _may_take_part(item: Item) -> bool:
-    if not _has_teller(item):
+    if not (item.role or item.timestamp):
         return False
     return bool(statements(item)) or (
-        is_short(item) and (has_value(item.text) or is_explicit(item))
+        is_short(item) and (has_value(item.text) or says_it_corrects(item.text))
     )
-
-
-def _has_teller(item: Item) -> bool:
-    """Return whether an item has a speaker or a time."""
-    return bool(item.role or item.timestamp)
 
 
 def is_explicit(item: Item) -> bool:
@@ -101,7 +99,7 @@ def is_explicit(item: Item) -> bool:
 
 
 def _is_explicit(item: Item) -> bool:
-    return _has_teller(item) and is_short(item) and says_it_corrects(item.text)
+    return may_take_part(item) and is_short(item) and says_it_corrects(item.text)
 
 
 def _named(item: Item) -> frozenset[str]:
@@ -132,7 +130,9 @@ class Corrections:
 
         An item that states nothing, or has neither a speaker nor a time, is not kept.
         """
-        self._items |= {at: item for at, item in items.items() if may_take_part(item)}
+        for at, item in items.items():
+            if may_take_part(item):
+                self._items[at] = item
         self._ordinals: list[int] = []  # of the item that states each row
         self._rows: list[Statement] = []
         self._stated_by: dict[int, int] = {}  # the rows of each item
@@ -146,9 +146,8 @@ class Corrections:
         # The rows by their number of marks.
         self._mark_counts: defaultdict[int, int] = defaultdict(int)
         self._are_marks_indexed = False
-        newest_first = sorted(
-            self._items, key=lambda at: (_began(self._items[at]), at), reverse=True
-        )
+        begins = map(_began, self._items.values())
+        newest_first = [at for _, at in sorted(zip(begins, self._items, strict=True), reverse=True)]
         self._age = {at: age for age, at in enumerate(newest_first)}
         several = _tellers_of_several_times(self._items.values())
         for at in newest_first:

@@ -166,18 +166,15 @@ def newest_first(units: Sequence[UnitT]) -> tuple[UnitT, ...]:
     ends = {tuple(map(_ends, unit.items)) for unit in units}
     if len(ends) == len(units):
         return tuple(units)
-    said = [tuple(map(statement, unit.items)) for unit in units]
     places: defaultdict[tuple[bytes, ...], list[int]] = defaultdict(list)
-    for place, statements in enumerate(said):
+    for place, unit in enumerate(units):
+        statements = tuple(map(statement, unit.items))
         if all(statements):  # a unit with an image is no duplicate
             places[statements].append(place)
     ordered = list(units)
     for same in places.values():
-        newest = sorted(
-            (units[place] for place in same),
-            key=lambda unit: unit.items[0].created_at,
-            reverse=True,
-        )
+        newest = [units[place] for place in same]
+        newest.sort(key=lambda unit: unit.items[0].created_at, reverse=True)
         for place, unit in zip(same, newest, strict=True):
             ordered[place] = unit
     return tuple(ordered)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from kaosmem.language.analysis import analyze
@@ -132,7 +133,7 @@ class Query:
         """
         text = excerpt(text)
         relative = periods_in(text, clock)
-        today = max((period.last for period in relative), default=None)
+        today = max(map(attrgetter("last"), relative), default=None)
         past = cues.read(text, (each for each in relative if each.first != today))
         periods = tuple(dict.fromkeys((*relative, *cues.dates(text))))
         return cls(text, periods, past, as_of, known_at, now)

@@ -1,7 +1,8 @@
-"""The signals of the candidates of a query, by name: what the default ranker weighs."""
+"""The signals of the candidates of a query, by name, and their weighted sums: a linear model."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,16 @@ from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.candidate_terms import CandidateTerms, RelevanceFeedback
 from kaosmem.retrieval.columns import are_changes
 from kaosmem.retrieval.query_terms import NONE, QueryTerms, SourceMatches, is_test_name
-from kaosmem.retrieval.scores import ONE, match_scores, on_log_scale, product
+from kaosmem.retrieval.scores import (
+    CHANCE,
+    ONE,
+    UNIT,
+    WEIGHT_UNITS,
+    chances,
+    match_scores,
+    on_log_scale,
+    product,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,6 +31,23 @@ if TYPE_CHECKING:
 
 _BESIDE = -2, -1, 1, 2
 """The steps to the neighbours of a candidate that its signals look at."""
+BY_HAND: Mapping[str, float] = {"quoted": 0.5, "definition": 4.5, "test_source": -1.5}
+"""Weights of signals with too few questions to learn from.
+
+A weight is an addend to the logarithm of a score.
+
+quoted: share of the query's quoted phrases that the entry has in full.
+definition: the entry defines a name that the query asks for.
+test_source: the entry is from a test, and the query does not ask for tests.
+"""
+_PASSAGE = 0.4
+"""Weight of the passage of an entry of a document: by hand, as the model makes its scores."""
+REACH = 6
+"""Entries of one source at most so many places apart are of one passage."""
+_LITTLE = CHANCE // 1_000
+"""Lower chances of neighbours hardly count."""
+_BELOW = UNIT // 100
+"""The difference between the best test of a thing and the thing, in the logarithm of a score."""
 _SHORT = 64
 """A text of so many tokens has a size that tells."""
 _DEFINING = analyze("def class function func fn struct interface trait type enum")
@@ -224,3 +251,86 @@ def values_at(
     order = np.argsort(slots)
     places = order[np.minimum(np.searchsorted(slots, near, sorter=order), len(slots) - 1)]
     return np.where(slots[places] == near, values[places], 0)
+
+
+# The sums of weighted signals.
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The entries that all signals look at, best proposed first, with the signals of each.
+
+    Attributes:
+        ordinals: Shape (n,).
+        signals: By name, each of shape (n,), most of them from 0 to ONE.
+        numbers: Numbers of their sources: shape (n,).
+        is_conversation: Whether they are of a conversation, or of documents.
+        trust: How much their sources count, 0 to ONE.
+        named: How surely the query names a source, 0 to ONE.
+    """
+
+    ordinals: Int64s
+    signals: Mapping[str, Int64s]
+    numbers: NDArray[np.int32]
+    is_conversation: bool
+    trust: int
+    named: int
+
+
+def weighted(found: Candidates, model: Mapping[str, float]) -> dict[str, Int64s]:
+    """Return the weighted signals of candidates, by name. model: the weights of their kind."""
+    added = {}
+    for name, weight in {**model, **BY_HAND}.items():
+        if weight and name in found.signals:
+            added[name] = round(weight * WEIGHT_UNITS) * found.signals[name]
+    if not found.is_conversation:
+        _add_place(found, added)
+    return added
+
+
+def _add_place(found: Candidates, added: dict[str, Int64s]) -> None:
+    """Add the signals of documents that depend on the sums of the others.
+
+    The best test ranks below the best definition outside of tests, if there is one. Tests keep
+    their order.
+    """
+    sums = np.sum([*added.values()], axis=0)
+    passages = passage_scores(found.ordinals, found.numbers, chances(sums, UNIT))
+    weight = round(_PASSAGE * WEIGHT_UNITS)
+    added["passage"] = weight * product(passages, found.trust)
+    if "definition" not in found.signals:
+        return
+    sums += added["passage"]
+    is_test = found.signals["test_source"] > 0
+    is_defining = (found.signals["definition"] > 0) & ~is_test
+    if is_test.any() and is_defining.any():
+        surplus = int(sums[is_test].max()) - int(sums[is_defining].max()) + _BELOW
+        added["test_source"][is_test] -= max(0, surplus)
+
+
+def passage_scores(
+    ordinals: Int64s,
+    numbers: NDArray[np.int32],
+    chance: Int64s,
+) -> Int64s:
+    """Return the chances of the candidates near each candidate, on a logarithmic scale.
+
+    A candidate is near if it stands within REACH places in the same named source.
+
+    Args:
+        chance: The chance of each candidate, as a share of CHANCE.
+    """
+    if not numbers.any():
+        return np.zeros(len(numbers), np.int64)
+    order = np.argsort(ordinals)
+    at = ordinals[order]
+    source = numbers[order]
+    own = np.where(source > 0, chance[order], 0)
+    total = np.zeros(len(order), np.int64)
+    for step in range(1, min(REACH + 1, len(order))):
+        together = (at[step:] - at[:-step] <= REACH) & (source[step:] == source[:-step])
+        total[step:] += together * own[:-step]
+        total[:-step] += together * own[step:]
+    found = np.empty(len(order), np.int64)
+    found[order] = on_log_scale(total, _LITTLE)
+    return found

@@ -10,19 +10,20 @@ import numpy as np
 
 from kaosmem.exact import logs
 from kaosmem.language.analysis import analyze
-from kaosmem.retrieval.candidate_signals import CandidateSignals, Matches
+from kaosmem.retrieval.candidate_signals import Candidates, CandidateSignals, Matches, weighted
 from kaosmem.retrieval.candidate_terms import ENOUGH_TEXTS, CandidateTerms, topics
-from kaosmem.retrieval.linear_model import (
-    Candidates,
-    hundredths,
-    matches_of,
-    scaled_below,
-    signals_of,
-    weighted,
-)
 from kaosmem.retrieval.query_terms import NONE, QueryTerms, SourceMatches
 from kaosmem.retrieval.ranker import Ranking
-from kaosmem.retrieval.scores import ONE, product, share_of_best, top
+from kaosmem.retrieval.scores import (
+    ONE,
+    hundredths,
+    matches_of,
+    product,
+    scaled_below,
+    share_of_best,
+    signals_of,
+    top,
+)
 from kaosmem.retrieval.text_index import TextIndex
 from kaosmem.retrieval.vocabulary import NO_TERM, TOPIC_UNITS, word_vectors
 

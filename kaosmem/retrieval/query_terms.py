@@ -116,7 +116,7 @@ class QueryTerms:
         >>> asked.terms
         ['mongodb']
         """
-        if not any(map(known.has, self.counts)):
+        if not any(map(known.number_in_entries, self.counts)):
             spelt = {}
             for term in self.counts:
                 for match in _spelt_alike(term, known):

@@ -6,6 +6,8 @@ once, so that every machine has the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +26,16 @@ DECIMALS = 1e9
 ONE = 1 << 24
 CHANCE = 1 << 30
 """The chance of the best candidate, of which the others have a share."""
+WEIGHT_UNITS = 1_000_000
+"""Weights are whole numbers of millionths."""
+UNIT = WEIGHT_UNITS * ONE
+"""Sums of weighted signals are in units of 1 / UNIT."""
+_PRESSED = 16.0
+_DECIMALS = 10**12
+"""Scores have twelve decimals."""
+_STEEPNESS = 50
+"""At a 50th of the best score, a text counts as little more than without a match."""
+_LOG_OF_BEST = round(ONE * log(1 + _STEEPNESS))
 _NO_CHANCE = 30
 """A candidate whose logarithm is so much smaller counts as this much smaller."""
 
@@ -107,11 +119,7 @@ def match_scores(words: Int64s) -> Int64s:
     The best has 1, and a text without a match 0. A model that weighs this alone multiplies BM25
     scores, and so ranks as BM25 does.
     """
-    return on_log_scale(words, ONE // _STEEPNESS) * ONE // round(ONE * log(1 + _STEEPNESS))
-
-
-_STEEPNESS = 50
-"""At a 50th of the best score, a text counts as little more than without a match."""
+    return on_log_scale(words, ONE // _STEEPNESS) * ONE // _LOG_OF_BEST
 
 
 def chances(logarithms: Int64s, one: int) -> Int64s:
@@ -123,3 +131,61 @@ def chances(logarithms: Int64s, one: int) -> Int64s:
     below = np.maximum((logarithms - logarithms.max()) / one, -_NO_CHANCE)
     found: Int64s = np.rint(exps(below) * CHANCE).astype(np.int64)
     return found
+
+
+# Scores of sums of weighted signals.
+
+
+def hundredths(sums: Int64s) -> Int64s:
+    """Return e to the power of each sum, as hundredths of the best: from 100 down to 0.0000002.
+
+    Ratios are exact down to e**-16. Smaller scores are pressed together, and stay in order.
+
+    Returns:
+        Whole numbers of 1 / _DECIMALS.
+    """
+    below = (sums - sums.max()) / UNIT
+    pressed = -_PRESSED - 4 * (1 - exps(np.minimum(0.0, below + _PRESSED) / 4))
+    shares = exps(np.where(below < -_PRESSED, pressed, below))
+    found: Int64s = np.rint(100 * _DECIMALS * shares).astype(np.int64)
+    return found
+
+
+def matches_of(ordinals: Int64s, scores: Int64s) -> list[tuple[int, float]]:
+    """Return entries with their scores."""
+    values = scores / _DECIMALS
+    return list(zip(ordinals.tolist(), values.tolist(), strict=True))
+
+
+def scaled_below(
+    least: int,
+    ordinals: Int64s,
+    scores: Int64s,
+) -> list[tuple[int, float]]:
+    """Return entries with scores up to `least`, in proportion to their own."""
+    scaled = np.rint(scores * (least / int(scores[0]))).astype(np.int64)
+    order = np.lexsort((ordinals, scaled))[::-1]
+    return matches_of(ordinals[order], np.maximum(1, scaled[order]))
+
+
+def signals_of(ordinals: Int64s, added: Mapping[str, Int64s]) -> Callable[[int], dict[str, float]]:
+    """Return a function that gives the addends of an entry, less their averages."""
+
+    @cache
+    def places() -> dict[int, int]:
+        return {ordinal: place for place, ordinal in enumerate(ordinals.tolist())}
+
+    @cache
+    def means() -> dict[str, int]:
+        return {name: int(values.sum()) // len(values) for name, values in added.items()}
+
+    def signals(ordinal: int) -> dict[str, float]:
+        place = places().get(ordinal)
+        if place is None:
+            return {}
+        found = {}
+        for name, mean in means().items():
+            found[name] = round((int(added[name][place]) - mean) / UNIT, 9)
+        return found
+
+    return signals

@@ -421,17 +421,14 @@ class TextIndex:
         is_same = (found >= 0) & (numbers[found] == numbers[slots])
         return np.where(is_same, found, -1)
 
-    def _average_length(self, units: int) -> int:
+    def _saturation(self) -> Saturation:
+        # Most changes of a large index leave ten digits of the average as they are, and the table.
         size = max(1, len(self))
         total = self._total_length
         if self.collection is not None:
             size = max(1, self.collection.entries)
             total = self.collection.terms
-        return max(1, (units * total + size // 2) // size)
-
-    def _saturation(self) -> Saturation:
-        # Most changes of a large index leave ten digits of the average as they are, and the table.
-        exact = self._average_length(256)
+        exact = max(1, (256 * total + size // 2) // size)
         dropped = max(0, exact.bit_length() - _AVERAGE_BITS)
         key = exact >> dropped << dropped, self._most_times, self._longest
         if self._table is None or self._table[0] != key:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kaosmem.retrieval.ranker import StorableRanker
 from kaosmem.sections.item_table import ItemTable, Moment
-from kaosmem.sections.ranking import DatedIndex, Found
+from kaosmem.sections.ranking import DatedIndex
 from kaosmem.types.items import decoded
 
 if TYPE_CHECKING:
-    from kaosmem.language.query import Query
     from kaosmem.retrieval import Index
     from kaosmem.retrieval.ranker import Ranker
     from kaosmem.sections.archive import EvictedItem
@@ -71,8 +70,8 @@ class LazyIndex:
     the change is noted under `lock`, so that a batch is chosen between two changes.
 
     Attributes:
-        asking: Held by the thread that asks or changes the index. `find`, `synced` and
-            `frequencies` expect it.
+        asking: Held by the thread that asks or changes the index. `synced` and `frequencies`
+            expect it.
     """
 
     def __init__(
@@ -123,22 +122,9 @@ class LazyIndex:
                 changed.add(at)
         self._begin(index, changed.union(self._pending))
 
-    def find(
-        self,
-        query: Query,
-        limit: int,
-        among: set[int] | None = None,
-    ) -> Found:
-        """Return at most `limit` ranked items and `limit` newest ones.
-
-        Args:
-            among: The ordinals to choose from; None for all.
-        """
-        return self._synced().find(query, limit, among)
-
     def frequencies(self, terms: Iterable[str]) -> Mapping[str, int] | None:
         """Return the number of items with each term; None if the index does not count them."""
-        count = getattr(self.synced(), "frequencies", None)
+        count = getattr(self.synced().index, "frequencies", None)
         return None if count is None else count(terms)
 
     @property
@@ -164,11 +150,8 @@ class LazyIndex:
         tokens = sum(item.tokens for item in batch.values() if item is not None)
         return 0 if len(batch) == behind and tokens <= _FEW_TOKENS else behind
 
-    def synced(self) -> Index:
+    def synced(self) -> DatedIndex:
         """Return the index with all changes."""
-        return self._synced().index
-
-    def _synced(self) -> DatedIndex:
         while True:
             index = self._index
             if index is None:
@@ -180,7 +163,7 @@ class LazyIndex:
     def asked(self) -> Iterator[Index]:
         """Give the ranker's index with all changes, for one caller at a time."""
         with self.asking:
-            yield self.synced()
+            yield self.synced().index
 
     def catch_up(self) -> None:
         """Read back the index that was kept, or index one batch of changes.

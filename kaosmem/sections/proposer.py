@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import filterfalse
 
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.analysis import analyze
@@ -75,7 +76,7 @@ class Proposer:
                 if not units.is_orphan(first):
                     must.add(first)
                     break
-        return {first for first in must if not units.is_orphan(first)}
+        return {*filterfalse(units.is_orphan, must)}
 
     # The index.
 
@@ -84,13 +85,7 @@ class Proposer:
         """Return how many changes the index lacks, 0 in a section that is never ranked."""
         return self._index.behind if self.spec.recalls or self.spec.placement == "query" else 0
 
-    def _ranks(
-        self,
-        query: Query,
-        cap: int,
-        *,
-        is_crowded: bool,
-    ) -> bool:
+    def _ranks(self, cap: int, *, is_crowded: bool) -> bool:
         """Return whether a proposal may ask the index; `is_crowded` as in `propose`."""
         spec = self.spec
         held = self.held
@@ -108,18 +103,12 @@ class Proposer:
         is_more = len(held) > spec.retrieval_threshold
         return is_crowded or is_more or spec.min_score > 0
 
-    def lacks_changes(
-        self,
-        query: Query,
-        cap: int,
-        *,
-        is_crowded: bool = True,
-    ) -> bool:
+    def lacks_changes(self, cap: int, *, is_crowded: bool = True) -> bool:
         """Return whether `propose` would first index so much that it is done beside the event loop.
 
         `Section.index_all` does so.
         """
-        return self._ranks(query, cap, is_crowded=is_crowded) and self._index.lag > 0
+        return self._ranks(cap, is_crowded=is_crowded) and self._index.lag > 0
 
     def _scores(
         self,
@@ -134,14 +123,14 @@ class Proposer:
         if passing is not None and held.evicted:
             among = {*passing, *held.evicted}
         limit = RANK_SLACK + 2 * cap // mean
-        found = self._index.find(query, limit, among)
+        found = self._index.synced().find(query, limit, among)
         if query.past is None and held.evicted_keys and len(found.ranked.matches) == limit:
             is_replaced = ShownVersions(held, None, {}).is_replaced
             # If replaced versions take that much of a ranking, current items may be missing.
             if 2 * sum(is_replaced(ordinal) for ordinal, _ in found.ranked.matches) > limit:
                 every = {*held, *held.evicted} if among is None else among
                 current = {ordinal for ordinal in every if not is_replaced(ordinal)}
-                found = self._index.find(query, limit, current)
+                found = self._index.synced().find(query, limit, current)
         return Scores.of_units(held, found, limit)
 
     # Searching.
@@ -173,7 +162,7 @@ class Proposer:
                 among = set(self.held)
             tried = limit
             while True:
-                found = self._index.find(query, tried, among).scored(tried)
+                found = self._index.synced().find(query, tried, among).scored(tried)
                 hits = self._hits(found, wanted)
                 if len(hits) >= limit or len(found) < tried:
                     return hits[:limit]
@@ -205,7 +194,7 @@ class Proposer:
         first = held.units.first(held.ordinal(item_id))
         with self._index.asking:
             limit = len(held) + len(held.evicted) + 1
-            found = self._index.find(query, limit)
+            found = self._index.synced().find(query, limit, None)
             scores = Scores.of_units(held, found, limit)
         if first not in scores.of:
             return None, None
@@ -250,7 +239,7 @@ class Proposer:
                 units matters.
         """
         held = self.held
-        is_ranked = self._ranks(query, cap, is_crowded=is_crowded)
+        is_ranked = self._ranks(cap, is_crowded=is_crowded)
         with self._index.asking:
             if wanted is not None and self.spec.placement != "static":
                 wanted = held.narrowed(wanted)
@@ -268,7 +257,10 @@ class Proposer:
                 passing,
                 scores,
             )
-            proposal = selection.propose(recalls=is_ranked)
+            if self.spec.is_history:
+                proposal = selection.propose_history(recalls=is_ranked)
+            else:
+                proposal = selection.propose_best()
             return replace(
                 proposal,
                 taken=held.taken,

@@ -291,11 +291,12 @@ class Scores:
         # The newest units of a period come first.
         if not self.by_worth or self.by_worth[0] not in self.of:
             return [*self.by_worth]
-        by_score = sorted(self.of, key=lambda first: (-self.of[first], -first))
-        best = next(
-            (place for place, first in enumerate(by_score) if first not in near), len(by_score)
-        )
-        return list(dict.fromkeys((*by_score[: best + 1], *self.by_worth)))
+        found: dict[int, None] = {}
+        for _, first in sorted(zip(self.of.values(), self.of, strict=True), reverse=True):
+            found[first] = None
+            if first not in near:
+                break
+        return [*(found | dict.fromkeys(self.by_worth))]
 
 
 UNRANKED = Scores({}, (), lambda _: {})

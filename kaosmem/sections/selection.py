@@ -55,20 +55,10 @@ class UnitSelection:
         self.versions = ShownVersions(self.held, self.query, self.scores.of)
         if self.passing is not None and self.spec.placement == "query":
             self.must &= set(self.held.units.firsts(self.passing))
+        self.newest_required = sorted(self.must, key=self.held.units.last, reverse=True)
 
-    def propose(self, *, recalls: bool) -> Proposal:
-        """Return the proposal.
-
-        Args:
-            recalls: Earlier units of a history may be recalled.
-        """
-        if self.spec.is_history:
-            return self._propose_history(recalls=recalls)
-        return self._propose_best()
-
-    # A section that is no history.
-
-    def _propose_best(self) -> Proposal:
+    def propose_best(self) -> Proposal:
+        """Return the proposal of a section that is no history."""
         held = self.held
         passing = self.passing
         chosen = self._most_valuable()
@@ -94,7 +84,7 @@ class UnitSelection:
         These are the required ones, the newest one, the best match if it was evicted, the other
         recent ones, and then the first that fit. Evicted units have a room of their own.
         """
-        chosen = dict.fromkeys(self._newest_required())
+        chosen = dict.fromkeys(self.newest_required)
         recent = list(islice(self._newest_first(), self.spec.recent))
         chosen |= dict.fromkeys(recent[:1])
         chosen |= dict.fromkeys(filter(self._may_show, self._best_evicted()))
@@ -145,14 +135,18 @@ class UnitSelection:
 
     # A history.
 
-    def _propose_history(self, *, recalls: bool) -> Proposal:
-        """Return the newest units of a history, and earlier ones beside them."""
+    def propose_history(self, *, recalls: bool) -> Proposal:
+        """Return the newest units of a history, and earlier ones beside them.
+
+        Args:
+            recalls: Earlier units may be recalled.
+        """
         walked, cuts, is_all = self._walk_back(2 * self.cap)
         scores = self.scores
         is_refused = self.wanted is not None and self.wanted.passes_nothing
         is_found = bool(scores.by_worth) or not (scores.are_all and self.query.has_topic)
         earlier = self._earlier(walked) if recalls and is_found and not is_refused else {}
-        newest = dict.fromkeys([*self._newest_required(), *walked])
+        newest = dict.fromkeys([*self.newest_required, *walked])
         before = self._with_corrections(earlier, cuts)
         return Proposal(
             self._candidates(newest, cuts, {}, {}),
@@ -216,9 +210,6 @@ class UnitSelection:
         return earlier
 
     # Units in order.
-
-    def _newest_required(self) -> list[int]:
-        return sorted(self.must, key=self.held.units.last, reverse=True)
 
     def _newest_first(self) -> Iterator[int]:
         """Yield the live units that pass the filter, newest first."""

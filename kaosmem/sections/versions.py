@@ -214,7 +214,7 @@ class SectionCorrections:
         if found and scores and not is_small:
             changed = {*found, *chain.from_iterable(found.values())}
             words = " ".join(corrections.words(sorted(changed), _SUBJECT_WORDS))
-            more = ranking_of(self._index.synced(), words, _SMALL, among=among).matches
+            more = ranking_of(self._index.synced().index, words, _SMALL, among=among).matches
             corrections.add(self._stating_among({ordinal for ordinal, _ in more}, among))
             found = self._closed(corrections, wanted)
         return found

@@ -149,7 +149,7 @@ class AttachedSection:
     ) -> Proposal:
         """Return the section's proposal, having indexed it beside the event loop."""
         proposer = self.section.proposer
-        while proposer.lacks_changes(query, cap):
+        while proposer.lacks_changes(cap):
             await self.section.index_all()
         propose = partial(proposer.propose, query, cap=cap, wanted=wanted)
         return await asyncio.to_thread(propose) if self.section.frozen else propose()

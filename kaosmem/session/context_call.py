@@ -263,7 +263,7 @@ class Inquiry:
         while True:
             lacking = []
             for name, section in sections.items():
-                if section.proposer.lacks_changes(self.query, caps[name], is_crowded=is_crowded):
+                if section.proposer.lacks_changes(caps[name], is_crowded=is_crowded):
                     lacking.append(section.index_all())
             if not lacking:
                 return

@@ -177,7 +177,7 @@ class BlobSource(StoreSource):
             ) as raised:  # whatever a store raises: the known handles are better than none
                 error = type(raised).__name__
         proposer = self._shown.proposer
-        while proposer.lacks_changes(query, cap, is_crowded=False):
+        while proposer.lacks_changes(cap, is_crowded=False):
             await self._shown.index_all()
         chosen = proposer.propose(query, cap=cap, wanted=wanted, is_crowded=False)
         handles = [

@@ -192,7 +192,7 @@ class Mirror:
             recalls: Whether `earlier` has the units that match the query.
         """
         proposer = self.section.proposer
-        while proposer.lacks_changes(query, cap):
+        while proposer.lacks_changes(cap):
             await self.section.index_all()
         found = proposer.propose(query, cap=cap, wanted=wanted)
         units = sorted(map(self._shown, found.candidates), key=lambda unit: not unit.must)

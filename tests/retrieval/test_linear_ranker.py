@@ -20,11 +20,11 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval import linear_index
+from kaosmem.retrieval.candidate_signals import BY_HAND
 from kaosmem.retrieval.candidate_terms import CandidateTerms, RelevanceFeedback
 from kaosmem.retrieval.columns import Ragged
 from kaosmem.retrieval.embedders import WordVectorEmbedder
 from kaosmem.retrieval.linear_index import LinearIndex
-from kaosmem.retrieval.linear_model import BY_HAND
 from kaosmem.retrieval.rankers import Weights, default_weights
 from kaosmem.retrieval.scores import ONE
 from tests.retrieval.changes import WORDS, document, items, words
