@@ -228,7 +228,9 @@ def run(steps: Steps[_Result], performer: Performer) -> _Result:
         result: _Result = end.value
         return result
     finally:
-        for each in drafts:
-            performer.perform(each)
-        if locked:
-            performer.unlock()
+        try:
+            for each in drafts:
+                performer.perform(each)
+        finally:
+            if locked:
+                performer.unlock()

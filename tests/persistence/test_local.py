@@ -12,7 +12,7 @@ import pytest
 from kaosmem import SessionMemory
 from kaosmem.errors import CorruptionError, DurabilityError
 from kaosmem.persistence.log import SessionLog
-from kaosmem.persistence.steps import Lock
+from kaosmem.persistence.steps import Discard, Draft, Lock, run
 from kaosmem.persistence.storage.disk import Disk
 from kaosmem.persistence.storage.local import LocalStorage
 from kaosmem.persistence.storage.places import delete_session, list_sessions
@@ -57,6 +57,25 @@ def test_a_log_that_lacks_the_last_commit_is_named(kind, tmp_path):
     assert any("lacks record" in str(error) or "record 4 is lost" in str(error) for error in damage)
     path.write_bytes(newest)
     assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b", "c"]
+
+
+def test_an_interruption_while_a_draft_is_deleted_lets_others_in(tmp_path):
+    """Ctrl-C there would otherwise leave the lock with a call that has ended, and the next one would wait for ever."""
+
+    class Interrupted(LocalStorage):
+        def perform(self, step):
+            if isinstance(step, Discard):
+                raise KeyboardInterrupt
+            return super().perform(step)
+
+    def drafting():
+        yield Lock(create=True)
+        yield Draft("snapshot", [b"x"])
+
+    storage = Interrupted(tmp_path, "default", "s")
+    with pytest.raises(KeyboardInterrupt):
+        run(drafting(), storage)
+    assert storage._threads.acquire(blocking=False)
 
 
 def test_a_copied_session_opens_whatever_its_lock_file_notes(tmp_path):
