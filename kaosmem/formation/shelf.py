@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -56,17 +56,25 @@ class FactShelf:
         """Return the name by which items and receipts know the shelf."""
         return f"{self.namespace}/{self.agent_id}"
 
-    async def put(self, item: Item, said_at: datetime | None = None) -> None:
-        """Save a formed item as a fact, in place of its earlier text, if the shelf does not say so.
+    async def put(
+        self, item: Item, said_at: datetime | None = None, *, own: Container[str] = ()
+    ) -> None:
+        """Save a formed item as a fact, in place of its earlier text.
+
+        A fact of another session that has the same words stands for it.
 
         Args:
             said_at: When its words were said, for an item without a timestamp.
+            own: The ids of the items that its session has on the shelf.
         """
         facts = await self._facts_of(item)
-        if any(fact.content == item.text for fact in facts):
-            return
-        if not facts and await self._is_said(item):
-            return
+        earlier = [fact for fact in facts if fact.content != item.text]
+        is_new = len(earlier) == len(facts)
+        if is_new and (facts or not await self._is_said(item, own)):
+            await self._save(item, said_at)
+        await self._delete(earlier)
+
+    async def _save(self, item: Item, said_at: datetime | None) -> None:
         metadata = {**item.metadata, _ITEM: item.id, "sources": [*item.sources]}
         metadata["speaker"] = item.role
         if said_at is not None:
@@ -75,7 +83,6 @@ class FactShelf:
         await self.store.save(
             self.agent_id, item.text, self.namespace, ttl, key=_key(item), metadata=metadata
         )
-        await self._delete(facts)
 
     async def erase(self, items: Sequence[Item]) -> tuple[str, ...]:
         """Delete the facts that were formed as these items, and return their ids."""
@@ -106,15 +113,17 @@ class FactShelf:
         facts = [version.item for version in versions]
         return [fact for fact in facts if _item_id(fact) == item.id]
 
-    async def _is_said(self, item: Item) -> bool:
-        """Return whether a live fact has the same words of the same speaker under the same key."""
+    async def _is_said(self, item: Item, own: Container[str]) -> bool:
+        """Return whether another session has the same words of the same speaker under the same key."""
         if item.key is not None:
             live = await self.current(item.key)
             known = [live] if live else []
         else:
             known = [self._item(fact) for fact in await self._found(item.text)]
         return any(
-            (fact.role, fact.text, fact.key) == (item.role, item.text, item.key) for fact in known
+            (fact.role, fact.text, fact.key) == (item.role, item.text, item.key)
+            for fact in known
+            if fact.id not in own
         )
 
     async def _found(self, words: str) -> list[Any]:

@@ -14,6 +14,8 @@ from kaosmem.types import JSONValue
 if TYPE_CHECKING:
     from pydantic import AwareDatetime, TypeAdapter
 
+AWAITED = -1
+"""The state of a formed item that a shelf does not have yet, as far as it is known."""
 MAX_RUNS = 100
 """A procedure is judged by its newest runs, so many at most."""
 _MANY_SHOWS = 8
@@ -33,7 +35,8 @@ class Ledger:
         used_at: When a reply last used it.
         verified_at: When a fact was last said again, or confirmed by a person.
         outcomes: By the id of a procedure and the name of a run, whether the run succeeded.
-        shelved: By the id of an item on a shelf, the number of its last update when it came there.
+        shelved: By the id of an item on a shelf, the number of its last update when it came there,
+            and `AWAITED` if it is yet to come.
     """
 
     marks: Counter[str] = field(default_factory=Counter)

@@ -397,7 +397,8 @@ class Section:
     def form(self, formation: Form) -> None:
         """Note the mark and the proposals of a formation. The caller adds and removes its items."""
         self._check_writable()
-        if formation != Form(self.spec.name, formation.mark, formation.since, formation.since):
+        has_news = formation.items or formation.refused or formation.shelved
+        if formation.until > formation.since or has_news:
             self._change(formation)
 
     def count_run(

@@ -136,7 +136,7 @@ class Formations:
         if self._session.read_only or self._session.is_closed:
             return
 
-        await self._noting_failure(_unformed(formation), formation.run, formation.deliver)
+        await self._noting_failure(_unformed(formation), formation.deliver, formation.run)
 
     async def _noting_failure(self, failure: str, *work: Callable[[], Awaitable[object]]) -> None:
         """Do work that nobody asked for, in order: an error becomes a notice."""

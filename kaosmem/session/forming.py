@@ -23,6 +23,7 @@ from kaosmem.formation.shelf import SHELF
 from kaosmem.language.analysis import analyze
 from kaosmem.language.duplicates import FORMED, PROPOSAL
 from kaosmem.sections.archive import Archived, EvictedItem
+from kaosmem.sections.ledger import AWAITED
 from kaosmem.sections.operations import Credit, Form
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
@@ -107,31 +108,28 @@ class SectionFormation:
         """Bring the shelf up to what is committed, and note how far this came.
 
         New facts are saved there. A corrected one is saved anew, and one that was removed or
-        retired leaves.
+        retired leaves. While a change of the section is unsaved, and so may be lost, nothing is done.
         """
         shelf = self.plan.shelf
-        if shelf is None:
-            return
         section = self._section
-        mark = f"shelf {shelf.name}"
-        since = self._mark(mark)
-        until = self._committed(section)
-        due = [*(await items_between(self._session, section, since, until)).values()]
+        if shelf is None or section.journal or self._session.saver.number_unsaved(self.name):
+            return
         shelved: dict[str, int | None] = {}
-        if not section.journal:  # what is unsaved may be lost
-            due += section
-            left = await self._left(shelf.name)
-            await shelf.erase([each.item for each in left if self._is_withdrawn(each)])
-            shelved |= {version.item.id: None for version in left}
-        for item in due:
-            ordinal = section.held.ordinals.get(item.id, -1)
-            updated = section.held.updated.get(ordinal, 0)
+        for version in await self._left(shelf.name):
+            item = version.item
+            shelved[item.id] = None
+            if self._is_withdrawn(version):
+                await shelf.erase((item,))
+            elif section.ledger.shelved.get(item.id) == AWAITED and PROPOSAL not in item.metadata:
+                await self._put(item)
+        for item in [*section]:
+            updated = section.held.updated.get(section.held.ordinals.get(item.id, -1), 0)
             is_due = section.ledger.shelved.get(item.id) != updated
             if is_due and item.metadata.get(SHELF) == shelf.name and PROPOSAL not in item.metadata:
-                await shelf.put(item, await self._said_at(item))
+                await self._put(item, is_updated=updated > 0)
                 shelved[item.id] = updated
         await shelf.erase(Proposals(self._session).take_ended(self.name, shelf.name))
-        section.form(Form(self.name, mark, since, until, shelved=[*shelved.items()]))
+        section.form(Form(self.name, shelved=[*shelved.items()]))
 
     async def _left(self, shelf: str) -> list[Archived]:
         """Return the last versions of the items on a shelf that have left the section."""
@@ -149,6 +147,17 @@ class SectionFormation:
         key = version.item.key
         is_replaced = key is not None and self._section.current_id(key) is not None
         return version.ended is not None and not is_replaced
+
+    async def _put(
+        self,
+        item: Item,
+        *,
+        is_updated: bool = False,
+    ) -> None:
+        assert self.plan.shelf is not None
+        # A person has corrected or accepted an updated one: it holds from now on.
+        said_at = None if is_updated else await self._said_at(item)
+        await self.plan.shelf.put(item, said_at, own=self._section.ledger.shelved)
 
     async def _said_at(self, item: Item) -> datetime | None:
         """Return when the words of an item were said, None if a source of it is gone."""
@@ -247,7 +256,12 @@ class SectionFormation:
         """Move a mark, and note in the same commit what was formed up to it."""
         formed = formed or _Formed()
         since = self._mark(mark)
-        self._section.form(Form(self.name, mark, since, until, formed.items, formed.refused))
+        awaited = []
+        if self.plan.shelf is not None:
+            awaited = [(item_id, AWAITED) for item_id in formed.items if item_id in self._section]
+        self._section.form(
+            Form(self.name, mark, since, until, formed.items, formed.refused, awaited)
+        )
         self._section.retire([item.id for item in formed.retired], at=self._session.clock())
 
     def _apply(self, draft: Draft, said: Sequence[Item]) -> _Formed:

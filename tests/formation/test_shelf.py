@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import random
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -286,6 +288,73 @@ async def test_a_fact_holds_from_the_day_on_which_it_was_said_and_no_longer_than
     assert await facts(store) == ["car: value 3", "home: value 2"]
     now += timedelta(days=7)
     assert await facts(store) == ["home: value 2"]
+
+
+class FlakyStore(InMemoryLongTermMemory):
+    """Fails now and then, before or after the work of a call."""
+
+    def __init__(self, rng):
+        super().__init__()
+        self.rng = rng
+        self.rate = rng.choice([0, 0.1, 0.3])
+
+    async def save(self, *args, **kwargs):
+        self._fail()
+        saved = await super().save(*args, **kwargs)
+        self._fail()
+        return saved
+
+    async def delete(self, *args, **kwargs):
+        self._fail()
+        await super().delete(*args, **kwargs)
+        self._fail()
+
+    def _fail(self):
+        if self.rng.random() < self.rate:
+            raise OSError
+
+
+async def change(memory, rng, number):
+    """Make one change of a session by chance."""
+    key = rng.choice(["home", "pet"])
+    facts = [*memory["findings"]]
+    proposals = [*memory.proposals]
+    match rng.randrange(7):
+        case 0 if facts:
+            item = rng.choice(facts)
+            memory.update(item.id, f"{item.text.partition(':')[0]}: value {number}")
+        case 1 if facts:
+            memory.remove(rng.choice(facts).id)
+        case 2 if proposals:
+            memory.proposals.accept(rng.choice(proposals).id)
+        case 3 if proposals:
+            memory.proposals.reject(rng.choice(proposals).id)
+        case 4:
+            memory.add("messages", f"{key} has ended!", role="Ann")
+        case _:
+            text = f"{key}: value {rng.choice([1, number])}"
+            memory.add("messages", text, role=rng.choice(["Ann", "Ann", "Bob"]))
+    await memory.save()
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_the_shelf_has_what_the_session_holds_true(seed):
+    """Whatever was corrected, removed, disputed and decided, and wherever the store failed."""
+    rng = random.Random(seed)
+    store = FlakyStore(rng)
+    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"))
+    place = SessionMemory.test_mode().admin.fs
+    for number in range(2, 30):
+        async with SessionMemory.open(place, "test") as memory:
+            await change(memory, rng, number)
+            if rng.random() < 0.5:
+                with suppress(OSError):
+                    await memory.form(plan)
+    store.rate = 0
+    async with SessionMemory.open(place, "test") as memory:
+        await memory.form(plan)
+        settled = [item for item in memory["findings"] if "proposal" not in item.metadata]
+        assert await facts(store) == sorted(item.text for item in settled)
 
 
 def test_a_shelf_needs_a_store():
