@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
+from kaosmem.errors import MissingFileError
 from kaosmem.language.duplicates import PROPOSAL
+from kaosmem.names import shown
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
 
@@ -120,3 +124,15 @@ class AppliedChange:
 
     def __str__(self) -> str:
         return self.item.text
+
+
+def text_of(file: str | Path | None, *default: str) -> str:
+    """Return the text of a caller's file, or of one of this package. Raises MissingFileError."""
+    try:
+        if file is None:
+            return files("kaosmem.formation").joinpath(*default).read_text("utf-8")
+        return Path(file).read_text("utf-8")
+    except (OSError, TypeError, ValueError):
+        raise MissingFileError(
+            f"no file {shown(str(file))} can be read; give the path of a text"
+        ) from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from kaosmem.arguments import check_count, check_text, json_text
 from kaosmem.clients import LLMClient
 from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.errors import InvalidArgumentError, SummaryError
-from kaosmem.formation.changes import UNUSABLE, Action, Draft, Kind, ProposedChange
+from kaosmem.formation.changes import UNUSABLE, Action, Draft, Kind, ProposedChange, text_of
 from kaosmem.tokens import get_counter
 from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.content import ToolUseBlock
@@ -79,6 +78,7 @@ class LLMFormer:
 
     Raises:
         InvalidArgumentError: If an argument is not valid.
+        MissingFileError: If there is no such file.
 
     >>> import json
     >>> from kaosmem import SessionMemory
@@ -98,7 +98,7 @@ class LLMFormer:
         self,
         llm: LLMClient | ModelRequests,
         *,
-        prompt: Path | None = None,
+        prompt: str | Path | None = None,
         budget: int | None = 200_000,
         batch: int = 4_000,
         name: str = "llm",
@@ -107,8 +107,7 @@ class LLMFormer:
         self.budget = None if budget is None else check_count(budget, "budget", least=1)
         self._batch = check_count(batch, "batch", least=64)
         self._counter = get_counter()
-        file = prompt or files("kaosmem.formation").joinpath("prompts", "form.txt")
-        self._prompt = check_text(file.read_text(encoding="utf-8"), "prompt")
+        self._prompt = check_text(text_of(prompt, "prompts", "form.txt"), "prompt")
         self._requests = llm if isinstance(llm, ModelRequests) else ModelRequests(llm, attempts=2)
 
     def __repr__(self) -> str:

@@ -6,12 +6,11 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formation.changes import NOT_PEOPLE, Action, Draft, Kind, ProposedChange
+from kaosmem.formation.changes import NOT_PEOPLE, Action, Draft, Kind, ProposedChange, text_of
 from kaosmem.formation.grounding import own_words, unquoted
 from kaosmem.language.rules import MAX_RULE_CHARS, expanded, plain_rules_in
 from kaosmem.language.sentences import sentences_in
@@ -42,6 +41,7 @@ class PatternFormer:
 
     Raises:
         InvalidArgumentError: If the file has no valid patterns.
+        MissingFileError: If there is no such file.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
@@ -52,10 +52,9 @@ class PatternFormer:
 
     def __init__(self, patterns: str | Path | None = None, *, name: str = "patterns") -> None:
         self.name = name
-        own = files("kaosmem.formation").joinpath("patterns", "en.toml")
-        file = own if patterns is None else Path(patterns)
+        text = text_of(patterns, "patterns", "en.toml")
         try:
-            self._table = _table(file.read_text(encoding="utf-8"))
+            self._table = _table(text)
         except (ValueError, LookupError, TypeError, RecursionError, re.error) as error:
             raise InvalidArgumentError(
                 f"the file has no valid patterns: {error}; kaosmem/formation/patterns/en.toml "

@@ -191,6 +191,11 @@ class SectionFormation:
         applied: list[AppliedChange] = []
         while said and (budget is None or self._spent(spent_mark) < budget):
             draft = await former.propose(said, [*self._section, *await self._near(said)])
+            if not isinstance(draft, Draft):
+                raise InvalidArgumentError(
+                    f"propose() of the former {former.name!r} gave a {type(draft).__name__}; "
+                    "return a Draft"
+                )
             await self._look_up(draft)
             self._session.check_writable()
             if self._mark(mark) != since:

@@ -29,6 +29,7 @@ from kaosmem.errors import (
     ConflictError,
     CorruptionError,
     DurabilityError,
+    InvalidArgumentError,
     SectionFullError,
 )
 from kaosmem.filters import Filter
@@ -1114,6 +1115,11 @@ class SessionMemory:
         formations = self._formations.planned
         if former is not None:
             formations = [self._formations.of(section, former)]
+        elif not formations:
+            raise InvalidArgumentError(
+                "no section of this session has forms_from; give a former, or a SectionSpec with "
+                "forms_from to `open`"
+            )
         return await self._formations.form(formations)
 
     @property

@@ -441,3 +441,18 @@ async def test_kinds_have_sections_of_their_own():
     assert memory.proposals.refused == {}
     with pytest.raises(InvalidArgumentError, match="semantic, episodic, procedural"):
         FormsFrom(PatternFormer(), kinds=("rules",))
+
+
+async def test_a_former_returns_a_draft_and_a_session_has_one():
+    """Errors that name their remedy, in place of nothing, or of an attribute that lacks."""
+    memory = SessionMemory.test_mode()
+    with pytest.raises(InvalidArgumentError, match="give a former"):
+        await memory.form()
+
+    class ListFormer(LineFormer):
+        async def propose(self, said, known):
+            return []
+
+    memory.add("messages", "home: Oslo")
+    with pytest.raises(InvalidArgumentError, match="return a Draft"):
+        await memory.form(ListFormer())

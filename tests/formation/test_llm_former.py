@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kaosmem import ChatMessage, InvalidArgumentError, SessionMemory, ToolUseBlock
 from kaosmem.compaction.model_requests import ModelRequests
+from kaosmem.errors import MissingFileError
 from kaosmem.formation import LLMFormer
 from kaosmem.testing import ScriptedLLM
 
@@ -175,6 +176,12 @@ async def test_messages_go_in_batches_within_the_budget_of_the_session():
         assert len(model.requests) == asked
         await formed(again, model, budget=None)
         assert len(model.requests) > asked
+
+
+def test_a_prompt_is_a_file(tmp_path):
+    for prompt in ("You keep a memory.", tmp_path / "none.txt"):
+        with pytest.raises(MissingFileError, match="give the path"):
+            LLMFormer(ScriptedLLM([]), prompt=prompt)
 
 
 async def test_the_prompt_can_be_replaced(tmp_path):
