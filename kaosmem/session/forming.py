@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
-from kaosmem.errors import InvalidArgumentError, NotFoundError, SectionFullError
+from kaosmem.errors import InvalidArgumentError, SectionFullError
 from kaosmem.formation.changes import (
     KINDS,
     NOT_PEOPLE,
@@ -21,13 +19,14 @@ from kaosmem.formation.grounding import Grounds, faults_of, find_grounds
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formation.shelf import SHELF
 from kaosmem.language.analysis import analyze
-from kaosmem.language.duplicates import FORMED, PROPOSAL
-from kaosmem.sections.archive import Archived, EvictedItem
+from kaosmem.language.duplicates import FORMED
+from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.ledger import AWAITED
 from kaosmem.sections.operations import Credit, Form
 from kaosmem.sections.section import Section
+from kaosmem.session.delivery import deliver
 from kaosmem.session.open_session import OpenSession
-from kaosmem.session.proposals import Proposals, as_proposal, let_wait
+from kaosmem.session.proposals import as_proposal, let_wait
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, decoded
 from kaosmem.types.outcomes import RUN
@@ -105,66 +104,9 @@ class SectionFormation:
         return applied
 
     async def deliver(self) -> None:
-        """Bring the shelf up to what is committed, and note how far this came.
-
-        New facts are saved there. A corrected one is saved anew, and one that was removed or
-        retired leaves. While a change of the section is unsaved, and so may be lost, nothing is done.
-        """
-        shelf = self.plan.shelf
-        section = self._section
-        if shelf is None or section.journal or self._session.saver.number_unsaved(self.name):
-            return
-        shelved: dict[str, int | None] = {}
-        for version in await self._left(shelf.name):
-            item = version.item
-            shelved[item.id] = None
-            if self._is_withdrawn(version):
-                await shelf.erase((item,))
-            elif section.ledger.shelved.get(item.id) == AWAITED and PROPOSAL not in item.metadata:
-                await self._put(item)
-        for item in [*section]:
-            updated = section.held.updated.get(section.held.ordinals.get(item.id, -1), 0)
-            is_due = section.ledger.shelved.get(item.id) != updated
-            if is_due and item.metadata.get(SHELF) == shelf.name and PROPOSAL not in item.metadata:
-                await self._put(item, is_updated=updated > 0)
-                shelved[item.id] = updated
-        await shelf.erase(Proposals(self._session).take_ended(self.name, shelf.name))
-        section.form(Form(self.name, shelved=[*shelved.items()]))
-
-    async def _left(self, shelf: str) -> list[Archived]:
-        """Return the last versions of the items on a shelf that have left the section."""
-        left = self._section.ledger.shelved.keys() - self._section.held.ordinals.keys()
-        found = {}
-        if not left:
-            return []
-        for version in await self._session.archived(self._section):
-            if version.item.id in left and version.item.metadata.get(SHELF) == shelf:
-                found[version.item.id] = version
-        return [*found.values()]
-
-    def _is_withdrawn(self, version: Archived) -> bool:
-        """Return whether an item was removed: not evicted, and not replaced by a version."""
-        key = version.item.key
-        is_replaced = key is not None and self._section.current_id(key) is not None
-        return version.ended is not None and not is_replaced
-
-    async def _put(
-        self,
-        item: Item,
-        *,
-        is_updated: bool = False,
-    ) -> None:
-        assert self.plan.shelf is not None
-        # A person has corrected or accepted an updated one: it holds from now on.
-        said_at = None if is_updated else await self._said_at(item)
-        await self.plan.shelf.put(item, said_at, own=self._section.ledger.shelved)
-
-    async def _said_at(self, item: Item) -> datetime | None:
-        """Return when the words of an item were said, None if a source of it is gone."""
-        with suppress(NotFoundError):
-            sources = await self._session.fetch_all(item.sources)
-            return max((source.valid_from for source in sources), default=None)
-        return None
+        """Bring the shelf of the plan up to what is committed."""
+        if self.plan.shelf is not None:
+            await deliver(self._session, self._section, self.plan.shelf)
 
     def lasting(self, applied: Sequence[AppliedChange]) -> Iterator[AppliedChange]:
         """Yield the changes that are in the section: not those that others made first."""
