@@ -238,26 +238,6 @@ class Costs:
     def _sum(self, entries: Iterable[HistoryEntry]) -> int:
         return sum(self.format.entry_tokens(entry, self.counter) for entry in entries)
 
-    def history_header(self, spec: SectionSpec) -> int:
-        """Return the tokens of the header of a history."""
-        return self.format.history_header_tokens(spec.title, self.counter)
-
-    def mark(self, left_out: int) -> int:
-        """Return the tokens of the mark for messages left out of a history; 0 for none."""
-        return self.format.entry_tokens(Mark(left_out), self.counter) if left_out else 0
-
-    def frame(
-        self,
-        *,
-        static: bool,
-        first: HistoryEntry | None,
-        block: BlockPlace | None,
-    ) -> int:
-        """Return the tokens of no section; `first` is the entry that the histories begin with."""
-        return self.format.frame_tokens(
-            static=static, first=first, block=block, counter=self.counter
-        )
-
     def block_place(self, entries: Sequence[HistoryEntry]) -> BlockPlace:
         """Return where the block stands after these entries of a history."""
         takes_block = bool(entries) and self.format.takes_block(entries[-1])
@@ -367,7 +347,7 @@ class TailCutter:
         self._places: list[_Place] = []  # that of the longest tail first
         required = 0
         sizes = list(map(costs.entries, units))
-        unmarked = costs.history_header(spec) + sum(sizes)
+        unmarked = costs.format.history_header_tokens(spec.title, costs.counter) + sum(sizes)
         last = _first_inseparable(units)
         for place, unit in enumerate(units[:last]):
             if unit.cut or (place == 0 and is_whole):
@@ -388,7 +368,10 @@ class TailCutter:
         """Return the tokens of the tail from a place on, as rendered."""
         if not self._units:
             return 0
-        return at.unmarked + self._costs.mark(at.left_out)
+        if not at.left_out:
+            return at.unmarked
+        mark = Mark(at.left_out)
+        return at.unmarked + self._costs.format.entry_tokens(mark, self._costs.counter)
 
     def cut(self, cap: int) -> HistoryTail:
         """Return the longest tail of at most `cap` tokens, or the shortest if none fits."""

@@ -28,7 +28,7 @@ from kaosmem.formats.labels import NEWER, POSSIBLY_REPLACED, Group
 from kaosmem.language.duplicates import Shown, newest_first
 from kaosmem.sections import Candidate
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, once_per_item
 
 Labels: TypeAlias = dict[Group, tuple[tuple[int, ...], int]]
 """By group, where the first unit stands that it shows, and the tokens of its label."""
@@ -405,11 +405,12 @@ def least_tokens(unit: Candidate) -> int:
     hidden characters is shown without them, and other contents are shown in part.
     """
     item = unit.items[0]
-    if len(unit.items) > 1 or not isinstance(item.content, str) or item.memo("hides", _hides):
+    if len(unit.items) > 1 or not isinstance(item.content, str) or _hides(item):
         return 0
     return max(0, unit.tokens - _JOINED)
 
 
+@once_per_item
 def _hides(item: Item) -> bool:
     return without_hidden(item.text) is not item.text
 

@@ -289,7 +289,8 @@ class Growth:
         for spec in self._request.specs("history"):
             units = self._new.get(spec.name)
             if units:
-                used = costs.history_header(spec) + sum(map(costs.entries, units))
+                header = costs.format.history_header_tokens(spec.title, costs.counter)
+                used = header + sum(map(costs.entries, units))
                 added.append((spec.name, used, len(items_of(units))))
         for part in self._block:
             used = sum(map(offers.counter, part.pieces))

@@ -39,7 +39,7 @@ from kaosmem.names import shown, shown_name, shown_number
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, once_per_item
 
 Overflow: TypeAlias = Literal["raise", "cut"]
 """The treatment of required items that do not fit: an error, or shortened copies."""
@@ -366,15 +366,16 @@ def _too_large(
     if not large:
         return
     asked = frozenset(terms_of(query))
-    best = max(large, key=lambda item: len(asked & item.memo("terms", _terms)))
-    found = asked & best.memo("terms", _terms)
-    if all(len(found) > len(asked & item.memo("terms", _terms)) for item in packing.items):
+    best = max(large, key=lambda item: len(asked & _terms(item)))
+    found = asked & _terms(best)
+    if all(len(found) > len(asked & _terms(item)) for item in packing.items):
         yield (
             f"item {shown(best.id)} has more of the query's words than what is shown, and its "
             f"{counted(best.tokens, 'token')} have no room; add long texts in passages"
         )
 
 
+@once_per_item
 def _terms(item: Item) -> frozenset[str]:
     return frozenset(analyze(item.text))
 

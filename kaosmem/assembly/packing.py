@@ -157,10 +157,11 @@ class WindowPacker:
             if share.cutter is not None:
                 entries += share.cutter.cut(share.cutter.must).entries()
         place = self.costs.block_place(entries)
-        return self.costs.frame(
+        return self.costs.format.frame_tokens(
             static="static" in placements,
             first=entries[0] if entries else None,
             block=place if "query" in placements else None,
+            counter=self.costs.counter,
         )
 
     # Grant.
@@ -180,10 +181,11 @@ class WindowPacker:
         for spec in self.specs:
             placements.add(spec.placement)
             has_block = has_block or spec.placement == "query" or spec.recalls
-        return self.costs.frame(
+        return self.costs.format.frame_tokens(
             static="static" in placements,
             first=ChatMessage("assistant", "") if "history" in placements else None,
             block=BlockPlace.OWN_MESSAGE if has_block else None,
+            counter=self.costs.counter,
         )
 
     # Cut tails.
@@ -284,7 +286,10 @@ class WindowPacker:
         left = self.window - packing.taken - frame
         if self.limits is not None:
             left = min(left, self.limits.block)
-        fill(shares, left, Shown(packing.taken_items()), opening=opening)
+        taken: list[Candidate] = []
+        for share in packing.shares.values():
+            taken += (*share.taken.values(), *share.tail.shown)
+        fill(shares, left, Shown(items_of(taken)), opening=opening)
 
     def _block_grants(self, packing: Packing, needs: Needs) -> dict[str, int]:
         """Return the grants of the block's shares: of the window, or of the block's own limit."""
@@ -381,17 +386,6 @@ class Packing:
         self._history = tuple(history)
         self._block_place = packer.costs.block_place(history[-1].entries if history else ())
 
-    def taken_items(self) -> list[Item]:
-        """Return the items taken so far: of static sections, of tails, then of the block."""
-        units: list[Candidate] = []
-        for share in self.static_shares:
-            units += share.taken.values()
-        for share in self.shares.values():
-            units += share.tail.shown
-        for share in self.block_shares:
-            units += share.taken.values()
-        return items_of(units)
-
     def build(self) -> None:
         """Lay out all that is taken, and sum it up."""
         static: list[str] = []
@@ -432,10 +426,12 @@ class Packing:
 
     def frame(self, *, has_block: bool) -> int:
         """Return the frame's tokens around the shown items."""
-        return self.packer.costs.frame(
+        costs = self.packer.costs
+        return costs.format.frame_tokens(
             static=self._has_static,
             first=self._history[0].entries[0] if self._history else None,
             block=self._block_place if has_block else None,
+            counter=costs.counter,
         )
 
     @property

@@ -20,7 +20,7 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.content import ThinkingBlock, ToolUseBlock
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, once_per_item
 from kaosmem.units import Link
 
 MAX_BREAKPOINTS = 4
@@ -312,10 +312,11 @@ def _calls(unit: Candidate) -> bool:
 
 
 def _thoughtless(unit: Candidate) -> Candidate:
-    items = tuple(item.memo("without thinking", _without_thinking) for item in unit.items)
+    items = tuple(map(_without_thinking, unit.items))
     return unit if items == unit.items else unit._replace(items=items)
 
 
+@once_per_item
 def _without_thinking(item: Item) -> Item:
     """Return an item without its thinking: the same item if it has none."""
     if isinstance(item.content, str):

@@ -33,7 +33,7 @@ from kaosmem.language.statements import (
     statements,
 )
 from kaosmem.language.tables import toml_table
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, once_per_item
 from kaosmem.types.versions import aware
 
 
@@ -77,15 +77,12 @@ before it.
 """
 
 
+@once_per_item
 def may_take_part(item: Item) -> bool:
     """Return whether an item may correct another one or be corrected.
 
     It has a speaker or a time.
     """
-    return item.memo("takes part in corrections", _may_take_part)
-
-
-def _may_take_part(item: Item) -> bool:
     if not (item.role or item.timestamp):
         return False
     return bool(statements(item)) or (
@@ -93,12 +90,9 @@ def _may_take_part(item: Item) -> bool:
     )
 
 
+@once_per_item
 def is_explicit(item: Item) -> bool:
     """Return whether an item that may correct others says that it does."""
-    return item.memo("explicit", _is_explicit)
-
-
-def _is_explicit(item: Item) -> bool:
     return may_take_part(item) and is_short(item) and says_it_corrects(item.text)
 
 
@@ -322,17 +316,15 @@ def may_correct(later: Item, earlier: Item) -> bool:
     return is_later and bool(shared)
 
 
+@once_per_item
 def _began(item: Item) -> datetime:
     """Return when an item began to hold."""
-    return item.memo("began", lambda item: item.valid_from)
+    return item.valid_from
 
 
+@once_per_item
 def _tellers(item: Item) -> tuple[tuple[str, str], ...]:
     """Return the speaker and the source of an item that has them, else the nameless source."""
-    return item.memo("tellers", _find_tellers)
-
-
-def _find_tellers(item: Item) -> tuple[tuple[str, str], ...]:
     source = "source", _source(item)
     named = tuple(each for each in (("role", item.role), source) if each[1])
     return named or (source,)

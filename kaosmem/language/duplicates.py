@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 from kaosmem.language.analysis import words_of
 from kaosmem.types import OpaqueBlock
 from kaosmem.types.content import ImageBlock, ToolResultBlock
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, once_per_item
 
 FORMED = "formed"
 """The tag of an item that was formed from a conversation."""
@@ -26,15 +26,9 @@ _CHARS_AT_ONCE = 65_536
 _WORDS_AT_ONCE = 10_000
 
 
+@once_per_item
 def statement(item: Item) -> bytes:
-    """Return a digest that duplicates share, made once in an item's life.
-
-    The digest of an item that holds an image is empty.
-    """
-    return item.memo("statement", _statement)
-
-
-def _statement(item: Item) -> bytes:
+    """Return a digest that duplicates share. That of an item with an image is empty."""
     if not _is_text(item):
         return b""
     text = item.text
@@ -47,12 +41,9 @@ def _statement(item: Item) -> bytes:
     return digest.digest()
 
 
+@once_per_item
 def _ends(item: Item) -> tuple[str, str]:
     """Return the first and the last word, which duplicates share. They are cheap to find."""
-    return item.memo("ends", _find_ends)
-
-
-def _find_ends(item: Item) -> tuple[str, str]:
     text = item.text
     first = text.split(None, 1)[:1]
     last = text.rsplit(None, 1)[-1:]

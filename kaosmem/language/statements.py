@@ -23,7 +23,7 @@ from typing import NamedTuple
 from kaosmem.language.analysis import STOP_WORDS, analyze
 from kaosmem.language.marks import AFTER_A_NAME
 from kaosmem.memos import register_memo
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, once_per_item
 
 WORDS_IN_COMMON = 3
 """So many words make a subject.
@@ -139,15 +139,29 @@ class Statement(NamedTuple):
     opening: str = ""
 
 
+@once_per_item
 def statements(item: Item) -> tuple[Statement, ...]:
-    """Return the statements of an item, found once in its life.
+    """Return the statements of an item.
 
     >>> from kaosmem import SessionMemory
     >>> item = SessionMemory.test_mode().add("findings", "The launch of Apollo moves to day 12.")
     >>> [(sorted(each.words), each.value) for each in statements(item)][0]
     (['apollo', 'day', 'launch', 'move'], '12')
     """
-    return item.memo("statements", _statements)
+    if not is_short(item):
+        return ()
+    sentences = [part.strip() for part in _SENTENCE_END.split(item.text)]
+    sentences = [sentence for sentence in sentences if sentence]
+    topic = _topic(sentences)
+    found: dict[Statement, None] = {}
+    for sentence in sentences:
+        for statement in _with_values(sentence, topic):
+            found[statement] = None
+    if len(sentences) == 1:
+        whole = _whole(sentences[0])
+        if whole is not None:
+            found[whole] = None
+    return tuple(found)[:_MAX_STATEMENTS]
 
 
 def is_short(item: Item) -> bool:
@@ -266,23 +280,6 @@ def _tokens(sentence: str) -> list[_Token]:
             )
         begins = chunk.endswith((":", "]"))
     return tokens
-
-
-def _statements(item: Item) -> tuple[Statement, ...]:
-    if not is_short(item):
-        return ()
-    sentences = [part.strip() for part in _SENTENCE_END.split(item.text)]
-    sentences = [sentence for sentence in sentences if sentence]
-    topic = _topic(sentences)
-    found: dict[Statement, None] = {}
-    for sentence in sentences:
-        for statement in _with_values(sentence, topic):
-            found[statement] = None
-    if len(sentences) == 1:
-        whole = _whole(sentences[0])
-        if whole is not None:
-            found[whole] = None
-    return tuple(found)[:_MAX_STATEMENTS]
 
 
 def _topic(sentences: Sequence[str]) -> frozenset[str]:

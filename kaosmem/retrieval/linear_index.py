@@ -118,14 +118,6 @@ class LinearIndex(TextIndex):
             model[name] = model.get(name, 0.0) + named * weight
         return weighted(found, model)
 
-    @property
-    def _trust(self) -> int:
-        """How much the sources of entries count, 0 to ONE: in full from ENOUGH_TEXTS entries on.
-
-        Fewer say little.
-        """
-        return min(ONE, len(self) * ONE // ENOUGH_TEXTS)
-
     def _proposed(
         self,
         query: str,
@@ -175,7 +167,8 @@ class LinearIndex(TextIndex):
         words, in_clause = self._words(counts, Counter(filter(None, clause)))
         sources = SourceMatches(self, asked, counts)
         named = ONE if self.is_conversation else sources.named()
-        trust = self._trust * named // ONE
+        # Sources count in full from ENOUGH_TEXTS entries on: fewer say little.
+        trust = min(ONE, len(self) * ONE // ENOUGH_TEXTS) * named // ONE
         by_source = product(sources.shares, trust)
         return Matches(asked, terms, clause, words, in_clause, sources, by_source, trust, named)
 
@@ -256,7 +249,7 @@ class LinearIndex(TextIndex):
         if not self.is_conversation:
             return {}
         topic = self._topics(candidates.matches, candidates.terms)
-        return {"topic": product(topic, self._trust)}
+        return {"topic": product(topic, candidates.matches.trust)}
 
     def _topics(self, matches: Matches, terms: CandidateTerms) -> Int64s:
         """Return how near in meaning candidates are to the query.

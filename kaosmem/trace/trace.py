@@ -136,10 +136,9 @@ class Trace:
 
     def last(self, window: str) -> Context | None:
         """Return the last context of a window that is in memory, None without one."""
-        for number in reversed(self._kept):
-            context = self.context(number)
-            if context is not None and context.window == window:
-                return context
+        for each in reversed(self._kept.values()):
+            if isinstance(each, Assembly) and each.context.window == window:
+                return each.context
         return None
 
     def turns(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
 from kaosmem.arguments import (
@@ -283,14 +284,21 @@ class Item:
             raise InvalidArgumentError(f"not a stored item: {type(error).__name__}") from None
 
 
-def digest(item: Item) -> str:
-    """Return a digest of an item's role and content, made once in its life.
+def once_per_item(make: Callable[[Item], T]) -> Callable[[Item], T]:
+    """Let a function make its value once in the life of each item."""
+    name = f"{make.__module__}.{make.__qualname__}"
 
-    A task's role is its status.
-    """
-    return item.memo(
-        "digest", lambda item: text_digest(json_text([item.role, content_json(item.content)]))
-    )
+    @wraps(make)
+    def kept(item: Item) -> T:
+        return item.memo(name, make)
+
+    return kept
+
+
+@once_per_item
+def digest(item: Item) -> str:
+    """Return a digest of an item's role and content. A task's role is its status."""
+    return text_digest(json_text([item.role, content_json(item.content)]))
 
 
 def stated_from(metadata: JSONObject) -> datetime | None:

@@ -36,11 +36,17 @@ class Sizes:
     def entries(self, unit):
         return unit.tokens
 
-    def history_header(self, spec):
+    counter = None
+
+    @property
+    def format(self):
+        return self
+
+    def history_header_tokens(self, title, counter):
         return HEADER
 
-    def mark(self, left_out):
-        return len(str(left_out)) + 3 if left_out else 0
+    def entry_tokens(self, mark, counter):
+        return len(str(mark.left_out)) + 3
 
 
 @st.composite
@@ -90,7 +96,8 @@ def test_a_tail_is_the_longest_that_fits_and_counts_itself(units, is_whole, evic
         first = units[place].position if place < len(units) else units[-1].position + 1
         left_out = 0 if place == 0 and is_whole and not evicted else first - len(kept)
         shown = sum(unit.tokens for unit in (*kept, *units[place:]))
-        return HEADER + shown + Sizes().mark(left_out), left_out
+        mark = len(str(left_out)) + 3 if left_out else 0
+        return HEADER + shown + mark, left_out
 
     assert (tail.used, tail.left_out) == used(start)
     assert tail.used <= cap
