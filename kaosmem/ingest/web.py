@@ -18,9 +18,11 @@ _HIDDEN = (
 )
 """A tab panel is shown by a click, and a whole page may be hidden until its scripts have run."""
 _NOT_DISPLAYED = re.compile(r"display\s*:\s*none", re.IGNORECASE)
+_PLACED = "table, h1, h2, h3, h4, h5, h6"
+"""What stands in tables of pages and mails that place things side by side."""
 _BREAK = re.compile(r" +\n")
 _MAX_TITLE_CHARS = 120
-_Above = dict[int, tuple[int, str]]
+_OpenCells = dict[int, tuple[int, str]]
 """By column, a cell that goes on below its row: in how many rows, and its text."""
 
 
@@ -62,6 +64,7 @@ def _options(tables: _Tables) -> Markdown:
         strip=("code", "del", "kbd", "mark", "q", "s", "samp"),
         converters={
             "option": lambda option, text: f" {text} ",
+            "tr": lambda row, text: f"{text}\n\n",
             "table": tables.write,
         },
     )
@@ -84,15 +87,15 @@ class _Tables:
         """Return the rows of a table; a first row of `th` is marked as the names of the columns.
 
         Args:
-            text: What is within the table. It stays as it is in a table that stands in a cell.
+            text: What is within the table. It stays as it is in a table that only places things.
         """
-        if table.matches("table table"):
+        if table.select_one(_PLACED) is not None or len(table.select("td, th")) == 1:
             return text
         lines = [one_line(each.to_text()) for each in table.select(":scope > caption")]
-        above: _Above = {}
+        open_cells: _OpenCells = {}
         has_rows = False
         for row in table.select(":scope > tr, :scope > * > tr"):
-            cells = self._cells(row, above)
+            cells = self._cells(row, open_cells)
             if not any(cells):
                 continue
             lines.append(f"| {' | '.join(cells)}".rstrip())
@@ -101,31 +104,31 @@ class _Tables:
             has_rows = True
         return "\n".join(lines)
 
-    def _cells(self, row: Element, above: _Above) -> list[str]:
+    def _cells(self, row: Element, open_cells: _OpenCells) -> list[str]:
         """Return the texts of a row, and note which of its cells go on below it."""
         cells: list[str] = []
         for cell in row.select(":scope > td, :scope > th"):
-            self._go_on(cells, above)
+            self._add_from_above(cells, open_cells)
             text = " ".join(cell.to_text().split())
             rows = _spanned(cell, "rowspan")
             for column in range(_spanned(cell, "colspan")):
                 if column and not self._has_room(text):
                     break
                 if rows > 1:
-                    above[len(cells)] = rows - 1, text
+                    open_cells[len(cells)] = rows - 1, text
                 cells.append(text)
-        self._go_on(cells, above)
+        self._add_from_above(cells, open_cells)
         return cells
 
-    def _go_on(self, cells: list[str], above: _Above) -> None:
+    def _add_from_above(self, cells: list[str], open_cells: _OpenCells) -> None:
         """Add the cells from rows above that take the next columns of a row."""
-        while len(cells) in above:
-            rows, text = above.pop(len(cells))
+        while len(cells) in open_cells:
+            rows, text = open_cells.pop(len(cells))
             if not self._has_room(text):
-                above.clear()
+                open_cells.clear()
                 return
             if rows > 1:
-                above[len(cells)] = rows - 1, text
+                open_cells[len(cells)] = rows - 1, text
             cells.append(text)
 
     def _has_room(self, text: str) -> bool:

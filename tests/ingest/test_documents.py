@@ -333,12 +333,19 @@ TABLES = {
         "| Ulm | 2020\n| Ulm | 2021\n| Bonn | 2020"
     ),
     "<caption>Prices</caption><tr><td>a<br>b<td><ul><li>1<li>2": "Prices\n| a b | * 1 * 2",
+    "<tr><td><p>In a</p><p>box</p>": "In a\n\nbox",
+    "<tr><td><h1>Order</h1><p>Hello</p><table><tr><th>Item<th>Price<tr><td>Tea<td>3</table><p>Bye": (
+        "# Order\n\nHello\n\n| Item | Price\n| --- | --- |\n| Tea | 3\n\nBye"
+    ),
 }
 
 
 @pytest.mark.parametrize("html", TABLES)
 def test_columns_of_html_keep_their_names(html):
-    """A row of `th` names the columns, and an empty cell moves no value under another name."""
+    """A row of `th` names the columns, and an empty cell moves no value under another name.
+
+    What stands in a table that only places things is read as elsewhere.
+    """
     assert html_text(f"<table>{html}</table>") == TABLES[html]
 
 
