@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _CLEARS: list[Callable[[], None]] = []
 
@@ -13,6 +17,17 @@ def register_memo(clear: Callable[[], None]) -> None:
     Each memo that outlives a call and holds texts, names or roles needs one.
     """
     _CLEARS.append(clear)
+
+
+def remembered(most: int | None) -> Callable[[F], F]:
+    """Let a function remember its last `most` results, until something is forgotten."""
+
+    def remembering(make: F) -> F:
+        found = lru_cache(most)(make)
+        register_memo(found.cache_clear)
+        return cast("F", found)
+
+    return remembering
 
 
 def clear_memos() -> None:

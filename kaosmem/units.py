@@ -6,12 +6,11 @@ from bisect import bisect_left, insort
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
 from itertools import chain, count
 from typing import NamedTuple
 
 from kaosmem.arguments import STRICT_JSON
-from kaosmem.memos import register_memo
+from kaosmem.memos import remembered
 from kaosmem.types import ContentBlock, OpaqueBlock
 from kaosmem.types.content import TextBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage, Item, StoredItem
@@ -78,12 +77,9 @@ class Link(NamedTuple):
         )
 
 
-@lru_cache(maxsize=128)
+@remembered(128)
 def _plain_link(role: str) -> Link:
     return Link(role=role)
-
-
-register_memo(_plain_link.cache_clear)
 
 
 def _served(blocks: Iterable[ContentBlock]) -> tuple[str, ...]:
@@ -136,7 +132,7 @@ _KINDS_OF_CALLS = (
 _ANSWERED = ("_call", "mcp_approval_request")
 
 
-@lru_cache(maxsize=128)
+@remembered(128)
 def _served_call(kind: str, data: str) -> _ServedCall:
     """Return the call that a part of a provider's own tool is, or answers."""
     for end, names, is_result in _KINDS_OF_CALLS:
@@ -148,9 +144,6 @@ def _served_call(kind: str, data: str) -> _ServedCall:
                     return _ServedCall(fields[name], is_result, kind.endswith(_ANSWERED))
             return _NO_CALL
     return _NO_CALL
-
-
-register_memo(_served_call.cache_clear)
 
 
 class Matches(NamedTuple):

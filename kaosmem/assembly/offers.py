@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from kaosmem.arguments import (
     JSONDict,
@@ -235,34 +235,34 @@ class Offers:
         Raises:
             WindowTooSmallError: If the required items do not fit, with the sums.
         """
-        packed = self._packed(limits)
+        packing, rendered, used = self._packed(limits)
         proposals = self.proposals.values()
-        judge = cache(partial(confidence_of, self.query, packed.packing.items, proposals))
+        judge = cache(partial(confidence_of, self.query, packing.items, proposals))
         if self.call.min_confidence:
             found = judge()
             if found is not None and found < self.call.min_confidence:
-                packed = self._packed(limits, retrieved(packed.packing))
+                packing, rendered, used = self._packed(limits, retrieved(packing))
         context = Context(
             format=self.call.format.name,
             query=self.query,
             budget=self.room,
-            used=packed.used,
-            frame=packed.used - packed.packing.taken,
-            items=packed.packing.items,
-            by_section=packed.packing.by_section,
+            used=used,
+            frame=used - packing.taken,
+            items=packing.items,
+            by_section=packing.by_section,
             sources=dict(self.sources),
-            rendered=packed.rendered,
+            rendered=rendered,
             _format=self.call.format,
             _counter=self.counter,
-            _proposed=partial(decide, packed.packing),
+            _proposed=partial(decide, packing),
             _others=self.decide,
             _known=self.known,
             _judge=judge,
-            notices=tuple(self._notices(packed.packing)),
+            notices=tuple(self._notices(packing)),
             filter=self.call.wanted,
             asked=tuple(map(attrgetter("name"), self.specs)),
         )
-        return context, packed.packing
+        return context, packing
 
     def _notices(self, packing: Packing) -> Iterator[str]:
         yield from _unanswered(self.proposals, packing)
@@ -273,8 +273,8 @@ class Offers:
 
     def _packed(
         self, limits: Limits | None, barred: Mapping[str, frozenset[int]] = MappingProxyType({})
-    ) -> _Packed:
-        """Return the proposals packed into the window, and counted as rendered.
+    ) -> tuple[Packing, Rendered, int]:
+        """Return the proposals packed into the window and rendered, and the tokens as rendered.
 
         Args:
             barred: As of `WindowPacker`.
@@ -307,7 +307,7 @@ class Offers:
             else:
                 used = self.call.format.count(rendered, self.counter)
             if used <= window:
-                return _Packed(packing, rendered, used)
+                return packing, rendered, used
             # Pieces of a counter that is not additive can weigh more together: give the difference
             # up and pack again.
             room -= used - window
@@ -378,12 +378,6 @@ def _too_large(
 @once_per_item
 def _terms(item: Item) -> frozenset[str]:
     return frozenset(analyze(item.text))
-
-
-class _Packed(NamedTuple):
-    packing: Packing
-    rendered: Rendered
-    used: int
 
 
 def check_budget(budget: object, reserve: object = 0) -> int:

@@ -20,12 +20,12 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from functools import cache, lru_cache
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kaosmem.memos import register_memo
+from kaosmem.memos import remembered
 
 if TYPE_CHECKING:
     from kaosmem.formats.layout import Mark
@@ -238,7 +238,7 @@ def mark_text(mark: Mark) -> str:
     return f"[{mark.left_out} earlier messages left out]"
 
 
-@lru_cache(maxsize=4_096)
+@remembered(4_096)
 def shown_role(role: str) -> str:
     """Return a role, `unverified-` before a name that only reads like a provider's role.
 
@@ -249,7 +249,7 @@ def shown_role(role: str) -> str:
     return f"unverified-{plain}" if plain in PROVIDERS_ROLES and role not in _ROLES else role
 
 
-@lru_cache(maxsize=4_096)
+@remembered(4_096)
 def name_without(text: str, refused: str) -> str:
     """Return a text as a name: `_` stands for blanks and for each match of `refused`."""
     kept = ""
@@ -265,17 +265,13 @@ def _is_refused(char: str, refused: str) -> bool:
     return any(each in refused for each in plain)
 
 
-@lru_cache(maxsize=4_096)
+@remembered(4_096)
 def speaker_name(role: str) -> str:
     r"""Return a role as the name of a user: 1 to 64 characters without blanks and `< > [ ] | \ / "`.
 
     Source: OpenAI, API reference, chat completions: the pattern of `name`.
     """
     return name_without(shown_role(role), '<>[]|\\/"')[:_MAX_NAME_CHARS] or "_"
-
-
-for _memo in (shown_role, name_without, speaker_name):
-    register_memo(_memo.cache_clear)
 
 
 def speaker_line(role: str) -> str:

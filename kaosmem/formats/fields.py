@@ -8,12 +8,11 @@ import re
 from binascii import a2b_base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.memos import register_memo
+from kaosmem.memos import remembered
 from kaosmem.types import Content, ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
 from kaosmem.types.content import TextBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
@@ -113,7 +112,7 @@ _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 _DATA_URL = re.compile(r"data:([^;,]+);base64,", re.IGNORECASE)
 
 
-@lru_cache(maxsize=32)
+@remembered(32)
 def sendable_url(url: str) -> str | None:
     """Return an image's URL as a provider takes it, None if no provider takes it.
 
@@ -128,9 +127,6 @@ def sendable_url(url: str) -> str | None:
         return None
     sendable = f"data:{media_type};base64,{data}"
     return url if sendable == url else sendable
-
-
-register_memo(sendable_url.cache_clear)
 
 
 def media_type_of(url: str) -> str:

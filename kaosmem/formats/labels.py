@@ -24,7 +24,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from kaosmem.formats.delimiters import (
@@ -36,7 +35,7 @@ from kaosmem.formats.delimiters import (
     speaker_name,
 )
 from kaosmem.language.duplicates import FORMED, PROPOSAL
-from kaosmem.memos import register_memo
+from kaosmem.memos import remembered
 from kaosmem.types.content import Trust
 from kaosmem.types.outcomes import OUTCOMES, Outcomes
 from kaosmem.types.versions import day_text
@@ -200,7 +199,7 @@ def role_label(role: str) -> str:
     return f"{_bracketed(role, '', '')} "
 
 
-@lru_cache(maxsize=4_096)
+@remembered(4_096)
 def _bracketed(
     name: str,
     day: str,
@@ -217,7 +216,7 @@ def _bracketed(
     return f"[{', '.join(filter(None, (shown + place, day, notes)))}]"
 
 
-@lru_cache(maxsize=4_096)
+@remembered(4_096)
 def _speaker(role: str) -> str:
     return escaped_in_history(name_without(speaker_name(role), ":#[]()"))
 
@@ -225,10 +224,6 @@ def _speaker(role: str) -> str:
 def _in_label(text: str) -> str:
     """Return a text as a part of a label: without blanks and brackets, its delimiters escaped."""
     return escaped_in_history(name_without(text, "[]"))
-
-
-register_memo(_bracketed.cache_clear)
-register_memo(_speaker.cache_clear)
 
 
 def _source(item: Item) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, lru_cache
 from itertools import chain
 
 from kaosmem.language.scripts import (
@@ -16,7 +15,7 @@ from kaosmem.language.scripts import (
     stem_of_script,
     terms_of_scripts,
 )
-from kaosmem.memos import register_memo
+from kaosmem.memos import register_memo, remembered
 
 STOP_WORDS_OF: Mapping[str, str] = {
     # "us" is not among them, so that "US" and "U.S." agree. Nor are "I", "me" and "my", by which a
@@ -249,15 +248,11 @@ _CHUNK_TERMS = _ChunkTerms()
 register_memo(_CHUNK_TERMS.clear)
 
 
-@lru_cache(
-    maxsize=1 << 16
-)  # one word stands in many chunks: capitalised, in quotes, before a comma
+# One word stands in many chunks: capitalised, in quotes, before a comma.
+@remembered(1 << 16)
 def _plain_word_terms(word: str) -> tuple[str, ...]:
     """Return the terms of a lower-case word of ASCII letters."""
     return tuple(filter(None, map(_stem, (word, *compound_parts(word)))))
-
-
-register_memo(_plain_word_terms.cache_clear)
 
 
 def _chunk_terms(chunk: str) -> Iterator[str]:
@@ -306,7 +301,7 @@ def _lone_word_terms(word: str) -> tuple[str, ...]:
     return (*terms, *filter(None, map(_stem, parts)))
 
 
-@lru_cache(maxsize=1 << 16)  # source code has few words in many chunks
+@remembered(1 << 16)  # source code has few words in many chunks
 def _word_terms(word: str) -> tuple[str, ...]:
     word = word[:MAX_WORD_CHARS]
     if word.casefold() in STOP_WORDS:
@@ -319,9 +314,6 @@ def _word_terms(word: str) -> tuple[str, ...]:
     if "'" in word:
         return tuple(filter(None, (*map(_stem, forms), *_elided_terms(word.casefold()))))
     return tuple(filter(None, map(_stem, forms)))
-
-
-register_memo(_word_terms.cache_clear)
 
 
 def _elided_terms(word: str) -> Iterator[str]:
@@ -344,9 +336,6 @@ def _stem(word: str) -> str:
     return (not bare.isascii() and stem_of_script(bare)) or _english_stemmer()(bare)
 
 
-@cache
+@remembered(None)
 def _english_stemmer() -> Callable[[str], str]:
     return snowball("english")
-
-
-register_memo(_english_stemmer.cache_clear)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from functools import cache
 from itertools import pairwise
 
-from kaosmem.memos import register_memo
+from kaosmem.memos import register_memo, remembered
 
 # Written without spaces: Thai, Lao, Myanmar, Khmer, Han, kana; and Hangul, whose words end in
 # particles.
@@ -194,16 +193,13 @@ _ARABIC_SUFFIX = re.compile("(?<=..)(?:ها|ان|ات|ون|ين|يه|ه|ي)$")
 _HINDI_SUFFIX = re.compile("(?<=..)(?:ियों|ियां|ियो|ाओं|ाएं|ुओं|ुएं|इयों|इयां|ों|ें|यों|ो|े|ी|ा|ि|ु|ू|ई)$")
 
 
-@cache
+@remembered(None)  # a stemmer keeps the last word it was given
 def snowball(language: str) -> Callable[[str], str]:
     """Return Snowball's stemmer for a language."""
     import Stemmer
 
     stem: Callable[[str], str] = Stemmer.Stemmer(language, maxCacheSize=0).stemWord
     return stem
-
-
-register_memo(snowball.cache_clear)  # a stemmer keeps the last word it was given
 
 
 # Letters that are not a plain one and a mark, and how German, Danish, Norwegian and Swedish write

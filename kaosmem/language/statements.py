@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from kaosmem.language.analysis import STOP_WORDS, analyze
 from kaosmem.language.marks import AFTER_A_NAME
-from kaosmem.memos import register_memo
+from kaosmem.memos import remembered
 from kaosmem.types.items import Item, once_per_item
 
 WORDS_IN_COMMON = 3
@@ -189,15 +188,12 @@ def names_of(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-@lru_cache(maxsize=1 << 14)  # the same statements meet in each turn
+@remembered(1 << 14)  # the same statements meet in each turn
 def are_of_one_subject(one: Statement, other: Statement) -> bool:
     """Return whether two statements that share the words of a subject are about the same thing."""
     if one.marks - other.marks and other.marks - one.marks:
         return False
     return not _is_exchanged(one, other)
-
-
-register_memo(are_of_one_subject.cache_clear)
 
 
 def _is_exchanged(one: Statement, other: Statement) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import blake2b
 from math import isqrt
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ import numpy as np
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.keys import key_words
-from kaosmem.memos import register_memo
+from kaosmem.memos import remembered
 from kaosmem.retrieval.candidate_signals import CandidateSignals, Matches, at, place_in_source
 from kaosmem.retrieval.columns import GrowingArray
 from kaosmem.retrieval.dumps import Columns, StoredColumns
@@ -229,13 +228,10 @@ class _DenseMatches(Matches):
     likeness: Int64s
 
 
-@lru_cache(maxsize=32)
+@remembered(32)
 def _query_rows(embedder: Embedder, texts: tuple[str, ...]) -> NDArray[np.int8]:
     """Return the rows of a query's texts, embedded once for all sections."""
     return _rows(embedder.embed_queries(texts), embedder, len(texts))
-
-
-register_memo(_query_rows.cache_clear)
 
 
 def _rows(

@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kaosmem.memos import register_memo
+from kaosmem.memos import remembered
 from kaosmem.retrieval.bm25 import SHARE_BITS, idf_q16, share_of
 from kaosmem.retrieval.scores import ONE, product, share_of_best
 
@@ -36,7 +36,7 @@ def name_terms(name: str, analyze: Callable[[str], list[str]]) -> list[str]:
     return [*analyze(name), *analyze(_BORDER.sub(" ", name))]
 
 
-@lru_cache(maxsize=1 << 14)
+@remembered(1 << 14)
 def is_test_name(name: str) -> bool:
     """Return whether the path of a file is that of a test, such as `test/x.py` or `x.spec.ts`.
 
@@ -46,9 +46,6 @@ def is_test_name(name: str) -> bool:
     False
     """
     return bool(_TEST.search(name))
-
-
-register_memo(is_test_name.cache_clear)
 
 
 _CLAUSE_END = re.compile(r"(?<=[.;:?!])\s+")

@@ -241,11 +241,12 @@ class Proposer:
         held = self.held
         is_ranked = self._ranks(cap, is_crowded=is_crowded)
         with self._index.asking:
+            passing = None
             if wanted is not None and self.spec.placement != "static":
                 wanted = held.narrowed(wanted)
                 if wanted.passes_nothing and not self.spec.is_history:
                     return Proposal((), unanswered=held.unanswered(wanted))
-            passing = None if self.spec.placement == "static" else self._passing(wanted)
+                passing = held.passing(wanted)
             scores = self._scores(query, cap, passing) if is_ranked else UNRANKED
             selection = UnitSelection(
                 held,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from binascii import a2b_base64
 from collections.abc import Mapping
-from functools import lru_cache
 
 from kaosmem.arguments import JSONObject, JSONValue, json_text
-from kaosmem.memos import register_memo
+from kaosmem.memos import remembered
 from kaosmem.tokens.counters import TokenCounter, check_tokens
 
 IMAGE_TOKENS = 765
@@ -98,7 +97,7 @@ def _data_tokens(data: str) -> int:
     return IMAGE_TOKENS if data.startswith(_IMAGES) else sealed_tokens(data)
 
 
-@lru_cache(maxsize=32)
+@remembered(32)
 def _pages(data: str) -> int:
     """Return how many pages a PDF in base64 has, or may have."""
     try:
@@ -106,6 +105,3 @@ def _pages(data: str) -> int:
     except ValueError:
         return 1 + len(data) // _PAGE_BYTES
     return len(_PAGE.findall(pdf)) or 1 + len(pdf) // _PAGE_BYTES
-
-
-register_memo(_pages.cache_clear)
