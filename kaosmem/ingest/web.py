@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kaosmem.ingest.files import decoded_text, one_line, storable
-from kaosmem.ingest.pieces import Part, Syntax, cut
+from kaosmem.ingest.pieces import TARGET_CHARS, Part, Syntax, cut
 
 if TYPE_CHECKING:
     from turbohtml import Element, Markdown
@@ -18,8 +18,6 @@ _HIDDEN = (
 )
 """A tab panel is shown by a click, and a whole page may be hidden until its scripts have run."""
 _NOT_DISPLAYED = re.compile(r"display\s*:\s*none", re.IGNORECASE)
-_PLACED = "table, h1, h2, h3, h4, h5, h6"
-"""What stands in tables of pages and mails that place things side by side."""
 _BREAK = re.compile(r" +\n")
 _MAX_TITLE_CHARS = 120
 _OpenCells = dict[int, tuple[int, str]]
@@ -89,7 +87,7 @@ class _Tables:
         Args:
             text: What is within the table. It stays as it is in a table that only places things.
         """
-        if table.select_one(_PLACED) is not None or len(table.select("td, th")) == 1:
+        if _only_places(table):
             return text
         lines = [one_line(each.to_text()) for each in table.select(":scope > caption")]
         open_cells: _OpenCells = {}
@@ -135,6 +133,14 @@ class _Tables:
         """Return whether a text may be repeated, and take the room for it."""
         self._room -= len(text) + 3
         return self._room >= 0
+
+
+def _only_places(table: Element) -> bool:
+    """Return whether a table only places things, as those of mails and old pages do."""
+    if table.select_one("table, h1, h2, h3, h4, h5, h6") is not None:
+        return True
+    cells = table.select("td, th")
+    return len(cells) == 1 or any(len(cell.text) > TARGET_CHARS for cell in cells)
 
 
 def _spanned(cell: Element, attribute: str) -> int:

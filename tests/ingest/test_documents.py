@@ -334,6 +334,8 @@ TABLES = {
     ),
     "<caption>Prices</caption><tr><td>a<br>b<td><ul><li>1<li>2": "Prices\n| a b | * 1 * 2",
     "<tr><td><p>In a</p><p>box</p>": "In a\n\nbox",
+    f"<tr><td>Home<td><p>{'A page. ' * 400}</p><p>Ends": f"Home\n\n{'A page. ' * 400}".strip()
+    + "\n\nEnds",
     "<tr><td><h1>Order</h1><p>Hello</p><table><tr><th>Item<th>Price<tr><td>Tea<td>3</table><p>Bye": (
         "# Order\n\nHello\n\n| Item | Price\n| --- | --- |\n| Tea | 3\n\nBye"
     ),
