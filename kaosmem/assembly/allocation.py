@@ -56,16 +56,13 @@ def allocate(
         needs: The needs by section. A section without one is empty and gets nothing.
         budget: Tokens of the window, at least those of the required items.
     """
-    wanting = []
+    wanting = [spec for spec in by_priority(specs) if spec.name in needs]
     grants: dict[str, float] = {}
     most: dict[str, float] = {}
     floors = {}
     left: float = budget
-    for spec in by_priority(specs):
-        need = needs.get(spec.name)
-        if need is None:
-            continue
-        wanting.append(spec)
+    for spec in wanting:
+        need = needs[spec.name]
         grants[spec.name] = need.must
         left -= need.must
         within = need.want if spec.budget is None else max(spec.budget, need.must)

@@ -280,12 +280,8 @@ class Offers:
             barred: As of `WindowPacker`.
         """
         window = self.room
-        offered = []
-        for spec in self.specs:
-            proposal = self.proposals.get(spec.name)
-            if proposal is not None and proposal.candidates:
-                offered.append(spec)
-        specs = scaled_floors(offered)
+        offered = {name for name, each in self.proposals.items() if each.candidates}
+        specs = scaled_floors([spec for spec in self.specs if spec.name in offered])
         room = window
 
         def pack(some: Shortened) -> Packing:

@@ -134,9 +134,11 @@ class Query:
         text = excerpt(text)
         relative = periods_in(text, clock)
         today = max(map(attrgetter("last"), relative), default=None)
-        past = cues.read(text, (each for each in relative if each.first != today))
-        periods = tuple(dict.fromkeys((*relative, *cues.dates(text))))
-        return cls(text, periods, past, as_of, known_at, now)
+        past = cues.read(text, [each for each in relative if each.first != today])
+        periods = dict.fromkeys(relative)
+        if past is not None:
+            periods |= dict.fromkeys(past.periods)
+        return cls(text, tuple(periods), past, as_of, known_at, now)
 
     def begins_later(self, begin: datetime | None) -> bool:
         """Return whether a version that begins then is yet to begin."""

@@ -190,7 +190,7 @@ class CandidateSignals:
         """Return the signals of documents of which the query names one, but for those of meaning."""
         matches = self.matches
         clause = self._clause
-        rarest = matches.sources.titles.rarest[self.sources]
+        rarest = matches.sources.rarest_titles[self.sources]
         title = matches.sources.title_shares(self.sources)
         nearby = at(matches.in_clause, self.near[-1]) + at(matches.in_clause, self.near[1])
         return {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -170,23 +170,16 @@ The second one is multiplied by the length of a source in average lengths.
 """
 
 
-class Titles(NamedTuple):
-    """How the names of sources match a query, by number of the source.
-
-    Attributes:
-        sums: Weights of the terms of each name that the query has.
-        rarest: The weight of the rarest of these terms, 1 for a term that no other name has.
-    """
-
-    sums: Int64s
-    rarest: Int64s
-
-
 class SourceMatches:
     """The matches of the sources of an index with a query. They are valid until the next change.
 
     Args:
         counts: How often the query has each term that some entry has, by number.
+
+    Attributes:
+        title_sums: The weights of the terms of each source's name that the query has, summed up.
+        rarest_titles: The weight of the rarest of these terms, ONE for a term that no other name
+            has.
     """
 
     def __init__(
@@ -198,7 +191,7 @@ class SourceMatches:
         self._index = index
         self._count = len(index.sources)
         self._asked = self._title_terms(asked) if self._count else {}
-        self.titles = self._match_titles()
+        self.title_sums, self.rarest_titles = self._match_titles()
         self.shares = self._matched(counts)
 
     def _title_terms(self, asked: QueryTerms) -> dict[int, int]:
@@ -212,7 +205,7 @@ class SourceMatches:
                 found[number] = idf_q16(self._count, frequency)
         return found
 
-    def _match_titles(self) -> Titles:
+    def _match_titles(self) -> tuple[Int64s, Int64s]:
         size = len(self._index.sources.names)
         sums = np.zeros(size, np.int64)
         rarest = np.zeros(size, np.int64)
@@ -221,8 +214,8 @@ class SourceMatches:
             sums[sources] += weight
             rarest[sources] = np.maximum(rarest[sources], weight)
         if not self._asked:
-            return Titles(sums, rarest)
-        return Titles(sums, share_of_best(rarest, idf_q16(self._count, 1)))
+            return sums, rarest
+        return sums, share_of_best(rarest, idf_q16(self._count, 1))
 
     def _matched(self, counts: Mapping[int, int]) -> Int64s:
         """Return how well each source matches, by number, from 0 to 1.
@@ -232,7 +225,7 @@ class SourceMatches:
         """
         if not self._count:
             return np.zeros(len(self._index.sources.names), np.int64)
-        matches = share_of_best(self._content_scores(counts)) + share_of_best(self.titles.sums)
+        matches = share_of_best(self._content_scores(counts)) + share_of_best(self.title_sums)
         matches[NONE] = 0
         shares = share_of_best(matches)
         return product(product(shares, shares), shares)
@@ -308,10 +301,10 @@ class SourceMatches:
     def title_shares(self, numbers: NDArray[np.int32]) -> Int64s:
         """Return the query's share of the names of sources; rare terms count more."""
         found = np.zeros(len(numbers), np.int64)
-        (at,) = np.nonzero(self.titles.sums[numbers])
+        (at,) = np.nonzero(self.title_sums[numbers])
         if len(at):
             sources, places = np.unique(numbers[at].astype(np.int64), return_inverse=True)
-            shares = self.titles.sums[sources] * ONE // self._title_weights(sources)
+            shares = self.title_sums[sources] * ONE // self._title_weights(sources)
             found[at] = np.minimum(ONE, shares)[places]
         return found
 

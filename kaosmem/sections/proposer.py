@@ -249,14 +249,7 @@ class Proposer:
                 passing = held.passing(wanted)
             scores = self._scores(query, cap, passing) if is_ranked else UNRANKED
             selection = UnitSelection(
-                held,
-                self.corrections,
-                self.required_units(),
-                query,
-                cap,
-                wanted,
-                passing,
-                scores,
+                held, self.corrections, self.required_units(), query, cap, wanted, passing, scores
             )
             if self.spec.is_history:
                 proposal = selection.propose_history(recalls=is_ranked)
