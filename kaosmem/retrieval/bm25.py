@@ -284,13 +284,14 @@ class Postings:
         The postings of a term are in order of slots.
         """
         wanted = np.array(numbers, np.uint32)
-        by_term: list[list[UInt32s]] = [[] for _ in numbers]
+        sizes = np.zeros(len(numbers), np.int64)
+        by_segment = []
         for segment in self._segments:
-            for found, more in zip(by_term, segment.postings(wanted), strict=True):
-                found.append(more)
-        sizes = [sum(map(len, parts)) for parts in by_term]
-        packed = np.concatenate([np.empty(0, np.uint32), *chain.from_iterable(by_term)])
-        return packed, np.array(sizes, np.int64)
+            found = segment.postings(wanted)
+            sizes += np.fromiter(map(len, found), np.int64, len(found))
+            by_segment.append(found)
+        by_term = chain.from_iterable(zip(*by_segment, strict=True))
+        return np.concatenate([np.empty(0, np.uint32), *by_term]), sizes
 
     def scores(
         self,

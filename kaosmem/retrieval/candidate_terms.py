@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from math import isqrt
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +13,7 @@ from kaosmem.exact import logs
 from kaosmem.retrieval.bm25 import idf_q16
 from kaosmem.retrieval.columns import are_changes, run_lengths
 from kaosmem.retrieval.scores import ONE, share_of_best
-from kaosmem.retrieval.vocabulary import GRID, NO_ROW, word_vectors
+from kaosmem.retrieval.vocabulary import GRID, word_vectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -217,9 +217,9 @@ def _term_weights(counts: TermCounts, asked: Collection[int]) -> NDArray[np.floa
 
 
 def topics(
-    terms: CandidateTerms,
-    rows_of: Callable[[Int64s], Int64s],
-    weights_of: Callable[[Int64s], Int64s],
+    counts: TermCounts,
+    rows: Int64s,
+    weights: Int64s,
     vector: Int64s,
     rarest: int,
 ) -> Int64s:
@@ -229,24 +229,18 @@ def topics(
     taken to have one more rare term, which is like no other: a few common words tell little.
 
     Args:
-        terms: The terms of the candidates.
-        rows_of: Returns the rows of terms, by their numbers.
-        weights_of: Returns the weights of terms, by their numbers.
+        counts: The terms of the candidates.
+        rows: The row of each term in the table of word vectors.
+        weights: The weight of each term, 0 for one without a vector.
         rarest: The weight of the rarest term.
     """
     table = word_vectors()
-    counts = terms.counts()
-    rows = rows_of(counts.present)
-    (with_vector,) = np.nonzero(rows != NO_ROW)
-    weights = np.zeros(len(rows), np.int64)
-    weights[with_vector] = weights_of(counts.present[with_vector])
-    products = np.zeros(len(rows), np.int64)
-    products[with_vector] = table.products(rows[with_vector], vector)
+    products = table.products(rows, vector)
     # Of 256 terms, whose weights are below 2**16 and products below 2**18, sums are below 2**42.
     sums = counts.sums((weights * products)[counts.places] * counts.times).astype(np.int64)
     squares = counts.sums((weights * weights)[counts.places] * counts.times).astype(np.int64)
     cosines = table.cosines(sums, squares + rarest * rarest, vector)
-    rest = cosines - int(cosines.sum()) // terms.size
-    spread = max(isqrt(int((rest * rest).sum()) // terms.size), _LEAST_SPREAD)
+    rest = cosines - int(cosines.sum()) // counts.size
+    spread = max(isqrt(int((rest * rest).sum()) // counts.size), _LEAST_SPREAD)
     found: Int64s = np.clip(rest * ONE // (_MOST_SPREADS * spread), -ONE, ONE)
     return found

@@ -25,7 +25,7 @@ from kaosmem.retrieval.scores import (
     top,
 )
 from kaosmem.retrieval.text_index import TextIndex
-from kaosmem.retrieval.vocabulary import NO_TERM, TOPIC_UNITS, word_vectors
+from kaosmem.retrieval.vocabulary import NO_ROW, NO_TERM, TOPIC_UNITS, word_vectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -260,14 +260,12 @@ class LinearIndex(TextIndex):
         vector = word_vectors().mean_of(matches.asked.terms, self._topic_weights(numbers))
         if not vector.any():
             return np.zeros(terms.size, np.int64)
-
-        def weights_of(present: Int64s) -> Int64s:
-            weights = self._topic_weights(present)
-            weights[np.isin(present, matches.terms)] = 0
-            return weights
-
+        counts = terms.counts()
+        rows = self.vocabulary.rows(counts.present)
+        weights = self._topic_weights(counts.present)
+        weights[(rows == NO_ROW) | np.isin(counts.present, matches.terms)] = 0
         rarest = int(self._topic_weights(np.array([NO_TERM]))[0])
-        return topics(terms, self.vocabulary.rows, weights_of, vector, rarest)
+        return topics(counts, rows, weights, vector, rarest)
 
     def _topic_weights(self, numbers: Int64s) -> Int64s:
         """Return the weights of terms, larger for a term that fewer entries have."""

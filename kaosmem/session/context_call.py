@@ -52,7 +52,8 @@ async def assemble(
     """
     started = perf_counter()
     session.expire()
-    await session.compact(call.format)
+    if session.compactions:
+        await session.compact(call.format)
     await session.read_back(specs)
     visible: Collection[str] = ()
     if window is None:
