@@ -397,6 +397,10 @@ class Form(SectionOperation):
     refused: Sequence[str] = ()
     shelved: Sequence[tuple[str, int | None]] = ()
 
+    def without(self, forgotten: Container[str]) -> Form:
+        """Return the same formation without the state of items that were forgotten."""
+        return replace(self, shelved=[each for each in self.shelved if each[0] not in forgotten])
+
     def apply(self, section: Section) -> None:
         ledger = section.ledger
         if self.mark:

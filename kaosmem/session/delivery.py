@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 
@@ -21,15 +22,19 @@ async def deliver(
     session: OpenSession,
     section: Section,
     shelf: FactShelf,
-) -> None:
+) -> list[Item]:
     """Bring a shelf up to what is committed in a section, and note how far this came.
 
     New facts are saved there. A corrected one is saved anew, and one that was removed or retired
     leaves. While a change of the section is unsaved, and so may be lost, nothing is done.
+
+    Returns:
+        The items that were saved. After the next save, see `take_back_forgotten`.
     """
     name = section.spec.name
     if section.journal or session.saver.number_unsaved(name):
-        return
+        return []
+    saved: list[Item] = []
     known = section.ledger.shelved
     shelved: dict[str, int | None] = {}
     for version in await _left(session, section, shelf):
@@ -38,6 +43,7 @@ async def deliver(
         if _is_withdrawn(section, version):
             await shelf.erase((item,))
         elif known.get(item.id) == AWAITED and PROPOSAL not in item.metadata:
+            saved.append(item)
             await shelf.put(item, await _said_at(session, item), own=known)
     for item in [*section]:
         updated = section.held.updated.get(section.held.ordinals.get(item.id, -1), 0)
@@ -45,10 +51,22 @@ async def deliver(
         if is_on_shelf and known.get(item.id) != updated:
             # A person has corrected or accepted an updated one: it holds from now on.
             said_at = None if updated else await _said_at(session, item)
+            saved.append(item)
             await shelf.put(item, said_at, own=known)
             shelved[item.id] = updated
     await shelf.erase(Proposals(session).take_ended(name, shelf.name))
-    section.form(Form(name, shelved=[*shelved.items()]))
+    formation = Form(name, shelved=[*shelved.items()])
+    section.form(formation.without(session.saver.forgotten))
+    return saved
+
+
+async def take_back_forgotten(
+    session: OpenSession,
+    saved: Iterable[Item],
+    shelf: FactShelf,
+) -> None:
+    """Erase facts that were forgotten, here or by another writer, while they came to a shelf."""
+    await shelf.erase([item for item in saved if item.id in session.saver.forgotten])
 
 
 async def _left(

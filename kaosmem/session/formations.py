@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -57,7 +57,7 @@ class Formations:
             plan = FormsFrom(former, own.sections) if own else FormsFrom(former)
         return SectionFormation(self._session, section, plan)
 
-    async def form(self, formations: Iterable[SectionFormation]) -> list[AppliedChange]:
+    async def form(self, formations: Sequence[SectionFormation]) -> list[AppliedChange]:
         """Form sections from all that was said since their marks, and save.
 
         Raises:
@@ -75,6 +75,8 @@ class Formations:
                 await formation.deliver()
                 kept += formation.lasting(applied)
             await saver.save()
+            for formation in formations:
+                await formation.take_back()
         return kept
 
     def note_turn(self) -> None:
@@ -108,7 +110,8 @@ class Formations:
         for formation in self.planned:
             if formation.plan.shelf is not None:
                 await save()
-                await self._noting_failure(_unformed(formation), formation.deliver)
+                failure = _unformed(formation)
+                await self._noting_failure(failure, formation.deliver, save, formation.take_back)
 
     async def settle(self) -> None:
         """Wait until no formation is under way, and start no more by idleness."""
@@ -136,7 +139,8 @@ class Formations:
         if self._session.read_only or self._session.is_closed:
             return
 
-        await self._noting_failure(_unformed(formation), formation.deliver, formation.run)
+        steps = (formation.take_back, formation.deliver, formation.run)
+        await self._noting_failure(_unformed(formation), *steps)
 
     async def _noting_failure(self, failure: str, *work: Callable[[], Awaitable[object]]) -> None:
         """Do work that nobody asked for, in order: an error becomes a notice."""

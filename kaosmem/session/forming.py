@@ -24,7 +24,7 @@ from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.ledger import AWAITED
 from kaosmem.sections.operations import Credit, Form
 from kaosmem.sections.section import Section
-from kaosmem.session.delivery import deliver
+from kaosmem.session.delivery import deliver, take_back_forgotten
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.proposals import as_proposal, let_wait
 from kaosmem.types import JSONValue
@@ -81,6 +81,7 @@ class SectionFormation:
             session.shelves[plan.shelf.name] = plan.shelf  # so that `forget` reaches it
         self._known: dict[Hashable, str] = {}
         self._elsewhere: dict[str, Item | None] = {}
+        self._saved: list[Item] = []
 
     def has_waiting(self, number: int) -> bool:
         """Return whether so many messages of people wait, whichever worker took their turns."""
@@ -104,9 +105,15 @@ class SectionFormation:
         return applied
 
     async def deliver(self) -> None:
-        """Bring the shelf of the plan up to what is committed."""
+        """Bring the shelf of the plan up to what is committed, and save nothing."""
         if self.plan.shelf is not None:
-            await deliver(self._session, self._section, self.plan.shelf)
+            self._saved += await deliver(self._session, self._section, self.plan.shelf)
+
+    async def take_back(self) -> None:
+        """Erase facts from the shelf that were forgotten before the save after their delivery."""
+        if self.plan.shelf is not None:
+            await take_back_forgotten(self._session, self._saved, self.plan.shelf)
+            self._saved.clear()
 
     def lasting(self, applied: Sequence[AppliedChange]) -> Iterator[AppliedChange]:
         """Yield the changes that are in the section: not those that others made first."""

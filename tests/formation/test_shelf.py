@@ -8,7 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kaosmem import InvalidArgumentError, SectionSpec, SessionMemory, SessionOptions
+from kaosmem import (
+    DEFAULT_SECTIONS,
+    InvalidArgumentError,
+    SectionSpec,
+    SessionMemory,
+    SessionOptions,
+)
 from kaosmem.backends import open_stores
 from kaosmem.errors import SourceError
 from kaosmem.formation import FactShelf, FormsFrom, PatternFormer
@@ -288,6 +294,35 @@ async def test_a_fact_holds_from_the_day_on_which_it_was_said_and_no_longer_than
     assert await facts(store) == ["car: value 3", "home: value 2"]
     now += timedelta(days=7)
     assert await facts(store) == ["home: value 2"]
+
+
+@pytest.mark.parametrize("is_same_process", [True, False])
+async def test_what_is_forgotten_while_it_comes_to_the_shelf_is_gone(is_same_process):
+    """Here, or by another writer."""
+    has_begun = asyncio.Event()
+    may_end = asyncio.Event()
+
+    class SlowStore(InMemoryLongTermMemory):
+        async def save(self, *args, **kwargs):
+            has_begun.set()
+            await may_end.wait()
+            return await super().save(*args, **kwargs)
+
+    store = SlowStore()
+    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"))
+    memory = SessionMemory.test_mode()
+    said = memory.add("messages", "home: value 1")
+    forming = asyncio.create_task(memory.form(plan))
+    await has_begun.wait()
+    specs = [*DEFAULT_SECTIONS, SectionSpec("formed", forms_from=plan)]  # it knows the shelf
+    async with SessionMemory.open(memory.admin.fs, "test", sections=specs) as other:
+        forgetting = memory if is_same_process else other
+        receipt = await forgetting.forget(said.id)
+        assert len(receipt.derived) == 1
+    may_end.set()
+    await forming
+    assert await facts(store) == []
+    assert await memory.admin.verify(receipt) == ()
 
 
 class FlakyStore(InMemoryLongTermMemory):

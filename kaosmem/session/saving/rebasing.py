@@ -220,7 +220,7 @@ def _repeat(
             case Use():
                 section.use(change.ids)
             case Form():
-                section.form(change)
+                section.form(change.without(forgotten))
             case Credit():
                 section.credit(change.without(forgotten))
             case Evict() | Compact() if touched is not None:
