@@ -15,6 +15,7 @@ from kaosmem.sections.proposal import Hit
 from kaosmem.session.context_call import ask
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.roster import Roster
+from kaosmem.types.items import time_of
 
 
 class MemoryAt:
@@ -43,8 +44,8 @@ class MemoryAt:
         if as_of is None and known_at is None:
             raise InvalidArgumentError("at() needs a time; give as_of, known_at, or both")
         self._session = session
-        self.as_of = None if as_of is None else check_time(as_of, "as_of")
-        self.known_at = None if known_at is None else check_time(known_at, "known_at")
+        self.as_of = _moment(as_of, "as_of")
+        self.known_at = _moment(known_at, "known_at")
 
     def __repr__(self) -> str:
         times = []
@@ -129,3 +130,11 @@ class MemoryAt:
         self._session.expire()
         sections = await self._session.past.sections_at(as_of=self.as_of, known_at=self.known_at)
         return self._session.roster.over(sections)
+
+
+def _moment(given: datetime | date | str | None, name: str) -> datetime | None:
+    """Return a time, of a text as of a `timestamp`: a year or a month is its first moment."""
+    if given is None:
+        return None
+    stated = time_of(given) if isinstance(given, str) else None
+    return check_time(stated or given, name)
