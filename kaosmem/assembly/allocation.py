@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import filterfalse
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeAlias
 
@@ -336,8 +337,8 @@ class TailCutter:
         costs: Costs,
     ) -> None:
         self._costs = costs
-        units = [candidate for candidate in proposal.candidates if not candidate.orphan]
-        units.sort(key=attrgetter("position"))
+        shown = filterfalse(attrgetter("orphan"), proposal.candidates)
+        units = sorted(shown, key=attrgetter("position"))
         self._units = units
         is_whole = proposal.is_all
         is_bare = is_whole and not proposal.evicted

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import filterfalse
 from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
@@ -79,7 +80,6 @@ class WindowPacker:
         self._check_required(shares.values(), needs)
         grants = self._grant(needs)
         for name, share in shares.items():
-            settled = None
             if share.cutter is not None:
                 settled = self._cut_tail(share, share.cutter, grants[name])
             elif share.spec.placement == "static":
@@ -87,8 +87,9 @@ class WindowPacker:
                 share.grant = grants[name]
                 fill([share], share.grant - share.used, Shown(items_of(share.taken.values())))
                 settled = share.used
-            if settled is not None:
-                needs[name] = TokenNeed(settled, settled)
+            else:
+                continue
+            needs[name] = TokenNeed(settled, settled)
         packing = Packing(self, shares)
         self._fill_block(packing, needs)
         packing.build()
@@ -101,7 +102,7 @@ class WindowPacker:
         proposal = self.proposals[spec.name]
         candidates = proposal.candidates
         if spec.is_history:
-            candidates = tuple([unit for unit in proposal.earlier if not unit.orphan])
+            candidates = tuple(filterfalse(attrgetter("orphan"), proposal.earlier))
         counter = self.costs.counter
         cap = cap_of(spec, self.window)
         share = Share(
@@ -120,7 +121,7 @@ class WindowPacker:
         if spec.min_score:
             share.unrelated |= _low_scored(spec, candidates)
         if spec.recalls:
-            best = best_match([unit for unit in share.candidates if unit.recalled])
+            best = best_match(filter(attrgetter("recalled"), candidates))
             share.recall = max(spec.recall * cap, best.tokens if best else 0)
         share.require()
         return share

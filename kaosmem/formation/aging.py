@@ -9,7 +9,7 @@ from functools import cache
 from kaosmem.language.analysis import analyze
 from kaosmem.language.duplicates import FORMED
 from kaosmem.language.keys import key_words
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, once_per_item
 
 CHANGES_OFTEN = {
     365: "home address city residence work job employer company position age",
@@ -25,6 +25,7 @@ A kind is the last word of the fact's key, or one of the first four words of a f
 _FIRST_WORDS = 4
 
 
+@once_per_item
 def days_until_old(item: Item) -> int:
     """Return after how many days a fact is old. 0: it is no formed fact, or changes seldom.
 
@@ -37,7 +38,10 @@ def days_until_old(item: Item) -> int:
     """
     if FORMED not in item.tags or item.metadata.get("kind") != "semantic":
         return 0
-    return item.memo("days until old", _days)
+    words = analyze(" ".join(item.text.split()[:_FIRST_WORDS]))
+    if item.key is not None:
+        words = analyze(key_words(item.key))[-1:]
+    return min((days for days, terms in _terms().items() if not terms.isdisjoint(words)), default=0)
 
 
 def with_verification(
@@ -60,13 +64,6 @@ def with_verification(
     # The same item each time, which keeps what was measured of it.
     name = f"last verified {last.isoformat()}"
     return item.memo(name, lambda item: replace(item, last_verified=last))
-
-
-def _days(item: Item) -> int:
-    words = analyze(" ".join(item.text.split()[:_FIRST_WORDS]))
-    if item.key is not None:
-        words = analyze(key_words(item.key))[-1:]
-    return min((days for days, terms in _terms().items() if not terms.isdisjoint(words)), default=0)
 
 
 @cache
