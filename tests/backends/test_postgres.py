@@ -33,6 +33,7 @@ from kaosmem.testing.contracts.vector import FILTERS, METADATA
 from tests.backends.hostile_values import NOTHING, SECRET, HostileValues, everything, read, write
 from tests.console import Console
 from tests.embeddings import Words
+from tests.formation.formers import check_shelf
 from tests.servers import example, postgres_server
 from tests.stores.compared import (
     ComparedGraph,
@@ -502,3 +503,8 @@ async def test_of_workers_that_start_one_task_a_single_one_succeeds(postgres):
     assert sum(taken) == 10
     for each in workers:
         await each.close()
+
+
+async def test_formed_facts_stand_on_a_shelf(postgres):
+    async with database(postgres) as opened:
+        await check_shelf(PostgresLongTermMemory(opened))

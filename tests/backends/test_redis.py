@@ -23,6 +23,7 @@ from kaosmem.backends.redis import (
 from kaosmem.errors import InvalidNameError
 from tests.backends.hostile_values import HostileValues
 from tests.console import Console
+from tests.formation.formers import check_shelf
 from tests.servers import example, own_redis_server, redis_server
 from tests.stores.compared import ComparedHistory, ComparedLongTerm, ComparedShortTerm
 
@@ -274,3 +275,8 @@ async def test_a_lost_answer_changes_nothing_twice(url):
         assert [each.text for each in await history.get_messages("a", session_id="s")] == ["1", "2"]
         memory_id = await facts.save("a", "The rent is 900 euros.")
         assert [each.id for each in await facts.search("a", "rent")] == [memory_id]
+
+
+async def test_formed_facts_stand_on_a_shelf(url):
+    async with RedisDatabase(url, tenant="shelf") as opened:
+        await check_shelf(RedisLongTermMemory(opened))

@@ -50,6 +50,7 @@ async def check_shelf(store):
     memory = SessionMemory.test_mode()
     for text in ("home: I live in Oslo.", "home: I live in Bergen.", "pet: I have a cat."):
         said = memory.add("messages", text)
+        memory.add("messages", 'It\'s (a) long & "odd" text | !x* <b> 100% ' * 400)
         await memory.form(FormsFrom(LineFormer(), shelf=shelf))
     found = await store.search("ann", "home pet live", "tenant-7")
     assert {fact.content for fact in found} == {"home: I live in Bergen.", "pet: I have a cat."}
