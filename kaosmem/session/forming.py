@@ -15,7 +15,7 @@ from kaosmem.formation.changes import (
     ProposedChange,
 )
 from kaosmem.formation.conflict import doubt_about, is_run_of
-from kaosmem.formation.grounding import Grounds, faults_of, find_grounds
+from kaosmem.formation.grounding import Grounds, faults_of, find_grounds, plain
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formation.shelf import SHELF
 from kaosmem.language.analysis import analyze
@@ -135,8 +135,9 @@ class SectionFormation:
         since = self._mark(mark)
         until = self._committed(source)
         found = await items_between(self._session, source, since, until)
-        begins = [*found, until]
-        said = [*found.values()]
+        edited = self._edited(source, since)
+        begins = [*[since] * len(edited), *found, until]
+        said = [*map(source.peek, edited), *found.values()]
         applied: list[AppliedChange] = []
         while said and (budget is None or self._spent(spent_mark) < budget):
             draft = await former.propose(said, [*self._section, *await self._near(said)])
@@ -153,6 +154,8 @@ class SectionFormation:
             if self.plan.shelf is not None:
                 # Before the commit: after a crash, they are retired once more.
                 await self.plan.shelf.erase(formed.retired)
+            for item in said[: draft.covered]:
+                formed.retired += edited.pop(item.id, ())
             covered = len(said) if draft.covered is None else draft.covered
             begins = begins[covered:]
             said = said[covered:] if covered else []
@@ -171,6 +174,23 @@ class SectionFormation:
                 f"nothing more in {self.name!r}; raise its budget, and form again"
             )
         return applied
+
+    def _edited(self, source: Section, since: int) -> dict[str, list[Item]]:
+        """Return the facts whose words were edited out of their message, by its id.
+
+        The message is formed anew.
+        """
+        held = source.held
+        found: dict[str, list[Item]] = {}
+        for item in self._section:
+            places = [held.ordinals.get(each, since) for each in item.sources]
+            is_edited = any(held.updated.get(place) for place in places) and max(places) < since
+            if not (is_edited and FORMED in item.tags and "semantic" in item.tags):
+                continue
+            quote = plain(str(item.metadata["quote"]))
+            if not any(quote in plain(held[place].text) for place in places):
+                found.setdefault(item.sources[-1], []).append(item)
+        return found
 
     async def _near(self, said: Sequence[Item]) -> list[Item]:
         """Return the facts of other sessions on the shelf that have words of some messages."""

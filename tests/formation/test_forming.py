@@ -443,6 +443,23 @@ async def test_kinds_have_sections_of_their_own():
         FormsFrom(PatternFormer(), kinds=("rules",))
 
 
+async def test_a_fact_goes_when_its_words_are_edited_out_of_their_message():
+    """The message is formed anew, and a message that keeps the words is not."""
+    memory = SessionMemory.test_mode()
+    said = [memory.add("messages", f"I live in Oslo. I am {age} years old.") for age in (40, 41)]
+    other = memory.add("messages", "I work at Acme.")
+    await memory.form(PatternFormer())
+    memory.update(said[0].id, "I live in Bergen. I am 40 years old.")
+    memory.update(other.id, "I work.")
+    assert [str(change) for change in await memory.form(PatternFormer())] == ["I live in Bergen."]
+    left = ["I am 40 years old.", "I am 41 years old.", "I live in Bergen."]
+    assert [item.text for item in memory["findings"]] == left
+    assert await memory.form(PatternFormer()) == []
+    async with SessionMemory.open(memory.admin.fs, "test") as again:
+        assert await again.form(PatternFormer()) == []
+        assert [item.text for item in again["findings"]] == left
+
+
 async def test_a_former_returns_a_draft_and_a_session_has_one():
     """Errors that name their remedy, in place of nothing, or of an attribute that lacks."""
     memory = SessionMemory.test_mode()
