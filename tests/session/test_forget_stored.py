@@ -226,6 +226,22 @@ async def test_other_writers_go_on_without_it(place):
     assert not paths_holding(place, f"{CANARY} said 7")
 
 
+async def test_a_tombstone_is_in_the_log_though_another_committed_first(place):
+    """Nothing locks object stores: what another erases at the same record would bring the item back."""
+    async with SessionMemory.open(place) as memory:
+        memory.add("documents", "A retired clause.", id="retired")
+        memory.add("documents", "A wrong clause.", id="wrong")
+        memory.remove("retired")
+        await memory.save()
+        before = await memory.forget("wrong")  # from now on, only an archive file holds the other
+    async with SessionMemory.open(place) as one, SessionMemory.open(place) as other:
+        one.add("documents", "Another clause.")
+        await one.save()
+        receipt = await other.forget("retired")
+    assert receipt.record == before.record + 2
+    assert not paths_holding(place, "A retired clause.")
+
+
 async def test_what_is_derived_elsewhere_meanwhile_is_refused(place):
     """A finding from an item that another writer has forgotten is not stored."""
     async with opened(place) as memory:

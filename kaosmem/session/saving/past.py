@@ -62,18 +62,26 @@ class Past:
         Raises:
             CorruptionError: If a file is damaged.
         """
-        return self._versions(self._log.archives.all())
+        return self._versions(self._log.archives.all(), self._unpurged)
 
     async def by_section(self) -> dict[str, list[Archived]]:
         """Return the archived versions of all files, by section. Raises CorruptionError."""
         return await asyncio.to_thread(lambda: by_section(self.stored()))
 
-    def _versions(self, entries: Iterable[Entry]) -> Iterator[Archived]:
+    async def all_by_section(self) -> dict[str, list[Archived]]:
+        """Return the versions of `by_section` and those that are about to be erased."""
+
+        def read() -> dict[str, list[Archived]]:
+            return by_section(self._versions(self._log.archives.all(), ()))
+
+        return await asyncio.to_thread(read)
+
+    def _versions(self, entries: Iterable[Entry], left_out: Container[str]) -> Iterator[Archived]:
         for entry in entries:
             if is_turn(entry):
                 continue
             version = version_of(entry)
-            if version.item.id not in self._unpurged:
+            if version.item.id not in left_out:
                 yield version
 
     def _counted(self, versions: Iterable[Archived]) -> Iterator[Archived]:
@@ -139,7 +147,7 @@ class Past:
     async def versions(self, key: str, names: Iterable[str]) -> list[Version[Item]]:
         """Return the versions of a key in some sections, oldest first. Raises CorruptionError."""
         entries = await asyncio.to_thread(self._log.archives.find, "key", {key})
-        stored = by_section(self._counted(self._versions(entries)))
+        stored = by_section(self._counted(self._versions(entries, self._unpurged)))
         found: list[Version[Item]] = []
         for name in names:
             items = told(self._sections[name], stored.get(name, ()))
