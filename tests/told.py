@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -34,8 +35,8 @@ class Told:
     """An item as a plain model has it. Times are hours.
 
     contents: each text with the time when it was told. ends: when it was superseded or removed,
-        with the time when
-    that was told; it stays so if the successor is forgotten.
+        with the time when that was told; it stays so if the successor is forgotten. An end before
+        its own begin: it was taken back, and has never held.
     """
 
     id: str
@@ -53,6 +54,10 @@ class Told:
     def began(self):
         return self.told_at if self.stated is None else self.stated
 
+    def is_taken_back(self, known_at=TIMES * 10):
+        ends = [end for end, told in self.ends if told <= known_at]
+        return self.stated is not None and any(end < self.stated for end in ends)
+
 
 class Model:
     """All that was told, in order: a list that is looked through from the beginning for each question."""
@@ -61,36 +66,34 @@ class Model:
         self.told = []
 
     def shown(self, as_of, known_at):
-        """Return section, id and text of each item that held at one time, as it was known at another."""
-        now = TIMES * 10
-        known = [
-            each for each in self.told if each.told_at <= (now if known_at is None else known_at)
-        ]
+        """Return section, id and text of each item that held at one time, as it was known at another.
+
+        Without the first time, these are all that have not ended at the other one, or ever.
+        """
+        knows_until = TIMES * 10 if known_at is None else known_at
+        known = [each for each in self.told if each.told_at <= knows_until]
+        present = TIMES * 10 if known_at is None else known_at
+        if as_of is not None:
+            present = as_of
         found = []
         for each in known:
-            begin, ends = self.interval(each, known)
-            ends += [
-                end for end, told in each.ends if told <= (now if known_at is None else known_at)
-            ]
-            text = [
-                text
-                for told, text in each.contents
-                if told <= (now if known_at is None else known_at)
-            ][-1]
-            if (
-                (not ends)
-                if as_of is None
-                else (begin <= as_of and all(as_of < end for end in ends))
-            ):
+            if each.is_taken_back(knows_until):
+                continue
+            begin, ends = self.interval(each, known, knows_until)
+            ends += [end for end, told in each.ends if told <= knows_until]
+            text = [text for told, text in each.contents if told <= knows_until][-1]
+            if (as_of is None or begin <= as_of) and all(present < end for end in ends):
                 found.append((each.section, each.id, text))
         return sorted(found)
 
-    def interval(self, item, known):
+    def interval(self, item, known, knows_until=TIMES * 10):
         """Return when an item began to hold, and when its successors did."""
         fact = [
             each
             for each in known
-            if each.key is not None and (each.section, each.key) == (item.section, item.key)
+            if each.key is not None
+            and (each.section, each.key) == (item.section, item.key)
+            and not each.is_taken_back(knows_until)
         ]
         begins = []
         for each in fact:
@@ -138,6 +141,7 @@ class World:
         memory = await opened.__aenter__()
         for op, section, key, stated, target in steps:
             self.now += 1
+            self.begin(memory)
             if op == "reopen":
                 await opened.__aexit__(None, None, None)
                 opened = self.open()
@@ -157,9 +161,27 @@ class World:
                 await self.change(memory, op, target)
         return memory
 
+    def live_of(self, memory, section, key):
+        """Return the live versions of a key, in the order in which they begin."""
+        told = [each for each in self.model.told if (each.section, each.key) == (section, key)]
+        return sorted((each for each in told if each.id in memory), key=lambda each: each.began)
+
+    def begin(self, memory):
+        """End the live versions of each key before the last one that has begun by now."""
+        for section, key in itertools.product(NAMES, "ab"):
+            live = [
+                each for each in self.live_of(memory, section, key) if not self.is_announced(each)
+            ]
+            for older, newer in itertools.pairwise(live):
+                if not older.ends:
+                    older.ends.append((max(older.began, newer.began), newer.told_at))
+
+    def is_announced(self, told):
+        return told.stated is not None and told.stated > self.now
+
     def add(self, memory, section, key, stated):
         metadata = None if stated is None else {"timestamp": hour(stated).isoformat()}
-        live = None if key is None else memory[section].keyed(key)
+        live = [] if key is None else self.live_of(memory, section, key)
         text = f"note {self.now} of {self.now * 7 % 11} words"
         is_forging = stated is not None and stated % 3 == 0 and section != COMPACTED.name
         if is_forging:
@@ -168,14 +190,17 @@ class World:
         item = memory.add(section, text, role=role, key=key, metadata=metadata, id=f"i{self.now}")
         told = Told(item.id, section, key, stated, [(self.now, text)])
         self.model.told.append(told)
-        if live is not None:
-            older = next(each for each in self.model.told if each.id == live.id)
-            first, second = (
-                (told, older)
-                if told.stated is not None and told.began < older.began
-                else (older, told)
-            )
-            first.ends.append((max(first.began, second.began), second.told_at))
+        for older in live:
+            if self.is_announced(told):
+                if older.stated == told.stated:
+                    older.ends.append((self.now, self.now))
+            elif self.is_announced(older):
+                if told.stated is None:
+                    older.ends.append((self.now, self.now))
+            elif told.stated is not None and told.began < older.began:
+                told.ends.append((older.began, older.told_at))
+            else:
+                older.ends.append((max(older.began, told.began), told.told_at))
 
     async def change(self, memory, op, target):
         """Update or remove a live item, or forget any item."""
@@ -189,8 +214,11 @@ class World:
             return
         item = live[target % len(live)]
         if op == "remove":
+            is_over = bool(item.ends)  # its announced successor has begun
             memory.remove(item.id)
-            item.ends.append((max(item.began, self.now), self.now))
+            if not is_over:
+                end = self.now if self.is_announced(item) else max(item.began, self.now)
+                item.ends.append((end, self.now))
         else:
             item.contents.append((self.now, f"update {self.now}"))
             memory.update(item.id, f"update {self.now}")

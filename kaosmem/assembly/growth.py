@@ -23,6 +23,7 @@ from kaosmem.assembly.windows import (
     WindowState,
     bound,
     is_asked,
+    shown_digest,
     stored_items,
     without_unbound,
 )
@@ -33,7 +34,7 @@ from kaosmem.sections import Candidate
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONDict, JSONValue
-from kaosmem.types.items import ChatMessage, Item, digest
+from kaosmem.types.items import ChatMessage, Item
 
 _IN_FORCE = ", in force from here on as in the system message"
 """Stands in the header over static items that came after the system message was sent."""
@@ -205,7 +206,8 @@ class Growth:
             chosen = {item.id for item in items}
             for item in self._corrected:
                 if item.section == spec.name:
-                    notes[item.id] = NEWER
+                    if not _is_of_announced(item):
+                        notes[item.id] = NEWER
                     if item.id not in chosen:
                         items.append(item)
             if items:
@@ -216,7 +218,8 @@ class Growth:
         notes = {}
         for item in items:
             has_key = item.key is not None and (item.section, item.key) in self._keys
-            if has_key or item.id in self._window.shown:
+            is_newer = has_key or item.id in self._window.shown
+            if is_newer and not _is_of_announced(item):
                 notes[item.id] = NEWER
         return notes
 
@@ -249,7 +252,8 @@ class Growth:
         shown = self._window.shown
         own = self._request.own
         return all(
-            item.id in shown and (item.section in own or shown[item.id].digest == digest(item))
+            item.id in shown
+            and (item.section in own or shown[item.id].digest == shown_digest(item))
             for item in unit.items
         )
 
@@ -335,6 +339,11 @@ class Growth:
         )
 
 
+def _is_of_announced(item: Item) -> bool:
+    """Return whether a label has the days of an item, as its fact has an announced version."""
+    return item.interval is not None and item.interval.is_announced
+
+
 def _live(window: WindowState, sections: Mapping[str, Section]) -> list[Item]:
     """Return the visible items that the session holds live, in the order of the window."""
     items = []
@@ -415,7 +424,7 @@ def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
     visible = {}
     for item in items:
         name, stored = proposed.get(item.id, (item.section, item))
-        visible[stored.id] = Visible(name, digest(stored), stored.key)
+        visible[stored.id] = Visible(name, shown_digest(stored), stored.key)
     return visible
 
 

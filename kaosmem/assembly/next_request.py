@@ -9,10 +9,10 @@ from kaosmem.arguments import json_text
 from kaosmem.assembly.allocation import items_of
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.growth import Growth, Request, TurnRecord, record_of
-from kaosmem.assembly.windows import Rebased, Visible, WindowState
+from kaosmem.assembly.windows import Rebased, Visible, WindowState, shown_digest
 from kaosmem.sections import Candidate
 from kaosmem.sections.section import Section
-from kaosmem.types.items import Item, digest
+from kaosmem.types.items import Item
 
 _CHANGES_IN_PLACE = "graph"
 """The section whose items are updated in place: a window shows them again, marked as newer."""
@@ -165,11 +165,12 @@ def _has_lost_static(
         section = sections.get(shown_item.section)
         if section is None:
             live = items_of(proposal.candidates)
-            if not any(item.id == item_id and digest(item) == shown_item.digest for item in live):
+            here = [item for item in live if item.id == item_id]
+            if not any(shown_digest(item) == shown_item.digest for item in here):
                 return True
         elif item_id not in section:
-            successor = None if shown_item.key is None else section.keyed(shown_item.key)
-            if successor is None or successor.id not in visible:
+            live = [] if shown_item.key is None else section.live_versions(shown_item.key)
+            if not live or not all(item.id in visible for item in live):
                 return True
     return False
 
@@ -197,7 +198,18 @@ def is_changed(
 
 
 def _is_updated(item_id: str, visible: Visible, section: Section) -> bool:
-    return digest(section.peek(item_id)) != visible.digest
+    """Return whether an item has another content than it is shown with.
+
+    The end of a version that an announced one replaces is shown too, but not in a history's tail.
+    """
+    item = section.peek(item_id)
+    if item.key is None or item.key not in section.held.earlier:
+        return shown_digest(item) != visible.digest
+    labelled = [each for each in section.live_versions(item.key) if each.id == item_id]
+    known = {*map(shown_digest, labelled)}
+    if section.spec.is_history:
+        known.add(shown_digest(item))
+    return visible.digest not in known
 
 
 def _is_outdated(window: WindowState, request: Request, corrections: Sequence[Item]) -> bool:
@@ -250,7 +262,6 @@ def _corrections(window: WindowState, request: Request) -> list[Item]:
         changes = is_live and section.spec.name == _CHANGES_IN_PLACE
         if changes and _is_updated(item_id, visible, section):
             found[item_id] = section.peek(item_id)
-        live = None if visible.key is None else section.keyed(visible.key)
-        if live is not None and live.id not in window.shown:
-            found[live.id] = live
+        live = [] if visible.key is None else section.live_versions(visible.key)
+        found |= {item.id: item for item in live if item.id not in window.shown}
     return list(found.values())

@@ -20,7 +20,7 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.content import ThinkingBlock, ToolUseBlock
-from kaosmem.types.items import Item, once_per_item
+from kaosmem.types.items import Item, digest, once_per_item
 from kaosmem.units import Link
 
 MAX_BREAKPOINTS = 4
@@ -72,6 +72,16 @@ class Visible:
     section: str
     digest: str
     key: str | None = None
+
+
+def shown_digest(item: Item) -> str:
+    """Return a digest of all that a window shows of an item and that may change.
+
+    These are its content, and its end while its announced successor is yet to begin.
+    """
+    if item.interval is None or not item.interval.is_announced or item.interval.end is None:
+        return digest(item)
+    return f"{digest(item)} until {item.interval.end.isoformat()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,14 +100,16 @@ class LabelStyle:
     def bare_text(self, item: Item) -> str:
         """Return the text of an item that is shown without label and escapes, "" for any other.
 
-        In a verbatim section these are the application's own texts, of role system or none.
+        In a verbatim section these are the application's own texts, of role system or none. A
+        version whose interval is shown keeps its label.
         White space around it goes. A blank text keeps its label, so that each piece begins with a
         visible mark.
         """
         is_own = (
             item.trust >= Trust.APPLICATION and item.role in ("", "system") and not item.sources
         )
-        return item.text.strip() if self.verbatim and is_own else ""
+        is_bare = self.verbatim and is_own and item.interval is None
+        return item.text.strip() if is_bare else ""
 
     def label(
         self,
@@ -183,9 +185,9 @@ class LabelStyle:
 
     def _interval(self, interval: Interval) -> str:
         """Return the words for a version's interval: `until 1 June 2024`, `since 1 June 2024`."""
-        if self.dates == "none" and interval.end:
-            return "replaced"
-        return "current" if self.dates == "none" else interval.text or "current"
+        if self.dates == "none" and not interval.is_announced:
+            return "replaced" if interval.end else "current"
+        return interval.text or "current"
 
 
 def source_label(item: Item) -> str:

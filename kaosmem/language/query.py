@@ -150,16 +150,20 @@ class Query:
         """Return the versions of one fact to show beside the newest one, the most wanted first.
 
         They are those that the question asks for. If the newest one is yet to begin, the one that
-        holds now is among them.
+        holds now is among them, and so are all others that are yet to begin.
 
         Args:
             versions: Oldest first.
             found: The items that match the words of the question.
         """
-        chosen = [] if self.past is None else self.past.choose(versions, found)
-        if self.now is not None and self.begins_later(versions[-1].valid_from):
-            holding = [each for each in versions[:-1] if each.holds_at(self.now)]
-            chosen += [each for each in holding if each not in chosen]
+        begun = [each for each in versions if not self.begins_later(each.valid_from)]
+        chosen = [] if self.past is None else self.past.choose(begun, found)
+        if self.now is not None and len(begun) < len(versions):
+            for each in versions[:-1]:
+                end = each.valid_until
+                is_over = end is not None and end <= max(self.now, each.valid_from)
+                if not is_over and each not in chosen:
+                    chosen.append(each)
         return chosen
 
     @cached_property

@@ -11,6 +11,7 @@ from typing import Protocol
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, StoredItem
+from kaosmem.types.versions import is_taken_back
 
 _KEPT_TEXTS = 1_024
 """So many texts that were read of files stay in memory."""
@@ -25,7 +26,7 @@ class Archived:
         unit: Of an item that was evicted and may be recalled, the first ordinal of its unit.
         updated: Number of the last update before it left; 0 if never updated.
         ended: When it stopped to hold, and when the session was told: of an item that was
-            superseded or removed.
+            superseded or removed. A version that is taken back before it begins ends then.
         corrected: When an update took its place.
     """
 
@@ -56,7 +57,7 @@ class Archived:
         if self.updated:
             stored["updated"] = self.updated
         if self.ended is not None:
-            stored["ended"] = [time.isoformat() for time in self.ended]
+            stored["ended"] = stored_end(self.ended)
         if self.corrected is not None:
             stored["corrected"] = self.corrected.isoformat()
         return stored
@@ -76,6 +77,11 @@ class Archived:
         ended = check_end(stored["ended"]) if "ended" in stored else None
         corrected = parse_time(stored["corrected"]) if "corrected" in stored else None
         return cls(Item.from_dict(stored, section), ordinal, unit, updated, ended, corrected)
+
+
+def stored_end(ended: tuple[datetime, datetime]) -> JSONValue:
+    """Return the end of a version as JSON values, which `check_end` reads."""
+    return [time.isoformat() for time in ended]
 
 
 def check_end(times: object) -> tuple[datetime, datetime]:
@@ -173,7 +179,8 @@ class EvictedItems:
         lost: The reasons why items can no longer be recalled, by their texts.
         unloaded: Number of further items in archive files, of which nothing else is known.
         ended: The time from which a superseded item no longer holds, by ordinal.
-        evicted_keys: The ordinals of the items that have a key, by key.
+        evicted_keys: The ordinals of the items that have a key, by key, without versions that were
+            taken back before they began.
     """
 
     def __init__(self) -> None:
@@ -221,7 +228,7 @@ class EvictedItems:
         for ordinal, item in items.items():
             self._tokens[ordinal] = item.tokens
             self.evicted_used += item.tokens
-            if item.key is not None:
+            if item.key is not None and not self._is_taken_back(ordinal, item):
                 self.evicted_keys.setdefault(item.key, []).append(ordinal)
                 if item.key in self._newest:
                     newest = max(self._newest[item.key], ordinal, key=self._began)
@@ -235,6 +242,9 @@ class EvictedItems:
             self._newest[key] = max(self.evicted_keys[key], key=self._began)
         return self._newest[key]
 
+    def _is_taken_back(self, ordinal: int, item: Item | EvictedItem) -> bool:
+        return is_taken_back(item.stated_from, self.ended.get(ordinal))
+
     def _began(self, ordinal: int) -> tuple[datetime, int]:
         return self.evicted[ordinal].valid_from, ordinal
 
@@ -247,8 +257,9 @@ class EvictedItems:
         item = self.evicted.pop(ordinal)
         self.evicted_used -= self._tokens.pop(ordinal)
         self.texts.pop(ordinal, None)
+        is_version = item.key is not None and not self._is_taken_back(ordinal, item)
         self.ended.pop(ordinal, None)
-        if item.key is not None:
+        if item.key is not None and is_version:
             self._newest.pop(item.key, None)
             self.evicted_keys[item.key].remove(ordinal)
             if not self.evicted_keys[item.key]:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice, repeat
+from itertools import islice, pairwise, repeat
 from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError, NotFoundError
@@ -24,7 +24,7 @@ from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, StoredItem
-from kaosmem.types.versions import Version, in_order
+from kaosmem.types.versions import Version, in_order, is_taken_back
 from kaosmem.units import Link, Units
 
 _ASKED_FOR_FIELDS = 64
@@ -59,7 +59,9 @@ class ItemTable(EvictedItems):
         updates: Number of updates so far.
         units: The units of all items. No later item joins an evicted unit.
         ordinals: The ordinals of the live items by id.
-        keyed: The ordinals of the live items that have a key, by key.
+        keyed: The ordinals of the newest live versions, by key. Of most keys one version is live.
+        earlier: The ordinals of the live versions before them, oldest first, by key: the one that
+            holds until an announced version begins, and announced ones before the newest.
         removed: By key, the newest version that was removed, until one that is no older comes.
         ends: The time when an item expires, by ordinal.
         needed: The ordinals of the items that must be shown for their own sake.
@@ -82,7 +84,8 @@ class ItemTable(EvictedItems):
         self._live: OrderedDict[int, Item | StoredItem] = OrderedDict()  # decoded when asked for
         self.ordinals: dict[str, int] = {}
         self.ends: dict[int, datetime] = {}
-        self.keyed: dict[str | None, int] = {}
+        self.keyed: dict[str, int] = {}
+        self.earlier: dict[str, list[int]] = {}
         self.removed: dict[str, KeyedVersion] = {}
         self.needed: set[int] = set()
         # By the fields that filters have asked for.
@@ -278,8 +281,7 @@ class ItemTable(EvictedItems):
         self.updated[ordinal] = self.updates
         self.used += item.tokens - self._tokens[ordinal]
         self._tokens[ordinal] = item.tokens
-        if self.keyed.get(before.key) == ordinal:
-            del self.keyed[before.key]
+        self._leave_key(ordinal, before.key)
         self._register(ordinal, item)
         del self.ordinals[before.id]
         self.ordinals[item.id] = ordinal
@@ -310,8 +312,7 @@ class ItemTable(EvictedItems):
             self._last_uses.pop(ordinal, None)
             del self.ordinals[item.id]
             self.ends.pop(ordinal, None)
-            if self.keyed.get(item.key) == ordinal:
-                del self.keyed[item.key]
+            self._leave_key(ordinal, item.key)
             self.needed.discard(ordinal)
             for grouping in self._groupings.values():
                 grouping.remove(ordinal)
@@ -337,11 +338,13 @@ class ItemTable(EvictedItems):
     def _register(self, ordinal: int, item: Item) -> None:
         """Note the key, the end, the need and the metadata of an item that comes."""
         if item.key is not None:
-            other = self.keyed.get(item.key)
-            if other is None or not is_older(item, self[other]):
-                self.keyed[item.key] = ordinal
+            self._enter_key(ordinal, item, item.key)
             removed = self.removed.get(item.key)
-            if removed is not None and not is_older(item, removed):
+            # A version that is known to begin later may be taken back, and tells nothing of those
+            # before the removed one.
+            if removed is not None and (item.stated_from or removed.valid_from) == (
+                removed.valid_from
+            ):
                 del self.removed[item.key]
         self.ends.pop(ordinal, None)
         if item.expires_at is not None:
@@ -352,6 +355,28 @@ class ItemTable(EvictedItems):
             self.needed.discard(ordinal)
         for grouping in self._groupings.values():
             grouping.put(ordinal, item.metadata)
+
+    def _enter_key(self, ordinal: int, item: Item, key: str) -> None:
+        live = self.live(key)
+        place = len(live)
+        while place and is_older(item, self[live[place - 1]]):
+            place -= 1
+        live.insert(place, ordinal)
+        self._set_live(key, live)
+
+    def _leave_key(self, ordinal: int, key: str | None) -> None:
+        live = self.live(key)
+        if key is not None and ordinal in live:
+            live.remove(ordinal)
+            self._set_live(key, live)
+
+    def _set_live(self, key: str, live: list[int]) -> None:
+        self.keyed.pop(key, None)
+        self.earlier.pop(key, None)
+        if live:
+            self.keyed[key] = live.pop()
+        if live:
+            self.earlier[key] = live
 
     def use(self, ordinals: Iterable[int]) -> None:
         """Mark a use of each item, all at one tick."""
@@ -383,10 +408,13 @@ class ItemTable(EvictedItems):
 
     # Evicted items.
 
-    def evict(self, ordinals: Iterable[int]) -> list[Item]:
-        """Take whole units out for room and return their items, which may be recalled.
+    def evict(self, ordinals: Iterable[int], ended: Mapping[int, datetime]) -> list[Item]:
+        """Take whole units out and return their items, which may be recalled.
 
         Raises InvalidArgumentError for a part of a unit; then nothing has changed.
+
+        Args:
+            ended: When the superseded items among them ceased to hold.
         """
         ordinals = dict.fromkeys(ordinals)
         members = 0
@@ -396,6 +424,7 @@ class ItemTable(EvictedItems):
             raise InvalidArgumentError("the evicted items are not whole units")
         self.units.detach(ordinals)
         items = self._end_life(ordinals)
+        self.ended.update(ended)
         self._keep(dict(zip(ordinals, items, strict=True)))
         return items
 
@@ -447,10 +476,35 @@ class ItemTable(EvictedItems):
 
     def with_key(self, key: str) -> list[int]:
         """Return the ordinals of the items with a key, live or evicted, in order."""
-        found = [*self.evicted_keys.get(key, ())]
-        if key in self.keyed:
-            found.append(self.keyed[key])
-        return sorted(found)
+        return sorted([*self.evicted_keys.get(key, ()), *self.live(key)])
+
+    def live(self, key: str | None) -> list[int]:
+        """Return the ordinals of the live versions of a key, oldest first."""
+        if key is None or key not in self.keyed:
+            return []
+        return [*self.earlier.get(key, ()), self.keyed[key]]
+
+    def superseded_by(self, item: Item, now: datetime | None) -> list[int]:
+        """Return the ordinals of the live versions of an item's key that it supersedes.
+
+        These are all versions that began no later. An announced item supersedes only one that is
+        to begin at the same time: the version that holds stays until then.
+        """
+        others = [at for at in self.live(item.key) if self[at].id != item.id]
+        if is_announced(item, now):
+            return [at for at in others if self[at].stated_from == item.stated_from]
+        return [at for at in others if not is_older(item, self[at])]
+
+    def begun(self, key: str, now: datetime | None) -> list[tuple[Item, Item]]:
+        """Return the live versions of a key whose successors have begun, each with its successor.
+
+        If nobody knows the present, none has: the versions stay as they are.
+        """
+        if now is None:
+            return []
+        live = [self[at] for at in self.live(key)]
+        begun = [item for item in live if not is_announced(item, now)]
+        return [*pairwise(begun)]
 
     def newest(self, key: str) -> int | None:
         """Return the ordinal of the newest version of a key, live or evicted, None for none."""
@@ -460,8 +514,8 @@ class ItemTable(EvictedItems):
             return evicted if live is None else live
         return evicted if is_older(self[live], self.evicted[evicted]) else live
 
-    def later_than(self, item: Item) -> KeyedVersion | None:
-        """Return the newest version of an item's key if the item began to hold before it.
+    def later_than(self, item: Item, now: datetime | None) -> KeyedVersion | None:
+        """Return the newest version of an item's key that has begun, if the item began before it.
 
         It may be live, evicted or removed.
         """
@@ -471,6 +525,9 @@ class ItemTable(EvictedItems):
         if removed is not None and is_older(item, removed):
             return removed
         newest = self.newest(item.key)
+        if newest is not None and is_announced(self.known(newest), now):
+            begun = [at for at in self.with_key(item.key) if not is_announced(self.known(at), now)]
+            newest = max(begun, key=lambda at: (self.known(at).valid_from, at), default=None)
         if newest is None or newest == self.ordinals.get(item.id):
             return None
         other = self.known(newest)
@@ -478,9 +535,12 @@ class ItemTable(EvictedItems):
             return None
         return KeyedVersion(other.id, other.valid_from, self._created_at(newest))
 
-    def note_removal(self, item: Item) -> None:
-        """Note that a version was removed: one that is older does not hold, told when it may be."""
-        if item.key is None:
+    def note_removal(self, item: Item, ended: datetime | None) -> None:
+        """Note that a version was removed: one that is older does not hold, told when it may be.
+
+        This is not so if it was taken back before it began.
+        """
+        if item.key is None or is_taken_back(item.stated_from, ended):
             return
         known = self.removed.get(item.key)
         if known is None or not is_older(item, known):
@@ -645,9 +705,21 @@ def is_needed(spec: SectionSpec, item: Item | StoredItem) -> bool:
     return item.pinned or (spec.placement == "static" and item.role == "system")
 
 
+def is_announced(item: Item | EvictedItem, now: datetime | None) -> bool:
+    """Return whether an item is a version that is yet to begin by its own timestamp.
+
+    So is an item that has expired before it began. If nobody knows the present, all have begun.
+    """
+    begin = item.stated_from
+    if now is None or begin is None:
+        return False
+    return now < begin or (isinstance(item, Item) and item.is_expired(begin))
+
+
 def is_older(item: Item | EvictedItem, other: Item | EvictedItem | KeyedVersion) -> bool:
     """Return whether an item is an older version than another one with its key.
 
     Its own timestamp decides.
     """
-    return item.stated_from is not None and item.stated_from < other.valid_from
+    begin = item.stated_from
+    return begin is not None and begin < other.valid_from

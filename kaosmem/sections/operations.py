@@ -13,13 +13,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
 from kaosmem.errors import InvalidArgumentError, UnsupportedVersionError
 from kaosmem.memos import clear_memos
 from kaosmem.names import shown_name
-from kaosmem.sections.archive import Archived, parse_time
-from kaosmem.sections.item_table import ItemTable
+from kaosmem.sections.archive import Archived, check_end, parse_time, stored_end
 from kaosmem.sections.substitution import Replaced, Substitution
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, digest
@@ -27,6 +26,9 @@ from kaosmem.types.outcomes import OUTCOMES, RETIRED, Outcomes
 
 if TYPE_CHECKING:
     from kaosmem.sections.section import Section
+
+Ends: TypeAlias = Mapping[str, tuple[datetime, datetime]]
+"""When versions ceased to hold, and when a session was told so, by the ids of their items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +93,20 @@ class _Form(NamedTuple):
     read: Callable[[Any, str], Any]
 
 
+def _stored_ends(ends: Ends) -> JSONValue:
+    return {item_id: stored_end(ended) for item_id, ended in ends.items()}
+
+
+def _checked_ends(stored: Mapping[str, JSONValue]) -> Ends:
+    return {item_id: check_end(ended) for item_id, ended in stored.items()}
+
+
 _IDS = _Form(list, lambda stored, _: tuple(stored))
 _FORMS = {
     "item": _Form(Item.to_dict, Item.from_dict),
     "at": _Form(datetime.isoformat, lambda stored, _: parse_time(stored)),
+    "ended": _Form(stored_end, lambda stored, _: check_end(stored)),
+    "ends": _Form(_stored_ends, lambda stored, _: _checked_ends(stored)),
     "credited": _IDS,
     "shown": _IDS,
     "verified": _IDS,
@@ -146,10 +158,17 @@ class SectionOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class _Arrival(SectionOperation):
-    """An item comes, after others were evicted."""
+    """An item comes, after others left.
+
+    Attributes:
+        evicted: The ids of the items that it supersedes, with their units, and of those that it
+            evicts.
+        ends: When those that it supersedes ceased to hold, and when the session was told, by id.
+    """
 
     item: Item
     evicted: Sequence[str]
+    ends: Ends | None = None
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -158,7 +177,7 @@ class _Arrival(SectionOperation):
 
 @dataclass(frozen=True, slots=True)
 class Add(_Arrival):
-    """A new item comes, after others were evicted."""
+    """A new item comes, after others left."""
 
     op = "add"
 
@@ -167,13 +186,13 @@ class Add(_Arrival):
             raise InvalidArgumentError("an item is added that is live already")
         section.removed.discard(self.item.id)
         if self.evicted != []:
-            evict(section, self.evicted, successor=self.item)
+            evict(section, self.evicted, self.ends)
         section.index.changed((section.held.put(self.item),))
 
 
 @dataclass(frozen=True, slots=True)
 class Update(_Arrival):
-    """An item takes the place of the live item with its id, after others were evicted.
+    """An item takes the place of the live item with its id, after others left.
 
     Attributes:
         at: When the session was told, None if that is not known.
@@ -185,7 +204,7 @@ class Update(_Arrival):
     is_version: bool = True
 
     def apply(self, section: Section) -> None:
-        evict(section, self.evicted, successor=self.item)
+        evict(section, self.evicted, self.ends)
         held = section.held
         ordinal = held.ordinal(self.item.id)
         if self.is_version:
@@ -200,18 +219,18 @@ class Remove(SectionOperation):
     """An item leaves and is not recalled.
 
     Attributes:
-        at: When the session was told, None if that is not known.
+        ended: When it ceased to hold, and when the session was told. None if that is not known.
         expired: A rule says so: its time to live was over, a retention policy named it, or a
             formed quote ended it.
     """
 
     op = "remove"
     id: str
-    at: datetime | None = None
+    ended: tuple[datetime, datetime] | None = None
     expired: bool = False
 
     def apply(self, section: Section) -> None:
-        remove(section, self.id, self.at)
+        remove(section, self.id, self.ended)
 
     @property
     def touched(self) -> Mapping[str, Item | None]:
@@ -281,12 +300,17 @@ class _Departure(SectionOperation):
 
 @dataclass(frozen=True, slots=True)
 class Evict(_Departure):
-    """Whole units leave for room and may be recalled."""
+    """Whole units leave, for room or since a version of a key has ended, and may be recalled.
+
+    Attributes:
+        ends: When versions ceased to hold, and when the session was told, by id.
+    """
 
     op = "evict"
+    ends: Ends | None = None
 
     def apply(self, section: Section) -> None:
-        evict(section, self.ids)
+        evict(section, self.ids, self.ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +452,7 @@ def _show_outcomes(
     section.index.changed((ordinal,))
     if is_retired:
         del section.ledger.outcomes[item_id]
-        remove(section, item_id, at)
+        remove(section, item_id, (at, at) if at else None)
 
 
 def evicted_by(operation: SectionOperation) -> int:
@@ -440,71 +464,44 @@ def evicted_by(operation: SectionOperation) -> int:
     return 0
 
 
-def evict(
-    section: Section,
-    item_ids: Iterable[str],
-    *,
-    successor: Item | None = None,
-) -> None:
+def evict(section: Section, item_ids: Sequence[str], ends: Ends | None = None) -> None:
     """Move whole units to the archive; they may be recalled.
 
     Raises NotFoundError, InvalidArgumentError.
 
     Args:
-        successor: The item that is about to come, which supersedes the item with its key.
+        ends: When the superseded items among them ceased to hold, and when that was told.
     """
     held = section.held
+    ends = ends or {}
     ordinals = [held.ordinal(item_id) for item_id in item_ids]
-    ends = {}
-    for ordinal in ordinals:
-        end = _end(held, ordinal, successor)
-        if end is not None:
-            ends[ordinal] = end
     units: list[int] | list[None] = held.units.firsts(ordinals)
     if section.spec.recalls:
-        items = held.evict(ordinals)
-        held.ended.update((ordinal, valid_until) for ordinal, (valid_until, _) in ends.items())
+        ended = {held.ordinal(item_id): ends[item_id][0] for item_id in item_ids if item_id in ends}
+        items = held.evict(ordinals, ended)
     else:
         units = [None] * len(ordinals)
         items = held.take(ordinals)
         section.index.changed(ordinals)
     for ordinal, unit, item in zip(ordinals, units, items, strict=True):
         updated = held.updated.get(ordinal, 0)
-        section.archive.put(Archived(item, ordinal, unit, updated, ends.get(ordinal)))
-
-
-def _end(
-    held: ItemTable,
-    ordinal: int,
-    successor: Item | None,
-) -> tuple[datetime, datetime] | None:
-    """Return when an item that leaves is superseded, and when that was told.
-
-    None: it is only evicted.
-    """
-    item = held.undecoded(ordinal)
-    if item.key is None:
-        return None
-    live = held.keyed.get(item.key)
-    if live is not None and live != ordinal:
-        successor = held[live]
-    if successor is not None and successor.key == item.key and successor.id != item.id:
-        return successor.valid_from, successor.created_at
-    later = held.later_than(held[ordinal])
-    return None if later is None else (later.valid_from, later.created_at)
+        section.archive.put(Archived(item, ordinal, unit, updated, ends.get(item.id)))
 
 
 def remove(
     section: Section,
     item_id: str,
-    at: datetime | None = None,
+    ended: tuple[datetime, datetime] | None = None,
 ) -> None:
-    """Move one item to the archive. at: when this was decided, None if that is not known."""
+    """Move one item to the archive.
+
+    Args:
+        ended: When it ceased to hold, and when that was decided. None if that is not known.
+    """
     section.removed.add(item_id)
     ordinal = section.held.ordinal(item_id)
     (item,) = section.held.take((ordinal,))
-    section.held.note_removal(item)
-    ended = (at, at) if at else None
+    section.held.note_removal(item, ended and ended[0])
     section.archive.put(Archived(item, ordinal, ended=ended))
     section.index.changed((ordinal,))
 
@@ -550,7 +547,7 @@ def parse_operation(
     and ValueError for data that no operation has.
 
     >>> parse_operation("findings", "evict", {"ids": ["a", "b"]})
-    Evict(section='findings', ids=['a', 'b'])
+    Evict(section='findings', ids=['a', 'b'], ends=None)
     """
     known = _OPERATIONS.get(op)
     if known is None:

@@ -37,7 +37,8 @@ class Candidate(NamedTuple):
             where a history is cut.
         needs: Positions of the units that are shown with it, oldest first. A replaced version
             always has them beside it, a unit that others may correct has them where they fit.
-        is_replaced: The unit is a replaced version, which needs the current one.
+        is_replaced: The unit is a replaced version, or one that is yet to begin. It is never shown
+            without the current one.
         standing: The key that orders it where it is shown, () for its position. A replaced version
             stands before the current one.
         positions: Of each of several items, the number of items taken before it.
@@ -57,14 +58,16 @@ class Candidate(NamedTuple):
     standing: tuple[int, ...] = ()
     positions: tuple[int, ...] = ()
 
-    def replaced_by(self, current: int, place: int) -> Candidate:
-        """Return it as a replaced version, which needs the current one and stands before it.
+    def tied_to(self, current: int, place: int, *, is_later: bool = False) -> Candidate:
+        """Return it as another version of a fact, which needs the current one.
 
         Args:
             current: The position of the current version.
             place: Its place among all versions, oldest first.
+            is_later: It is yet to begin, and stands after the current one. Else it stands before.
         """
-        return self._replace(needs=(current,), is_replaced=True, standing=(current, 0, place))
+        standing = current, int(is_later), place
+        return self._replace(needs=(current,), is_replaced=True, standing=standing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +277,7 @@ def _in_order_of_time(
         unit = unit._replace(position=position_of[item_id], rank=rank)
         if item_id in replaced:
             current, place = replaced[item_id]
-            unit = unit.replaced_by(position_of[current], place)
+            unit = unit.tied_to(position_of[current], place)
         found.append(unit)
     return tuple(found)
 
@@ -299,16 +302,20 @@ def shown_with_interval(
     item: Item,
     versions: Sequence[Version[T]],
     place: int,
+    *,
+    is_announced: bool = False,
 ) -> Item:
     """Return the version at a place, oldest first, with the interval that its label says.
 
     The label of a first version says its begin only if the item states it.
+
+    Args:
+        is_announced: Whether one of the versions is yet to begin.
     """
     version = versions[place]
     is_stated = place > 0 or version.is_current or item.timestamp is not None
-    return replace(
-        item, interval=Interval(version.valid_from if is_stated else None, version.valid_until)
-    )
+    begin = version.valid_from if is_stated else None
+    return replace(item, interval=Interval(begin, version.valid_until, is_announced))
 
 
 @runtime_checkable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 from itertools import filterfalse
 
 from kaosmem.filters import MetadataFilter
@@ -40,22 +41,26 @@ class Proposer:
 
     # Required items.
 
-    def required_with(self, item: Item) -> list[Item]:
+    def required_with(self, item: Item, now: datetime | None = None) -> list[Item]:
         """Return the items that a static section must show whole once it has this one, in order.
 
         Return none for other sections, whose items a context may shorten, and none for an item that
         need not be shown.
+
+        Args:
+            now: The present, by which a version is yet to begin. None: all have begun.
         """
         if self.spec.placement != "static" or not is_needed(self.spec, item):
             return []
         kept = []
         is_new = True
+        superseded = {self.held[at].id for at in self.held.superseded_by(item, now)}
         for first in sorted(self.required_units()):
             for each in self.held.unit(first):
                 if each.id == item.id:
                     kept.append(item)
                     is_new = False
-                elif each.key is None or each.key != item.key:
+                elif each.id not in superseded:
                     kept.append(each)
         return [*kept, item] if is_new else kept
 
@@ -125,7 +130,7 @@ class Proposer:
         limit = RANK_SLACK + 2 * cap // mean
         found = self._index.synced().find(query, limit, among)
         if query.past is None and held.evicted_keys and len(found.ranked.matches) == limit:
-            is_replaced = ShownVersions(held, None, {}).is_replaced
+            is_replaced = ShownVersions(held, query, {}).is_replaced
             # If replaced versions take that much of a ranking, current items may be missing.
             if 2 * sum(is_replaced(ordinal) for ordinal, _ in found.ranked.matches) > limit:
                 every = {*held, *held.evicted} if among is None else among

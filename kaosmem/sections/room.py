@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import nullcontext
+from datetime import datetime
 from itertools import islice
 
 from kaosmem.arguments import MAX_INTEGER
@@ -26,6 +27,8 @@ class Room:
     def leaving(
         self,
         item: Item,
+        now: datetime | None,
+        superseded: Sequence[int],
         *,
         tokens: int,
         items: int,
@@ -38,11 +41,13 @@ class Room:
         Raises InvalidArgumentError, SectionFullError.
 
         Args:
+            now: The present, by which a version is yet to begin. None: all have begun.
+            superseded: The ordinals of the items that it supersedes.
             tokens, items: Growth of the section.
         """
         held = self._held
         spec = held.spec
-        if self._is_older(item):
+        if self._is_older(item, now):
             return None
         budget = spec.budget if spec.policy.bounded else None
         if budget is not None and item.tokens > budget:
@@ -53,19 +58,21 @@ class Room:
                 need=item.tokens,
                 budget=budget,
             )
-        first = self._superseded(item)
-        if first is None:
+        self._check_apart(item)
+        if not superseded:
             try:
                 return self._victims_of(item, tokens=tokens, items=items)
             except SectionFullError:
                 if spec.policy.competes and self._may_leave(item):
                     return None
                 raise
-        unit = held.unit(first)
-        victims = self._victims_of(
-            item, tokens=tokens - held.tokens(first), items=items - len(unit), leaving=(first,)
-        )
-        return [*(each.id for each in unit), *victims]
+        ids = []
+        firsts = [*dict.fromkeys(held.units.firsts(superseded))]
+        for first in firsts:
+            ids += [each.id for each in held.unit(first)]
+            tokens -= held.tokens(first)
+        victims = self._victims_of(item, tokens=tokens, items=items - len(ids), leaving=firsts)
+        return [*ids, *victims]
 
     def surplus(self, *, tokens: int, keep: Iterable[str]) -> list[str] | None:
         """Return the ids to evict to free tokens and be within `max_items`.
@@ -80,12 +87,12 @@ class Room:
         newcomer = Standing(held.taken, held.taken, 0, 0, MAX_INTEGER, 0, 0, 0)
         return self._victims(newcomer, own=kept, tokens=tokens, items=surplus)
 
-    def _is_older(self, item: Item) -> bool:
+    def _is_older(self, item: Item, now: datetime | None) -> bool:
         """Return whether another version of an item's key began to hold later.
 
         Raises InvalidArgumentError.
         """
-        newer = self._held.later_than(item)
+        newer = self._held.later_than(item, now)
         if newer is None:
             return False
         if not Link.of(item).is_plain:
@@ -96,22 +103,18 @@ class Room:
             )
         return True
 
-    def _superseded(self, item: Item) -> int | None:
-        """Return the first ordinal of the unit with another item of the same key, if there is one."""
-        ordinal = self._held.keyed.get(item.key)
-        if ordinal is None:
-            return None
-        older = self._held[ordinal]
-        if older.id == item.id:
-            return None
-        first = self._held.units.first(ordinal)
-        if first in self._joined(item):
-            raise InvalidArgumentError(
-                f"item {shown(item.id)} has the key of {shown(older.id)} and would be in one unit "
-                "with it, as a call and its result are, which stay together; leave out the key of "
-                "one"
-            )
-        return first
+    def _check_apart(self, item: Item) -> None:
+        """Raise InvalidArgumentError if an item would be in one unit with another of its key."""
+        held = self._held
+        others = [ordinal for ordinal in held.live(item.key) if held[ordinal].id != item.id]
+        joined = self._joined(item) if others else ()
+        for ordinal in others:
+            if held.units.first(ordinal) in joined:
+                raise InvalidArgumentError(
+                    f"item {shown(item.id)} has the key of {shown(held[ordinal].id)} and would be "
+                    "in one unit with it, as a call and its result are, which stay together; leave "
+                    "out the key of one"
+                )
 
     def _joined(self, item: Item) -> set[int]:
         """Return the first ordinals of the units that an item, new or updated, would be in."""

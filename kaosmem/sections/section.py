@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from threading import RLock
 from typing import TYPE_CHECKING, Self
@@ -14,13 +14,14 @@ from kaosmem.display import fitted, preview
 from kaosmem.errors import DuplicateError, InvalidArgumentError, ReadOnlyError
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archive, Archived, EvictedItem
-from kaosmem.sections.item_table import ItemTable
+from kaosmem.sections.item_table import ItemTable, is_announced
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.operations import (
     Add,
     Compact,
     Credit,
+    Ends,
     Evict,
     Forget,
     Form,
@@ -32,6 +33,7 @@ from kaosmem.sections.operations import (
     evicted_by,
     remove,
 )
+from kaosmem.sections.proposal import shown_with_interval
 from kaosmem.sections.proposer import Proposer
 from kaosmem.sections.room import Room
 from kaosmem.sections.spec import SectionSpec
@@ -69,6 +71,8 @@ class Section:
         room: Chooses the items that leave.
         removed: Ids of the items that were removed, not evicted, since the section was read.
         rewritten: Digests of the items that were updated since the section was read, by id.
+        present: Returns the present, by which a version of a key is yet to begin. None if nobody
+            knows it: then each version has begun.
         frozen: The reason why the section refuses changes, and so may be asked from several
             threads; "" if it does not.
 
@@ -99,6 +103,7 @@ class Section:
         self.proposer = Proposer(self.held, self.index)
         self.room = Room(self.held)
         self.journal: list[SectionOperation] = []
+        self.present: Callable[[], datetime] | None = None
         self.frozen = ""
 
     def __repr__(self) -> str:
@@ -171,9 +176,24 @@ class Section:
         return self.peek(item_id)
 
     def keyed(self, key: str) -> Item | None:
-        """Return the live item with a key, or None. This does not count as a use."""
+        """Return the newest live item with a key, or None. This does not count as a use."""
         ordinal = self.held.keyed.get(key)
         return None if ordinal is None else self.held[ordinal]
+
+    def live_versions(self, key: str) -> list[Item]:
+        """Return the live versions of a key, oldest first.
+
+        Several are live if the newest ones are yet to begin. They have their intervals then.
+        """
+        live = self.held.live(key)
+        if len(live) < 2:
+            return [self.held[at] for at in live]
+        versions = self.held.versions(key)
+        places = {version.item: place for place, version in enumerate(versions)}
+        return [
+            shown_with_interval(self.held[at], versions, places[at], is_announced=True)
+            for at in live
+        ]
 
     def current_id(self, key: str) -> str | None:
         """Return the id of the version of a key that holds now, live or evicted.
@@ -240,10 +260,11 @@ class Section:
     def add(self, item: Item) -> None:
         """Add an item.
 
-        Evict the item that it supersedes, and others if the policy evicts and there is no
+        Evict the items that it supersedes, and others if the policy evicts and there is no
         compaction.
 
-        It supersedes the live item with its key, pinned or not, which leaves with its whole unit.
+        It supersedes the live items with its key, pinned or not, which leave with their whole
+        units. If it is yet to begin, the item that holds now stays until then.
         If the policy lets newcomers compete and the item is outranked, it goes to the archive
         itself. Raises DuplicateError, InvalidArgumentError, SectionFullError; then nothing has
         changed.
@@ -254,17 +275,46 @@ class Section:
                 f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or "
                 "choose another id"
             )
-        evicted = self.room.leaving(item, tokens=item.tokens, items=1)
-        self._change(Add(self.spec.name, item, evicted or []))
+        self.begin_versions()
+        now = self._now(item.key)
+        superseded = self.held.superseded_by(item, now)
+        evicted = self.room.leaving(item, now, superseded, tokens=item.tokens, items=1)
+        self._change(Add(self.spec.name, item, evicted or [], self._ends(item, now, superseded)))
         if evicted is None:
-            self.evict((item.id,))
+            self._leave(item, now)
+
+    def _now(self, key: str | None) -> datetime | None:
+        """Return the present if a key is given, by which its versions are yet to begin."""
+        return None if self.present is None or key is None else self.present()
+
+    def _ends(self, item: Item, now: datetime | None, superseded: Iterable[int]) -> Ends | None:
+        """Return when the live versions end that an item supersedes, and when that was told.
+
+        One that is yet to begin is taken back as the session is told.
+        """
+        ends = {}
+        told = item.created_at
+        for ordinal in superseded:
+            older = self.held[ordinal]
+            if is_announced(older, now):
+                ends[older.id] = told, told
+            else:
+                ends[older.id] = max(older.valid_from, item.valid_from), told
+        return ends or None
+
+    def _leave(self, item: Item, now: datetime | None) -> None:
+        """Evict an item that has just come: it is outranked, or an older version of its key."""
+        newer = self.held.later_than(item, now)
+        ends = None if newer is None else {item.id: (newer.valid_from, newer.created_at)}
+        self._change(Evict(self.spec.name, (item.id,), ends))
 
     def same_as(self, item: Item) -> Item | None:
         """Return the live item of an item's key if it differs in id and time of adding alone."""
-        live = None if item.key is None else self.keyed(item.key)
-        if live is None or replace(item, id=live.id, created_at=live.created_at) != live:
-            return None
-        return live
+        for ordinal in self.held.live(item.key):
+            live = self.held[ordinal]
+            if replace(item, id=live.id, created_at=live.created_at) == live:
+                return live
+        return None
 
     def add_shortened(
         self,
@@ -282,10 +332,13 @@ class Section:
                 its source. If it is outranked, only the item is kept, in the archive, and returned.
         """
         self._check_change(item)
-        evicted = self.room.leaving(shorter, tokens=shorter.tokens, items=1)
-        self._change(Add(self.spec.name, item, evicted or []))
+        self.begin_versions()
+        now = self._now(item.key)
+        superseded = self.held.superseded_by(item, now)
+        evicted = self.room.leaving(shorter, now, superseded, tokens=shorter.tokens, items=1)
+        self._change(Add(self.spec.name, item, evicted or [], self._ends(item, now, superseded)))
         if evicted is None:
-            self.evict((item.id,))
+            self._leave(item, now)
             return item
         change = substitution(
             [item],
@@ -314,20 +367,50 @@ class Section:
                 archive.
         """
         self._check_change(item)
+        self.begin_versions()
         growth = item.tokens - self.peek(item.id).tokens
-        evicted = self.room.leaving(item, tokens=growth, items=0)
-        self._change(Update(self.spec.name, item, evicted or [], at, is_version))
+        now = self._now(item.key)
+        superseded = self.held.superseded_by(item, now)
+        evicted = self.room.leaving(item, now, superseded, tokens=growth, items=0)
+        ends = self._ends(item, now, superseded)
+        self._change(Update(self.spec.name, item, evicted or [], ends, at, is_version))
         if evicted is None:
-            self.evict((item.id,))
+            self._leave(item, now)
 
     def remove(self, item_id: str, *, at: datetime | None = None) -> None:
         """Move one item to the archive. at: when the session was told. Raises NotFoundError."""
-        self.peek(item_id)
+        item = self.peek(item_id)
         self._check_writable()
-        self._change(Remove(self.spec.name, item_id, at))
+        self.begin_versions()
+        if item_id in self:
+            self._change(Remove(self.spec.name, item_id, self._end(item, at)))
+
+    def _end(self, item: Item, at: datetime | None) -> tuple[datetime, datetime] | None:
+        """Return when an item ends that is removed, and when that is told.
+
+        A version that is yet to begin is taken back then, and the one before it holds on.
+        """
+        if at is None:
+            return None
+        if self.present is not None and is_announced(item, at):
+            # Its time to live may end as it would begin.
+            return min(at, item.valid_from - timedelta.resolution), at
+        return max(at, item.valid_from), at
+
+    def begin_versions(self) -> None:
+        """Let announced versions that have begun supersede the live versions before them."""
+        if self.frozen:
+            return
+        for key in [*self.held.earlier]:
+            now = self._now(key)
+            for older, newer in self.held.begun(key, now):
+                ends = {older.id: (newer.valid_from, newer.created_at)}
+                unit = self.held.unit(self.held.units.first(self.held.ordinal(older.id)))
+                self._change(Evict(self.spec.name, [each.id for each in unit], ends))
 
     def expire(self, now: datetime) -> None:
         """Move items whose time to live is over to the archive. Nothing recalls them."""
+        self.begin_versions()
         for item in self.held.expired(now):
             self.retire((item.id,), at=item.expires_at)
 
@@ -337,9 +420,11 @@ class Section:
         If another writer changes one of them at the same time, the rule decides on it anew later.
         """
         self._check_writable()
+        self.begin_versions()
         for item_id in item_ids:
             if item_id in self:
-                self._change(Remove(self.spec.name, item_id, at, expired=True))
+                ended = self._end(self.peek(item_id), at)
+                self._change(Remove(self.spec.name, item_id, ended, expired=True))
 
     def compact(self, change: Substitution) -> bool:
         """Let items take the places of others, and return whether they could.
@@ -440,14 +525,13 @@ class Section:
         return journal
 
     def put_back(self, item: Item, valid_until: datetime | None) -> None:
-        """Take an item in as it once was: live, or evicted if it has stopped to hold by now."""
+        """Take an item in as it once was: live, or evicted if it had stopped to hold."""
         with self.lock:
             ordinal = self.held.put(item)
             if valid_until is None:
                 return
             if self.spec.recalls and not self.held.units.ties(ordinal):
-                evict(self, (item.id,))
-                self.held.ended[ordinal] = valid_until
+                evict(self, (item.id,), {item.id: (valid_until, valid_until)})
             else:
                 remove(self, item.id)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kaosmem.retrieval.ranker import ranking_of
-from kaosmem.sections.item_table import ItemTable
+from kaosmem.sections.item_table import ItemTable, is_announced
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.proposal import Candidate, is_found, shown_with_interval
 from kaosmem.types.items import Item
@@ -27,6 +27,17 @@ _FOLLOWED = 100
 """After so many units of a larger section, the next items are looked at too."""
 _SUBJECT_WORDS = 12
 """The words of the subjects that have changed which the index of a larger section is asked for."""
+
+
+class _Place(NamedTuple):
+    """The place of a version among all of its key, oldest first.
+
+    is_announced: Whether one of them is yet to begin.
+    """
+
+    versions: Sequence[Version[int]]
+    place: int
+    is_announced: bool
 
 
 class ShownVersions:
@@ -48,17 +59,21 @@ class ShownVersions:
         self._query = query
         self._ranked = ranked
         self._of_key: dict[str, list[Version[int]]] = {}
-        # By the first ordinal of a replaced unit, that of its successor's and its place.
-        self._after: dict[int, tuple[int, int]] = {}
-        # The versions that are shown with their intervals, by ordinal: all of its key, its place.
-        self._asked: dict[int, tuple[list[Version[int]], int]] = {}
+        self._current_of: dict[str, int | None] = {}
+        self._with_announced: set[str] = set()  # of these keys
+        # By the first ordinal of the unit of another version than the current one: the first
+        # ordinal of the current one's, its place, and whether it is yet to begin.
+        self._tied: dict[int, tuple[int, int, bool]] = {}
+        # The versions that are shown with their intervals, by ordinal.
+        self._asked: dict[int, _Place] = {}
 
     def order(self, firsts: Iterable[int]) -> Iterator[int]:
         """Yield units in order, each once; replaced versions only where they are asked for.
 
-        A replaced version follows the unit that must be shown with it, and brings it along.
+        Another version than the current one follows the unit of that one, and brings it along.
         """
-        if not self._held.evicted_keys:
+        held = self._held
+        if not (held.evicted_keys or held.ended or held.earlier):
             yield from firsts
             return
         yielded = set[int]()
@@ -74,12 +89,15 @@ class ShownVersions:
         if not replaced:
             yield first
             if first in self._ranked or not self._ranked:
-                for ordinal, key in keyed:
-                    if self._may_ask_for_others(ordinal):
+                for _, key in keyed:
+                    if self._may_ask_for_others(key):
                         yield from self._asked_for(key)
         elif len(replaced) == 1:
             (key,) = replaced
-            current = self._first(self._of(key)[-1].item)
+            at = self._current(key)
+            if at is None:
+                return  # it was taken back, and there is no other
+            current = self._first(at)
             found: Collection[int] = ()
             if is_found(self._ranked.get(first), self._ranked.get(current)):
                 found = self._held.units.members(first)
@@ -88,62 +106,103 @@ class ShownVersions:
                 yield current
                 yield from asked
 
-    def _may_ask_for_others(self, ordinal: int) -> bool:
-        """Return whether the question may ask for other versions of a live item."""
+    def _may_ask_for_others(self, key: str) -> bool:
+        """Return whether the question may ask for other versions than the current one."""
         if self._query is None:
             return False
-        if self._query.past is not None:
-            return True
-        return self._query.begins_later(self._held.known(ordinal).stated_from)
+        return self._query.past is not None or key in self._with_announced
+
+    def _current(self, key: str) -> int | None:
+        """Return the ordinal of the version that holds, of the newest one if none holds yet."""
+        if key not in self._current_of:
+            self._current_of[key] = self._find_current(key)
+        return self._current_of[key]
+
+    def _find_current(self, key: str) -> int | None:
+        newest = self._held.newest(key)
+        now = None if self._query is None else self._query.now
+        if newest is None or now is None or not is_announced(self._held.known(newest), now):
+            return newest
+        self._with_announced.add(key)
+        for version in self._of(key):
+            if version.holds_at(now):
+                return version.item
+        return newest
 
     def _asked_for(self, key: str, found: Collection[int] = ()) -> Iterator[int]:
-        """Yield the units of the past versions that the question asks for."""
+        """Yield the units of the other versions that the question asks for."""
         versions = self._of(key)
         if self._query is None or not versions[-1].is_current:
             return
-        current = versions[-1].item
-        for version in self._query.versions_of(versions, found):
+        current = self._current(key)
+        if current is None:
+            return
+        asked = self._query.versions_of(versions, found)
+        places = {version.item: place for place, version in enumerate(versions)}
+        is_ahead = current != versions[-1].item
+        for version in (*asked, *versions[-1:]):
+            if version.item == current:
+                continue
             first = self._first(version.item)
             if sum(self.is_replaced(*each) for each in self._keyed(first)) == 1:
-                place = versions.index(version)
-                self._after[first] = self._first(current), place
-                self._asked[current] = versions, len(versions) - 1
-                self._asked[version.item] = versions, place
+                place = places[version.item]
+                self._tied[first] = self._first(current), place, place > places[current]
+                for ordinal in (current, version.item):
+                    self._asked[ordinal] = _Place(versions, places[ordinal], is_ahead)
                 yield first
 
     def is_replaced(self, ordinal: int, key: str | None = None) -> bool:
-        """Return whether another version replaced an item, or it was removed as an older one."""
+        """Return whether an item is another version of its key than the current one.
+
+        If all of them have ended, each is.
+        """
         key = key or self._held.undecoded(ordinal).key
         if key is None:
             return False
         if ordinal in self._held.ended:
             return True
         live = self._held.keyed.get(key)
-        if live is not None:
-            return self._held.newest(key) != ordinal
-        newest = self._of(key)[-1]
-        return newest.item != ordinal or not newest.is_current
+        if live is None and not self._of(key)[-1].is_current:
+            return True
+        return self._current(key) != ordinal
 
     def labelled(self, units: Iterable[Candidate]) -> tuple[Candidate, ...]:
-        """Return candidates with the intervals of their versions, tied to their successors.
+        """Return candidates with the intervals of their versions, tied to the current ones.
 
-        A required version has no interval: required items do not depend on the question.
+        A required version has no interval: required items do not depend on the question. Only if
+        the fact has a version that is yet to begin, its live versions always have theirs.
         """
-        return tuple(map(self._labelled, units) if self._asked else units)
+        announced = self._announced()
+        if not self._asked and not announced:
+            return tuple(units)
+        return tuple(self._labelled(unit, announced) for unit in units)
 
-    def _labelled(self, unit: Candidate) -> Candidate:
+    def _announced(self) -> dict[int, _Place]:
+        """Return the live versions of facts of which one is yet to begin."""
+        found = {}
+        for key in self._held.earlier:
+            versions = self._of(str(key))
+            for place, version in enumerate(versions):
+                if version.item in self._held:
+                    found[version.item] = _Place(versions, place, True)
+        return found
+
+    def _labelled(self, unit: Candidate, announced: Mapping[int, _Place]) -> Candidate:
         members = self._held.units.members(unit.position)
-        if unit.must or self._asked.keys().isdisjoint(members):
+        shown = announced if unit.must else {**self._asked, **announced}
+        if shown.keys().isdisjoint(members):
             return unit
         items = []
         for ordinal, item in zip(members, unit.items, strict=True):
-            if ordinal in self._asked:
-                item = shown_with_interval(item, *self._asked[ordinal])
+            if ordinal in shown:
+                of, place, is_ahead = shown[ordinal]
+                item = shown_with_interval(item, of, place, is_announced=is_ahead)
             items.append(item)
         unit = unit._replace(items=tuple(items))
-        if unit.position not in self._after:
+        if unit.must or unit.position not in self._tied:
             return unit
-        return unit.replaced_by(*self._after[unit.position])
+        current, place, is_later = self._tied[unit.position]
+        return unit.tied_to(current, place, is_later=is_later)
 
     def _of(self, key: str) -> list[Version[int]]:
         if key not in self._of_key:

@@ -108,7 +108,9 @@ async def ask(
         SourceError: If a required source fails or is late.
     """
     text = await _newest_question(roster, specs) if call.query is None else call.query
-    now = None if session.present is None else session.present()
+    now = None
+    if session.present is not None:
+        now = known_at or session.present()
     query = Query.read(
         text, session.clock, session.past_cues, as_of=as_of, known_at=known_at, now=now
     )

@@ -132,6 +132,7 @@ async def forget(session: OpenSession, item_ids: Sequence[str]) -> ErasureReceip
             repeated call still knows the facts.
     """
     session.check_writable()
+    session.expire()
     for item_id in item_ids:
         if check_item_id(item_id) not in session.saver.unpurged:
             await _check_known(session, item_id)

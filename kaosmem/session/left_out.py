@@ -14,6 +14,7 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.language.query import Query
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived
+from kaosmem.sections.item_table import is_older
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.roster import Roster
@@ -128,7 +129,8 @@ class LeftOut:
         version: Archived,
     ) -> Decision:
         item = version.item
-        newest = None if item.key is None else section.keyed(item.key)
+        live = [] if item.key is None else section.live_versions(item.key)
+        newest = next((each for each in live if not is_older(each, item)), None)
         fault = ""
         if newest is not None and newest.created_at > self.clock():
             newest = None  # a stored turn is asked, which came before the newer version

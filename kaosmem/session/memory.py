@@ -389,7 +389,8 @@ class SessionMemory:
             id: The default is a random id.
             key: Items of one section with the same key are versions of one thing. The new item
                 supersedes the live one, which moves to the archive with its whole unit, pinned or
-                not. An empty key is refused, as by the stores.
+                not. If its `timestamp` lies in the future, it does so when it begins, and the live
+                one holds until then. An empty key is refused, as by the stores.
             priority: Under the eviction `priority`, items with the lowest priority are evicted
                 first.
             pinned: The item is always shown and never evicted.
@@ -637,9 +638,7 @@ class SessionMemory:
         False
         """
         section = self._session.live_section(item_id)
-        item = section.peek(item_id)
         section.remove(item_id, at=self._session.clock())
-        self._note_withdrawn(item, "removed")
 
     async def forget(self, *item_ids: str) -> ErasureReceipt:
         """Erase items and everything derived from them, and return a receipt.
@@ -671,21 +670,7 @@ class SessionMemory:
         >>> await memory.admin.verify(receipt)
         ()
         """
-        live = [self._session.live_section(each).peek(each) for each in item_ids if each in self]
-        receipt = await forget(self._session, item_ids)
-        for item in live:
-            self._note_withdrawn(item, "forgotten")
-        return receipt
-
-    def _note_withdrawn(self, item: Item, done: str) -> None:
-        """Note that a version has gone before it began to hold, and has left none that is shown."""
-        present = self._session.present
-        if item.key is not None and present is not None and present() < item.valid_from:
-            self._session.note(
-                f"the item {item.id!r} was {done} before it began to hold, and no version of "
-                f"{item.key!r} is shown now; add the one that goes on to hold once more, without "
-                "a timestamp"
-            )
+        return await forget(self._session, item_ids)
 
     async def ingest(
         self,
@@ -775,7 +760,9 @@ class SessionMemory:
         """Refuse an item that no context could show though it must be shown."""
         if section.spec.placement != "static" or not section.spec.in_context:
             return
-        required = section.proposer.required_with(item)
+        present = self._session.present
+        now = None if present is None else present()
+        required = section.proposer.required_with(item, now)
         if required:
             check_required(section.spec, required, item, self._session.counter)
 

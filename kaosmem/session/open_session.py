@@ -74,6 +74,8 @@ class OpenSession:
         self.opening = opening
         self.log = log
         self.sections = hydrated.sections
+        for section in self.sections.values():
+            section.present = present
         self.counter = opening.counter
         self.clock = clock
         self.present = present
@@ -181,9 +183,13 @@ class OpenSession:
             section.freeze("was closed; open it again to change it")
 
     def expire(self) -> None:
-        """Move the items whose time to live is over to the archive."""
+        """Move items to the archive whose time is over.
+
+        These are items with a time to live, and versions whose announced successor has begun.
+        """
         sections = self.sections.values()
-        own = [each for each in sections if each.held.ends and not each.frozen]
+        due = [each for each in sections if each.held.ends or each.held.earlier]
+        own = [each for each in due if not each.frozen]
         if not own:
             return
         now = self.clock()

@@ -168,7 +168,10 @@ class MemoryTools:
         for version in reversed(await self._memory.versions(key)):
             until = version.valid_until
             end = "now" if until is None else until.isoformat()
-            lines.append(f"{version.valid_from.isoformat()} to {end}: {item_line(version.item)}")
+            interval = f"{version.valid_from.isoformat()} to {end}"
+            if version.is_taken_back:
+                interval = f"from {version.valid_from.isoformat()}, taken back {end}"
+            lines.append(f"{interval}: {item_line(version.item)}")
         return self._cut("\n".join(lines) or "no item has this key")
 
     async def _assembled(self, query: str, budget: int | None) -> Context:

@@ -42,8 +42,8 @@ class FactSource(StoreSource):
     """The facts of an agent's long-term memory that match the query, in the order of their times.
 
     A question about now gets live facts alone, and beside one that is yet to begin the version that
-    holds now. A question about the past gets the version that held then and the current one. Each
-    is labelled with its interval then. The times of
+    holds now and others that are yet to begin. A question about the past gets the version that held
+    then and the current one. Each is labelled with its interval then. The times of
     `SessionMemory.at` choose versions by the time when they held and the time when they were saved.
     Of the found facts without a key, one is shown only together with the later ones of its speaker
     or source that give its subject another value. Labels name the `source`, the `timestamp` and the

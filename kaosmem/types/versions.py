@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -20,10 +20,14 @@ class Interval(NamedTuple):
     """The interval of a version that its label shows. None: the label does not name this end.
 
     start is the first moment, end is the first moment after.
+
+    is_announced: Whether the fact has a version that is yet to begin. A label then names the days,
+    whatever its section says of days: they tell at any time which version holds.
     """
 
     start: datetime | None = None
     end: datetime | None = None
+    is_announced: bool = False
 
     @property
     def text(self) -> str:
@@ -51,6 +55,7 @@ class Version(Generic[T]):
     Attributes:
         valid_from: When it began to hold: its timestamp, else the time when it was added. Aware.
         valid_until: When its successor began to hold, or when it was removed. None: it has no end.
+            Before `valid_from`: it was taken back before it began, and has never held.
         known_from: When the session or the store was told. Aware.
 
     >>> may, june = datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 6, 1, tzinfo=UTC)
@@ -68,9 +73,19 @@ class Version(Generic[T]):
         """Return whether no other version has replaced it. It may be yet to begin."""
         return self.valid_until is None
 
+    @property
+    def is_taken_back(self) -> bool:
+        """Return whether it ended before it began, and so has never held."""
+        return self.valid_until is not None and self.valid_until < self.valid_from
+
     def holds_at(self, time: datetime) -> bool:
         """Return whether the version held at a time."""
         return self.valid_from <= time and (self.valid_until is None or time < self.valid_until)
+
+
+def is_taken_back(stated: datetime | None, ended: datetime | None) -> bool:
+    """Return whether a version ended before it began by its own statement. So it never holds."""
+    return stated is not None and ended is not None and ended < stated
 
 
 def in_order(
@@ -81,6 +96,8 @@ def in_order(
     ended: Callable[[T], datetime | None] = lambda _: None,
 ) -> list[Version[T]]:
     """Return the versions of one fact, oldest first: each holds until the next one begins.
+
+    A version that was taken back before it began ends no other version.
 
     Args:
         items: In the order in which they became known. If two begin at one time, the later known
@@ -96,20 +113,24 @@ def in_order(
     [(2, 4), (4, None)]
     """
     begins: list[tuple[datetime, T]] = []
+    versions = []
     latest: datetime | None = None
     for item in items:
         begin = stated(item)
+        end = ended(item)
+        if begin is not None and is_taken_back(begin, end):
+            versions.append(Version(item, begin, end, known_from(item)))
+            continue
         if begin is None:
             begin = known_from(item) if latest is None else max(latest, known_from(item))
         latest = begin if latest is None else max(latest, begin)
         begins.append((begin, item))
     begins.sort(key=itemgetter(0))
-    versions = []
     for place, (begin, item) in enumerate(begins, 1):
         successor = begins[place][0] if place < len(begins) else None
         ends = [max(begin, end) for end in (successor, ended(item)) if end is not None]
         versions.append(Version(item, begin, min(ends, default=None), known_from(item)))
-    return versions
+    return sorted(versions, key=attrgetter("valid_from"))
 
 
 def known_by(versions: Sequence[Version[T]], time: datetime) -> list[Version[T]]:

@@ -200,7 +200,7 @@ def test_a_part_of_a_unit_is_never_evicted():
     memory.add("messages", [ToolResultBlock("c1", "4711")], role="tool")
     held = memory["messages"].held
     with pytest.raises(InvalidArgumentError, match="whole units"):
-        held.evict([*held][:1])
+        held.evict([*held][:1], {})
     assert len(held) == 2
 
 

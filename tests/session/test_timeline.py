@@ -4,7 +4,7 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from kaosmem import (
     CorruptionError,
@@ -19,6 +19,9 @@ from tests.told import COMPACTED, NAMES, WHOLE, World, hour, moments, ops
 
 
 @given(ops, moments, moments)
+@example([("add", 1, "a", None, 0), ("add", 1, "a", 30, 0), ("remove", 0, None, None, 1)], 35, None)
+@example([("add", 1, "a", None, 0), ("add", 1, "a", 30, 0), ("forget", 0, None, None, 1)], 35, None)
+@example([("add", 1, "a", None, 0), ("add", 1, "a", 30, 0), ("save", 0, None, None, 1)], None, 3)
 def test_what_held_and_was_known_is_exact(steps, as_of, known_at):
     """Whatever was added, replaced, updated, removed, evicted, compacted, forgotten and reopened."""
     asyncio.run(_is_exact(steps, as_of, known_at))
@@ -65,8 +68,11 @@ async def _are_versions(steps):
             fact = [each for each in world.model.told if (each.section, each.key) == (name, key)]
             expected = []
             for at, each in enumerate(fact):
-                begin, ends = world.model.interval(each, fact)
-                ends += [max(begin, end) for end, _ in each.ends]
+                if each.is_taken_back():
+                    begin, ends = each.began, [end for end, _ in each.ends]
+                else:
+                    begin, ends = world.model.interval(each, fact)
+                    ends += [max(begin, end) for end, _ in each.ends]
                 text = each.contents[-1][1]
                 expected.append((begin, at, each.id, text, min(ends, default=None), each.told_at))
             versions = await memory.versions(key, name)

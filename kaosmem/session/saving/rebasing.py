@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 
 from kaosmem.errors import (
     ConflictError,
@@ -114,6 +115,8 @@ def rebase(
     _check_clashes(sections, ours, touched)
     _check_sources(ours, forgotten)
     kept: list[Operation] = []
+    for name in stored.keys() & sections.keys():
+        stored[name].present = sections[name].present
     for change in ours:
         if change.section in stored:
             _repeat(stored[change.section], change, touched, forgotten)
@@ -214,9 +217,9 @@ def _repeat(
                 section.update(change.item, at=change.at, is_version=change.is_version)
             case Remove(expired=True):
                 if touched is not None and change.id not in touched:
-                    section.retire((change.id,), at=change.at)
+                    section.retire((change.id,), at=_told(change))
             case Remove():
-                section.remove(change.id, at=change.at)
+                section.remove(change.id, at=_told(change))
             case Use():
                 section.use(change.ids)
             case Form():
@@ -233,6 +236,10 @@ def _repeat(
         ) from error
 
 
+def _told(change: Remove) -> datetime | None:
+    return None if change.ended is None else change.ended[1]
+
+
 def _repeat_settling(
     section: Section,
     change: Evict | Compact,
@@ -240,7 +247,10 @@ def _repeat_settling(
     forgotten: Container[str],
 ) -> None:
     if isinstance(change, Evict):
-        section.evict(change.ids)
+        if change.ends:
+            section.begin_versions()
+        else:
+            section.evict(change.ids)
         return
     told = {*change.change.replaced}
     for _, item in change.change.items:

@@ -14,6 +14,7 @@ from kaosmem.errors import (
 )
 from kaosmem.names import shown_name
 from kaosmem.persistence.files.records import Record
+from kaosmem.sections.item_table import is_announced
 from kaosmem.sections.operations import (
     Add,
     Evict,
@@ -130,5 +131,8 @@ def _end_older(
     older = section.keyed(item.key) if item.key is not None else None
     if older is None or older.id == item.id or older.id in touched:
         return
+    if is_announced(item, item.created_at):  # the older one holds until it begins
+        return
     if older.valid_from <= item.valid_from:
-        section.apply(Remove(section.spec.name, older.id, item.valid_from))
+        ended = item.valid_from, item.created_at
+        section.apply(Remove(section.spec.name, older.id, ended))

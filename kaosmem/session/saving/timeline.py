@@ -111,17 +111,19 @@ def section_at(
     """Return a section with the items that held at one time, and that the session knew at another.
 
     Without `as_of`, replaced versions are there for questions about the past, as in the section
-    itself.
+    itself, and the version that held at `known_at` is live beside one that was yet to begin.
     """
     facts: dict[object, list[ToldItem]] = {}
     for number, each in enumerate(items):
         if each.is_known(known_at):
             facts.setdefault(number if each.item.key is None else (each.item.key,), []).append(each)
+    now = None if section.present is None else known_at
     chosen: list[Version[ToldItem]] = []
     for versions in (versions_of(fact, known_at=known_at) for fact in facts.values()):
         # Else it was removed, and no question may bring it back.
-        if as_of is not None or versions[-1].is_current:
-            chosen += versions
+        ends = [version.valid_until for version in versions]
+        if as_of is not None or not all(end and (now is None or end <= now) for end in ends):
+            chosen += [version for version in versions if not version.is_taken_back]
     if as_of is not None:
         chosen = [replace(version, valid_until=None) for version in _held_at(as_of, chosen)]
     chosen.sort(key=lambda version: version.item.order)
@@ -132,7 +134,10 @@ def section_at(
     then = Section(section.spec, ranker=section.ranker)
     then.held.ledger = section.ledger
     for version in unique:
-        then.put_back(version.item.item, version.valid_until)
+        end = version.valid_until
+        if end is not None and now is not None and now < end:
+            end = None
+        then.put_back(version.item.item, end)
     return then
 
 
