@@ -7,7 +7,7 @@ import pytest
 from crewai import Agent, BaseLLM
 
 from kaosmem import SyncSessionMemory
-from kaosmem.integrations.crewai import KaosmemLLM
+from kaosmem.integrations.crewai import kaosmem_llm
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("ignore")]
 
@@ -23,7 +23,7 @@ def test_an_agent_of_crewai(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Each agent is a new one: the session has the earlier messages."""
     monkeypatch.setenv("CREWAI_STORAGE_DIR", str(tmp_path / "crewai"))
     for question, answer in (("How long is the notice?", "Seen: 2."), ("How?", "Seen: 4.")):
-        llm = KaosmemLLM(ScriptedLLM(model="x"), tmp_path, conversation="deal-42", budget=8_000)
+        llm = kaosmem_llm(ScriptedLLM(model="x"), tmp_path, conversation="deal-42", budget=8_000)
         agent = Agent(role="Analyst", goal="Answer.", backstory="Careful.", llm=llm)
         assert agent.kickoff(question).raw == answer
     with SyncSessionMemory.open(tmp_path, "deal-42") as memory:

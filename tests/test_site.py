@@ -45,7 +45,7 @@ def test_the_reference_has_the_integrations():
         texts[module] = texts.get(module, "") + source.read_text()
     for path in re.findall(r"(?m)^::: (\S+)$", page):
         module, _, name = path.removeprefix("kaosmem.integrations.").rpartition(".")
-        assert re.search(rf"(?m)^(class |async def )?{name}\b", texts[module]), path
+        assert re.search(rf"(?m)^(class |(async )?def )?{name}\b", texts[module]), path
     for module, text in texts.items():
         for name in re.findall(r"(?m)^class (Kaosmem\w+)", text):
             assert f"::: kaosmem.integrations.{module}.{name}\n" in page

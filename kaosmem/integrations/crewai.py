@@ -1,70 +1,130 @@
-"""CrewAI 1.x: a model around the one of an agent."""
+"""CrewAI 1.x: the model of an agent, with a memory."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
-from pydantic import PrivateAttr
+from pydantic import BaseModel
 
 from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
 from kaosmem.integrations.conversations import now
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
+from kaosmem.types import JSONDict
+from kaosmem.types.content import ToolResultBlock
+from kaosmem.types.items import ChatMessage
 
 with needs_extra("crewai"):
     from crewai import BaseLLM
+    from crewai.llms.base_llm import call_stop_override, call_stream_override
 
 
-class KaosmemLLM(BaseLLM):
-    """Keeps the conversation of an agent in a session, and packs each request of its model.
+def write_message(message: ChatMessage) -> JSONDict:
+    """Return a message as an agent writes it: a result names its tool, and calls may have no text."""
+    written = write_chat_dict(message)
+    written["content"] = written["content"] or None
+    result = message.blocks[0]
+    if isinstance(result, ToolResultBlock):
+        written["name"] = result.name
+    return written
+
+
+def kaosmem_llm(
+    llm: BaseLLM,
+    location: Location,
+    *,
+    conversation: str,
+    **options: Any,
+) -> BaseLLM:
+    """Return a copy of a model that keeps the conversation of its agent, and packs each request.
+
+    The copy packs the calls of an agent's loop. Other calls pass unchanged, such as those that turn
+    an answer into a Pydantic model. CrewAI does not summarise the list of an agent with this model:
+    each request is within its budget.
 
     Args:
-        llm: The model that is called.
+        llm: The model that is called. It stays as it is.
         location: The place of the sessions.
         conversation: The id of the conversation. Each agent has its own.
         options: Further arguments of `ModelCalls`, such as `budget`.
     """
+    kept = copy(llm)
+    chat: ModelCalls[Any] = ModelCalls(
+        location, read=read_chat_dict, write=write_message, has_task_lists=True, **options
+    )
+    calls = _AgentCalls(kept, llm, conversation, chat)
+    for name in ("call", "acall", "is_context_window_overflowing_threshold"):
+        object.__setattr__(kept, name, getattr(calls, name))
+    return kept
 
-    _llm: BaseLLM = PrivateAttr()
-    _conversation: str = PrivateAttr()
-    _calls: ModelCalls[Any] = PrivateAttr()
+
+class _AgentCalls:
+    """Methods of a copy of a model that take the place of its own."""
 
     def __init__(
-        self,
-        llm: BaseLLM,
-        location: Location,
-        *,
-        conversation: str,
-        **options: Any,
+        self, kept: BaseLLM, llm: BaseLLM, conversation: str, calls: ModelCalls[Any]
     ) -> None:
-        super().__init__(model=llm.model)
+        self._kept = kept
         self._llm = llm
         self._conversation = conversation
-        self._calls = ModelCalls(
-            location,
-            read=read_chat_dict,
-            write=write_chat_dict,
-            has_task_lists=True,
-            **options,
-        )
+        self._calls = calls
+        self._prompt: object = None
 
-    def call(
-        self,
-        messages: Any,
-        tools: Any = None,
-        *args: Any,
-        **options: Any,
-    ) -> Any:
-        """Pack a request, and keep an answer. The agent tells its calls again with their results."""
-        given = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
-        packed = now(self._calls.request(self._conversation, given, tools=tools or ()))
-        reply = self._llm.call(packed.with_system, tools, *args, **options)
-        if isinstance(reply, str) and "\nAction:" not in reply:
-            now(self._calls.keep(self._conversation, [{"role": "assistant", "content": reply}]))
+    def call(self, messages: Any, tools: Any = None, **options: Any) -> Any:
+        with self._settings():
+            if not self._is_of_loop(messages, **options):
+                return self._llm.call(messages, tools, **options)
+            packed = now(self._calls.request(self._conversation, messages, tools=tools or ()))
+            reply = self._llm.call(packed.with_system, tools, **options)
+        now(self._calls.keep(self._conversation, _answers(reply)))
         return reply
 
-    def supports_function_calling(self) -> bool:
-        """Return whether the model takes schemas of tools."""
-        check = getattr(self._llm, "supports_function_calling", None)
-        return check is not None and check()
+    async def acall(self, messages: Any, tools: Any = None, **options: Any) -> Any:
+        with self._settings():
+            if not self._is_of_loop(messages, **options):
+                return await self._llm.acall(messages, tools, **options)
+            packed = await self._calls.request(self._conversation, messages, tools=tools or ())
+            reply = await self._llm.acall(packed.with_system, tools, **options)
+        await self._calls.keep(self._conversation, _answers(reply))
+        return reply
+
+    @contextmanager
+    def _settings(self) -> Iterator[None]:
+        """Give the model the settings of its copy, which the agent changes for a call."""
+        is_streamed = bool(self._kept._effective_stream())
+        with (
+            call_stop_override(self._llm, self._kept.stop_sequences),
+            call_stream_override(self._llm, is_streamed),
+        ):
+            yield
+
+    def is_context_window_overflowing_threshold(self, *_: Any, **__: Any) -> bool:
+        return False
+
+    def _is_of_loop(
+        self,
+        messages: Any,
+        from_agent: Any = None,
+        available_functions: Any = None,
+        **_: Any,
+    ) -> bool:
+        """Return whether an agent's loop calls. Its last call names no agent, if it is forced."""
+        if from_agent is None:
+            return self._prompt is not None and messages[0] == self._prompt
+        if available_functions:
+            return False  # a plan
+        self._prompt = messages[0]
+        return True
+
+
+def _answers(reply: Any) -> list[JSONDict]:
+    """Return an answer in a list. The agent tells its calls again, with their results."""
+    if isinstance(reply, BaseModel):
+        reply = reply.model_dump_json()
+    if not isinstance(reply, str) or "\nAction:" in f"\n{reply}":
+        return []
+    return [{"role": "assistant", "content": reply}]

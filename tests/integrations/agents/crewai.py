@@ -13,7 +13,7 @@ from crewai import Agent, BaseLLM
 from crewai.tools import tool
 from pydantic import PrivateAttr
 
-from kaosmem.integrations.crewai import KaosmemLLM
+from kaosmem.integrations.crewai import kaosmem_llm
 from tests.integrations.script import INSTRUCTIONS, TOOL, Script, Seen, read_page
 
 
@@ -49,7 +49,7 @@ class CrewAIAgent:
         llm: BaseLLM = ScriptedLLM(model="scripted")
         llm._script = self.script
         if self._options["budget"] is not None:
-            llm = KaosmemLLM(llm, self._root, conversation=conversation, **self._options)
+            llm = kaosmem_llm(llm, self._root, conversation=conversation, **self._options)
         agent = Agent(
             role="analyst", goal="Answer.", backstory=INSTRUCTIONS, llm=llm, tools=[self._tool]
         )
