@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import chain, groupby
 from typing import Any
 
@@ -25,6 +25,7 @@ with needs_extra("openhands"):
         Event,
         LLMConvertibleEvent,
         MessageEvent,
+        ObservationEvent,
         SystemPromptEvent,
     )
     from openhands.sdk.llm import Message
@@ -34,10 +35,29 @@ Group = tuple[LLMConvertibleEvent, ...]
 _AS_SENT = {"cache_enabled": False, "vision_enabled": True, "function_calling_enabled": True}
 
 
-def grouped(events: Iterable[Any]) -> list[Group]:
-    """Return events with one element for each message, without system prompts."""
-    said = [event for event in events if not isinstance(event, SystemPromptEvent)]
+def grouped(events: Sequence[Any]) -> list[Group]:
+    """Return events with one element for each message, without system prompts.
+
+    A call of `finish` and its result are one answer in words: else the session takes the question
+    for one that nobody answered.
+    """
+    said: list[LLMConvertibleEvent] = []
+    answers = {event.action_id: _answer(event) for event in events if _is_finish(event)}
+    for event in events:
+        if _is_finish(event):
+            said.append(answers[event.action_id])
+        elif event.id not in answers and not isinstance(event, SystemPromptEvent):
+            said.append(event)
     return [tuple(group) for _, group in groupby(said, key=_message_id)]
+
+
+def _is_finish(event: Event) -> bool:
+    return isinstance(event, ObservationEvent) and event.tool_name == "finish"
+
+
+def _answer(event: ObservationEvent) -> MessageEvent:
+    message = Message(role="assistant", content=event.to_llm_message().content)
+    return MessageEvent(id=event.id, source="agent", llm_message=message)
 
 
 def _message_id(event: LLMConvertibleEvent) -> str:
@@ -119,5 +139,5 @@ class KaosmemCondenser(CondenserBase):
 
     def keep(self, event: Event) -> None:
         """Store a reply of the agent. Other events are stored with the next request."""
-        if isinstance(event, MessageEvent) and event.source == "agent":
-            now(self._calls.keep(self.conversation, [(event,)]))
+        if _is_finish(event) or (isinstance(event, MessageEvent) and event.source == "agent"):
+            now(self._calls.keep(self.conversation, grouped([event])))

@@ -2,4 +2,5 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("crewai") else ["test_crewai.py"]
+_NEEDED = {"test_crewai.py": "crewai", "test_openhands.py": "openhands"}
+collect_ignore = [file for file, package in _NEEDED.items() if not find_spec(package)]
