@@ -176,9 +176,12 @@ class Section:
         return self.peek(item_id)
 
     def keyed(self, key: str) -> Item | None:
-        """Return the newest live item with a key, or None. This does not count as a use."""
-        ordinal = self.held.keyed.get(key)
-        return None if ordinal is None else self.held[ordinal]
+        """Return the live item with a key, or None. This does not count as a use.
+
+        If versions are yet to begin, it is the one that holds until then.
+        """
+        live = self.held.live(key)
+        return self.held[live[0]] if live else None
 
     def live_versions(self, key: str) -> list[Item]:
         """Return the live versions of a key, oldest first.
@@ -196,7 +199,7 @@ class Section:
         ]
 
     def current_id(self, key: str) -> str | None:
-        """Return the id of the version of a key that holds now, live or evicted.
+        """Return the id of the newest version of a key, live or evicted, that has no end.
 
         None: it was removed, or it was evicted and nothing recalls it.
         """

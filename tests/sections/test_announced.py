@@ -295,3 +295,13 @@ def test_what_holds_is_shown_whatever_is_announced_and_taken_back(steps):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session_log, "MIN_LOG_BYTES", 500)
         asyncio.run(World().run(steps))
+
+
+async def test_the_item_of_a_key_is_the_version_that_holds():
+    """Announced ones follow it, so that a formed change compares with what holds, and retires it."""
+    memory = SessionMemory.test_mode(options=SessionOptions(clock=lambda: day(0)))
+    for begin in (-9, 9):
+        metadata = {"timestamp": day(begin).isoformat()}
+        memory.add("findings", "Ann lives.", key="home", id=f"from {begin}", metadata=metadata)
+    assert memory["findings"].keyed("home").id == "from -9"
+    assert [item.id for item in memory["findings"].live_versions("home")] == ["from -9", "from 9"]

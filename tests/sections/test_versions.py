@@ -193,7 +193,8 @@ async def _is_true_as_of_now(steps, query, budget, format):
                 item_id for item_id in ids if item_id in shown and not _is_in_tail(context, item_id)
             ]
             assert block == [item_id for item_id in shown if item_id in block]
-            assert ids[ids.index(block[0]) :][: len(block)] == block
+            if block:
+                assert ids[ids.index(block[0]) :][: len(block)] == block
     labelled = [item for item in context.items if item.interval is not None]
     assert {item.id for item in labelled if item.interval and item.interval.end} == {
         version.item.id
