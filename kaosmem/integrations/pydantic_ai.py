@@ -57,7 +57,9 @@ def write_message(message: ChatMessage) -> ModelMessage:
     parts = _PARTS.write(message.blocks)
     if message.role not in ("assistant", "tool"):
         said = [each.get("content", each) for each in _SAID.write(message.blocks)]
-        parts = [{"part_kind": "user-prompt", "content": said}]
+        # One text is sent otherwise than a list of one.
+        content = said[0] if len(said) == 1 and isinstance(said[0], str) else said
+        parts = [{"part_kind": "user-prompt", "content": content}]
     return ModelMessagesTypeAdapter.validate_python([{"kind": kind, "parts": parts}])[0]
 
 

@@ -150,3 +150,12 @@ def test_thinking_without_a_seal_is_left_out(framework):
         messages.write_message(ChatMessage("assistant", (unsealed, TextBlock("Ann."))))
     )
     assert said(read) == [TextBlock("Ann.")]
+
+
+def test_a_question_of_pydantic_ai_is_written_as_a_text():
+    """A list of one text would be sent otherwise, so that prompt caches end at the question."""
+    module = import_module("kaosmem.integrations.pydantic_ai")
+    asked = module.ai.ModelRequest([module.ai.UserPromptPart("Who owns the deal?")])
+    (said,) = module.read_message(asked)
+    (part,) = module.write_message(said).parts
+    assert part.content == "Who owns the deal?"
