@@ -98,7 +98,7 @@ def nothing_to_ingest(
     path_or_fs: str | os.PathLike[str] | AbstractFileSystem, skipped: Sequence[Skipped]
 ) -> MissingFileError:
     """Return the error for a place of which all files are skipped."""
-    shown = ", ".join(f"{source!r} is skipped ({reason})" for source, reason, _ in skipped[:_SHOWN])
+    shown = ", ".join(f"{each.source!r} is skipped ({each.why})" for each in skipped[:_SHOWN])
     more = f" and {len(skipped) - _SHOWN:,} more" if len(skipped) > _SHOWN else ""
     return MissingFileError(
         f"nothing to ingest in {shown_location(path_or_fs)}: "

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
 _HIDDEN = (
     'body [hidden]:not([hidden="until-found"], [role="tabpanel"]), '
-    "template, script, style, noscript"
+    "template, script, style, noscript, a.headerlink, a.permalink"
 )
-"""A tab panel is shown by a click, and a whole page may be hidden until its scripts have run."""
+"""A tab panel is shown by a click, and a whole page may be hidden until its scripts have run.
+
+The links of headings to themselves, a sign such as ¶, are shown under the mouse alone.
+"""
 _NOT_DISPLAYED = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 _BREAK = re.compile(r" +\n")
 _MAX_TITLE_CHARS = 120

@@ -1,5 +1,6 @@
 """Documents, tables, pages and mail: real files, written by the libraries that people use, read back."""
 
+import asyncio
 import csv
 import errno
 import gzip
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from kaosmem import SessionMemory
 from kaosmem.arguments import check_json, check_text
 from kaosmem.corpora import InMemoryCorpus, ingest_files
+from kaosmem.errors import MissingFileError
 from kaosmem.ingest.listing import find_files
 from kaosmem.ingest.office import read_csv
 from kaosmem.ingest.passages import read_passages
@@ -312,6 +314,7 @@ HIDDEN = {
     "<div title='hidden display:none' aria-hidden=true data-hidden>shown</div>": "shown",
     "<div hidden='until-found'>a</div><div role=tabpanel hidden>b</div>": "a\n\nb",
     "<html hidden><body style='display:none'>shown</body>": "shown",
+    "<h2>Fees<a class=headerlink href=#fees>¶</a></h2>": "## Fees",
 }
 
 
@@ -524,6 +527,8 @@ def test_without_the_extra_the_remedy_is_named(name, tmp_path, monkeypatch):
     for kind in __import__("kaosmem.ingest.kinds").ingest.kinds.KINDS:
         kind.__dict__.pop("reader", None)
     assert why(tmp_path, name, document) == "needs the extra 'docs': pip install 'kaosmem[docs]'"
+    with pytest.raises(MissingFileError, match="needs the extra 'docs': pip install"):
+        asyncio.run(SessionMemory.test_mode().ingest(tmp_path))
 
 
 async def test_labels_show_pages_sheets_slides_and_headings(tmp_path):
