@@ -62,7 +62,8 @@ class ItemTable(EvictedItems):
         keyed: The ordinals of the newest live versions, by key. Of most keys one version is live.
         earlier: The ordinals of the live versions before them, oldest first, by key: the one that
             holds until an announced version begins, and announced ones before the newest.
-        removed: By key, the newest version that was removed, until one that is no older comes.
+        removed: By key, the newest version that was removed, until one comes that states no begin, or
+            the same.
         ends: The time when an item expires, by ordinal.
         needed: The ordinals of the items that must be shown for their own sake.
         updated: The number of the last update of an ordinal, live or not.
@@ -342,9 +343,7 @@ class ItemTable(EvictedItems):
             removed = self.removed.get(item.key)
             # A version that is known to begin later may be taken back, and tells nothing of those
             # before the removed one.
-            if removed is not None and (item.stated_from or removed.valid_from) == (
-                removed.valid_from
-            ):
+            if removed is not None and item.stated_from in (None, removed.valid_from):
                 del self.removed[item.key]
         self.ends.pop(ordinal, None)
         if item.expires_at is not None:

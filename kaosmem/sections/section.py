@@ -278,13 +278,22 @@ class Section:
                 f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or "
                 "choose another id"
             )
+        self._enter(item, item)
+
+    def _enter(self, item: Item, copy: Item) -> bool:
+        """Add an item after others have left, and return whether it stays.
+
+        Args:
+            copy: The item, or the shorter copy of it that takes the room.
+        """
         self.begin_versions()
         now = self._now(item.key)
         superseded = self.held.superseded_by(item, now)
-        evicted = self.room.leaving(item, now, superseded, tokens=item.tokens, items=1)
+        evicted = self.room.leaving(copy, now, superseded, tokens=copy.tokens, items=1)
         self._change(Add(self.spec.name, item, evicted or [], self._ends(item, now, superseded)))
         if evicted is None:
             self._leave(item, now)
+        return evicted is not None
 
     def _now(self, key: str | None) -> datetime | None:
         """Return the present if a key is given, by which its versions are yet to begin."""
@@ -335,13 +344,7 @@ class Section:
                 its source. If it is outranked, only the item is kept, in the archive, and returned.
         """
         self._check_change(item)
-        self.begin_versions()
-        now = self._now(item.key)
-        superseded = self.held.superseded_by(item, now)
-        evicted = self.room.leaving(shorter, now, superseded, tokens=shorter.tokens, items=1)
-        self._change(Add(self.spec.name, item, evicted or [], self._ends(item, now, superseded)))
-        if evicted is None:
-            self._leave(item, now)
+        if not self._enter(item, shorter):
             return item
         change = substitution(
             [item],
