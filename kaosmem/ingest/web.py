@@ -74,8 +74,9 @@ def _options(tables: _Tables) -> Markdown:
 class _Tables:
     """Writes the tables of a page, a row a line.
 
-    A cell that spans columns or rows is repeated in each, so that no value stands under the name of
-    another column, and each row tells all that holds for it.
+    No value stands under the name of another column. A cell that spans rows is repeated in each, so
+    that each row tells all that holds for it. The name of several columns is repeated, too. Any
+    other cell that spans columns is followed by empty ones: its text would fill a passage.
 
     Args:
         room: So many characters are repeated at most.
@@ -108,11 +109,15 @@ class _Tables:
     def _cells(self, row: Element, open_cells: _OpenCells) -> list[str]:
         """Return the texts of a row, and note which of its cells go on below it."""
         cells: list[str] = []
-        for cell in row.select(":scope > td, :scope > th"):
+        elements = row.select(":scope > td, :scope > th")
+        for cell in elements:
             self._add_from_above(cells, open_cells)
             text = " ".join(cell.to_text().split())
+            names_columns = cell.tag == "th" and len(elements) > 1
             rows = _spanned(cell, "rowspan")
             for column in range(_spanned(cell, "colspan")):
+                if column and not names_columns:
+                    text = ""
                 if column and not self._has_room(text):
                     break
                 if rows > 1:

@@ -335,6 +335,9 @@ TABLES = {
     "<tr><td rowspan=2>Ulm<td>2020<tr><td>2021<tr><td rowspan=0>Bonn<td rowspan=x>2020": (
         "| Ulm | 2020\n| Ulm | 2021\n| Bonn | 2020"
     ),
+    "<tr><th>Item<th>Price<th>Left<tr><td colspan=2>Sold out<td>0<tr><th colspan=3>Tea": (
+        "| Item | Price | Left\n| --- | --- | --- |\n| Sold out |  | 0\n| Tea |  |"
+    ),
     "<caption>Prices</caption><tr><td>a<br>b<td><ul><li>1<li>2": "Prices\n| a b | * 1 * 2",
     "<tr><td><p>In a</p><p>box</p>": "In a\n\nbox",
     f"<tr><td>Home<td><p>{'A page. ' * 400}</p><p>Ends": f"Home\n\n{'A page. ' * 400}".strip()
