@@ -53,6 +53,10 @@ class Account:
         self.facts = []
         self.targets = set()
 
+    @property
+    def has_all(self):
+        return all((self.texts, self.documents, self.facts, self.targets))
+
     def take(self, kind, *rest):
         match kind, rest:
             case "append", (texts,):
@@ -128,25 +132,28 @@ async def check(folder, account):
     connection.close()
 
 
-async def kill_often(folder, seeds):
+async def kill_often(folder, seeds, *, least):
+    """Kill one process after another, so many at least, until each kind of change was acknowledged.
+
+    When a process is killed, and so what it acknowledges before, depends on the load of the machine.
+    """
     account = Account()
-    for seed in seeds:
+    for number, seed in enumerate(seeds):
+        if number >= least and account.has_all:
+            break
         await asyncio.to_thread(run_and_kill, folder, account, seed)
         await check(folder, account)
-    assert account.texts
-    assert account.documents
-    assert account.facts
-    assert account.targets
+    assert account.has_all
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills are signals")
 async def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path):
-    """Two processes, one after the other, change every kind of store, and are killed or kill themselves."""
-    await kill_often(tmp_path, range(2))
+    """Processes, one after the other, change every kind of store, and are killed or kill themselves."""
+    await kill_often(tmp_path, range(20), least=2)
 
 
 @pytest.mark.soak
 @pytest.mark.skipif(sys.platform == "win32", reason="kills are signals")
 @pytest.mark.parametrize("first", range(1_000, 1_200, 20))
 async def test_two_hundred_kills_lose_nothing(first, tmp_path):
-    await kill_often(tmp_path, range(first, first + 20))
+    await kill_often(tmp_path, range(first, first + 20), least=20)
