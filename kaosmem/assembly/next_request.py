@@ -203,7 +203,7 @@ def _is_updated(item_id: str, visible: Visible, section: Section) -> bool:
     The end of a version that an announced one replaces is shown too, but not in a history's tail.
     """
     item = section.peek(item_id)
-    if item.key is None or item.key not in section.held.earlier:
+    if item.key is None or item.key not in section.held.keyed.several:
         return shown_digest(item) != visible.digest
     labelled = [each for each in section.live_versions(item.key) if each.id == item_id]
     known = {*map(shown_digest, labelled)}

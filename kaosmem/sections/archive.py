@@ -11,7 +11,6 @@ from typing import Protocol
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, StoredItem
-from kaosmem.types.versions import is_taken_back
 
 _KEPT_TEXTS = 1_024
 """So many texts that were read of files stay in memory."""
@@ -178,9 +177,6 @@ class EvictedItems:
         texts: Items that only files hold and that were read, by ordinal: those read last.
         lost: The reasons why items can no longer be recalled, by their texts.
         unloaded: Number of further items in archive files, of which nothing else is known.
-        ended: The time from which a superseded item no longer holds, by ordinal.
-        evicted_keys: The ordinals of the items that have a key, by key, without versions that were
-            taken back before they began.
     """
 
     def __init__(self) -> None:
@@ -189,9 +185,6 @@ class EvictedItems:
         self.texts: dict[int, Item] = {}
         self.lost: dict[str, CorruptionError] = {}
         self.unloaded = 0
-        self.ended: dict[int, datetime] = {}
-        self.evicted_keys: dict[str, list[int]] = {}
-        self._newest: dict[str, int] = {}  # of those keys that somebody asked for
         # Numbers by ordinal, and not an object for each item: the garbage collector passes over a
         # dict of numbers, and ranking reads those of hundreds of items scattered over all.
         self._tokens: dict[int, int] = {}  # of live and evicted items
@@ -228,25 +221,6 @@ class EvictedItems:
         for ordinal, item in items.items():
             self._tokens[ordinal] = item.tokens
             self.evicted_used += item.tokens
-            if item.key is not None and not self._is_taken_back(ordinal, item):
-                self.evicted_keys.setdefault(item.key, []).append(ordinal)
-                if item.key in self._newest:
-                    newest = max(self._newest[item.key], ordinal, key=self._began)
-                    self._newest[item.key] = newest
-
-    def newest_evicted(self, key: str) -> int | None:
-        """Return the ordinal of the evicted version of a key that began last, None for none."""
-        if key not in self.evicted_keys:
-            return None
-        if key not in self._newest:
-            self._newest[key] = max(self.evicted_keys[key], key=self._began)
-        return self._newest[key]
-
-    def _is_taken_back(self, ordinal: int, item: Item | EvictedItem) -> bool:
-        return is_taken_back(item.stated_from, self.ended.get(ordinal))
-
-    def _began(self, ordinal: int) -> tuple[datetime, int]:
-        return self.evicted[ordinal].valid_from, ordinal
 
     def expect(self, evicted: int) -> None:
         """Note how many items were evicted; archive files hold those that are not here."""
@@ -254,16 +228,9 @@ class EvictedItems:
 
     def _drop(self, ordinal: int) -> None:
         """Forget an item."""
-        item = self.evicted.pop(ordinal)
+        del self.evicted[ordinal]
         self.evicted_used -= self._tokens.pop(ordinal)
         self.texts.pop(ordinal, None)
-        is_version = item.key is not None and not self._is_taken_back(ordinal, item)
-        self.ended.pop(ordinal, None)
-        if item.key is not None and is_version:
-            self._newest.pop(item.key, None)
-            self.evicted_keys[item.key].remove(ordinal)
-            if not self.evicted_keys[item.key]:
-                del self.evicted_keys[item.key]
 
     def in_files(self, before: int) -> list[EvictedItem]:
         """Return the evicted items before an ordinal whose texts only files hold."""

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice, pairwise, repeat
+from itertools import islice, repeat
 from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError, NotFoundError
@@ -20,11 +20,11 @@ from kaosmem.sections.archive import (
     parse_time,
 )
 from kaosmem.sections.eviction import Standing, combined
+from kaosmem.sections.keyed_versions import KeyedVersion, KeyedVersions
 from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item, StoredItem
-from kaosmem.types.versions import Version, in_order, is_taken_back
 from kaosmem.units import Link, Units
 
 _ASKED_FOR_FIELDS = 64
@@ -36,14 +36,6 @@ class Moment(NamedTuple):
 
     taken: int
     updates: int
-
-
-class KeyedVersion(NamedTuple):
-    """A version of a key: its id, when it began to hold, and when that was told."""
-
-    id: str
-    valid_from: datetime
-    created_at: datetime
 
 
 class ItemTable(EvictedItems):
@@ -59,11 +51,7 @@ class ItemTable(EvictedItems):
         updates: Number of updates so far.
         units: The units of all items. No later item joins an evicted unit.
         ordinals: The ordinals of the live items by id.
-        keyed: The ordinals of the newest live versions, by key. Of most keys one version is live.
-        earlier: The ordinals of the live versions before them, oldest first, by key: the one that
-            holds until an announced version begins, and announced ones before the newest.
-        removed: By key, the newest version that was removed, until one comes that states no begin, or
-            the same.
+        keyed: The versions of its keys.
         ends: The time when an item expires, by ordinal.
         needed: The ordinals of the items that must be shown for their own sake.
         updated: The number of the last update of an ordinal, live or not.
@@ -85,9 +73,7 @@ class ItemTable(EvictedItems):
         self._live: OrderedDict[int, Item | StoredItem] = OrderedDict()  # decoded when asked for
         self.ordinals: dict[str, int] = {}
         self.ends: dict[int, datetime] = {}
-        self.keyed: dict[str, int] = {}
-        self.earlier: dict[str, list[int]] = {}
-        self.removed: dict[str, KeyedVersion] = {}
+        self.keyed = KeyedVersions(self.known)
         self.needed: set[int] = set()
         # By the fields that filters have asked for.
         self._groupings: dict[frozenset[str], Grouping] = {}
@@ -282,7 +268,8 @@ class ItemTable(EvictedItems):
         self.updated[ordinal] = self.updates
         self.used += item.tokens - self._tokens[ordinal]
         self._tokens[ordinal] = item.tokens
-        self._leave_key(ordinal, before.key)
+        if before.key is not None:
+            self.keyed.drop_live(before.key, ordinal)
         self._register(ordinal, item)
         del self.ordinals[before.id]
         self.ordinals[item.id] = ordinal
@@ -313,7 +300,8 @@ class ItemTable(EvictedItems):
             self._last_uses.pop(ordinal, None)
             del self.ordinals[item.id]
             self.ends.pop(ordinal, None)
-            self._leave_key(ordinal, item.key)
+            if item.key is not None:
+                self.keyed.drop_live(item.key, ordinal)
             self.needed.discard(ordinal)
             for grouping in self._groupings.values():
                 grouping.remove(ordinal)
@@ -339,12 +327,7 @@ class ItemTable(EvictedItems):
     def _register(self, ordinal: int, item: Item) -> None:
         """Note the key, the end, the need and the metadata of an item that comes."""
         if item.key is not None:
-            self._enter_key(ordinal, item, item.key)
-            removed = self.removed.get(item.key)
-            # A version that is known to begin later may be taken back, and tells nothing of those
-            # before the removed one.
-            if removed is not None and item.stated_from in (None, removed.valid_from):
-                del self.removed[item.key]
+            self.keyed.add_live(item.key, ordinal, item)
         self.ends.pop(ordinal, None)
         if item.expires_at is not None:
             self.ends[ordinal] = item.expires_at
@@ -354,28 +337,6 @@ class ItemTable(EvictedItems):
             self.needed.discard(ordinal)
         for grouping in self._groupings.values():
             grouping.put(ordinal, item.metadata)
-
-    def _enter_key(self, ordinal: int, item: Item, key: str) -> None:
-        live = self.live(key)
-        place = len(live)
-        while place and is_older(item, self[live[place - 1]]):
-            place -= 1
-        live.insert(place, ordinal)
-        self._set_live(key, live)
-
-    def _leave_key(self, ordinal: int, key: str | None) -> None:
-        live = self.live(key)
-        if key is not None and ordinal in live:
-            live.remove(ordinal)
-            self._set_live(key, live)
-
-    def _set_live(self, key: str, live: list[int]) -> None:
-        self.keyed.pop(key, None)
-        self.earlier.pop(key, None)
-        if live:
-            self.keyed[key] = live.pop()
-        if live:
-            self.earlier[key] = live
 
     def use(self, ordinals: Iterable[int]) -> None:
         """Mark a use of each item, all at one tick."""
@@ -423,8 +384,9 @@ class ItemTable(EvictedItems):
             raise InvalidArgumentError("the evicted items are not whole units")
         self.units.detach(ordinals)
         items = self._end_life(ordinals)
-        self.ended.update(ended)
-        self._keep(dict(zip(ordinals, items, strict=True)))
+        evicted = dict(zip(ordinals, items, strict=True))
+        self._keep(evicted)
+        self.keyed.add_evicted(evicted, ended)
         return items
 
     def recall(self, versions: Iterable[Archived | EvictedItem]) -> Collection[int]:
@@ -441,16 +403,18 @@ class ItemTable(EvictedItems):
         if max(found, default=-1) >= self.taken or not self._live.keys().isdisjoint(found):
             raise InvalidArgumentError("an evicted item is out of its place")
         items = {}
+        ended = {}
         units: dict[int, list[int]] = {}
         for at, version in found.items():
             items[at] = version.item
             if version.updated:
                 self.updated[at] = version.updated
             if version.valid_until:
-                self.ended[at] = version.valid_until
+                ended[at] = version.valid_until
             if version.unit is not None and version.unit != at:
                 units.setdefault(version.unit, []).append(at)
         self._keep(items)
+        self.keyed.add_evicted(items, ended)
         for first, members in units.items():
             if first in items and first not in members:
                 members.append(first)
@@ -470,102 +434,9 @@ class ItemTable(EvictedItems):
         """
         self.unloaded = max(0, self.unloaded - max(0, count - len(ordinals)))
         self.units.remove(ordinals)
+        self.keyed.drop_evicted(ordinals)
         for ordinal in ordinals:
             self._drop(ordinal)
-
-    def with_key(self, key: str) -> list[int]:
-        """Return the ordinals of the items with a key, live or evicted, in order."""
-        return sorted([*self.evicted_keys.get(key, ()), *self.live(key)])
-
-    def live(self, key: str | None) -> list[int]:
-        """Return the ordinals of the live versions of a key, oldest first."""
-        if key is None or key not in self.keyed:
-            return []
-        return [*self.earlier.get(key, ()), self.keyed[key]]
-
-    def superseded_by(self, item: Item, now: datetime | None) -> list[int]:
-        """Return the ordinals of the live versions of an item's key that it supersedes.
-
-        These are all versions that began no later. An announced item supersedes only one that is
-        to begin at the same time: the version that holds stays until then.
-        """
-        others = [at for at in self.live(item.key) if self[at].id != item.id]
-        if is_announced(item, now):
-            return [at for at in others if self[at].stated_from == item.stated_from]
-        return [at for at in others if not is_older(item, self[at])]
-
-    def begun(self, key: str, now: datetime | None) -> list[tuple[Item, Item]]:
-        """Return the live versions of a key whose successors have begun, each with its successor.
-
-        If nobody knows the present, none has: the versions stay as they are.
-        """
-        if now is None:
-            return []
-        live = [self[at] for at in self.live(key)]
-        begun = [item for item in live if not is_announced(item, now)]
-        return [*pairwise(begun)]
-
-    def newest(self, key: str) -> int | None:
-        """Return the ordinal of the newest version of a key, live or evicted, None for none."""
-        live = self.keyed.get(key)
-        evicted = self.newest_evicted(key)
-        if live is None or evicted is None:
-            return evicted if live is None else live
-        return evicted if is_older(self[live], self.evicted[evicted]) else live
-
-    def later_than(self, item: Item, now: datetime | None) -> KeyedVersion | None:
-        """Return the newest version of an item's key that has begun, if the item began before it.
-
-        It may be live, evicted or removed.
-        """
-        if item.key is None:
-            return None
-        removed = self.removed.get(item.key)
-        if removed is not None and is_older(item, removed):
-            return removed
-        newest = self.newest(item.key)
-        if newest is not None and is_announced(self.known(newest), now):
-            begun = [at for at in self.with_key(item.key) if not is_announced(self.known(at), now)]
-            newest = max(begun, key=lambda at: (self.known(at).valid_from, at), default=None)
-        if newest is None or newest == self.ordinals.get(item.id):
-            return None
-        other = self.known(newest)
-        if not is_older(item, other):
-            return None
-        return KeyedVersion(other.id, other.valid_from, self._created_at(newest))
-
-    def note_removal(self, item: Item, ended: datetime | None) -> None:
-        """Note that a version was removed: one that is older does not hold, told when it may be.
-
-        This is not so if it was taken back before it began.
-        """
-        if item.key is None or is_taken_back(item.stated_from, ended):
-            return
-        known = self.removed.get(item.key)
-        if known is None or not is_older(item, known):
-            self.removed[item.key] = KeyedVersion(item.id, item.valid_from, item.created_at)
-
-    def versions(self, key: str) -> list[Version[int]]:
-        """Return the versions of a key by ordinal, live or recallable, oldest first."""
-        removed = self.removed.get(key)
-
-        def ended(at: int) -> datetime | None:
-            end = self.ended.get(at)
-            if removed is None or self.known(at).valid_from > removed.valid_from:
-                return end
-            return removed.valid_from if end is None else min(end, removed.valid_from)
-
-        return in_order(
-            self.with_key(key),
-            stated=lambda at: self.known(at).stated_from,
-            known_from=self._created_at,
-            ended=ended,
-        )
-
-    def _created_at(self, ordinal: int) -> datetime:
-        created_at = self.known(ordinal).created_at
-        assert created_at is not None  # as of all with a key
-        return created_at
 
     # Stored items.
 
@@ -612,7 +483,7 @@ class ItemTable(EvictedItems):
         table.clock = state["clock"]
         table.updates = state["updates"]
         for key, (item_id, *times) in state.get("removed", {}).items():
-            table.removed[key] = KeyedVersion(item_id, *map(parse_time, times))
+            table.keyed.removed[key] = KeyedVersion(item_id, *map(parse_time, times))
         if "ledger" in state:
             table.ledger = Ledger.from_dict(state["ledger"])
         firsts = table._enter_stored(entries)
@@ -702,23 +573,3 @@ def is_needed(spec: SectionSpec, item: Item | StoredItem) -> bool:
     It must if it is pinned, or of role system in a static section.
     """
     return item.pinned or (spec.placement == "static" and item.role == "system")
-
-
-def is_announced(item: Item | EvictedItem, now: datetime | None) -> bool:
-    """Return whether an item is a version that is yet to begin by its own timestamp.
-
-    So is an item that has expired before it began. If nobody knows the present, all have begun.
-    """
-    begin = item.stated_from
-    if now is None or begin is None:
-        return False
-    return now < begin or (isinstance(item, Item) and item.is_expired(begin))
-
-
-def is_older(item: Item | EvictedItem, other: Item | EvictedItem | KeyedVersion) -> bool:
-    """Return whether an item is an older version than another one with its key.
-
-    Its own timestamp decides.
-    """
-    begin = item.stated_from
-    return begin is not None and begin < other.valid_from

@@ -384,7 +384,7 @@ class Forget(_Departure):
         evicted = held.evicted_among(erased)
         held.take(live)
         held.forget_evicted(evicted, self.evicted)
-        held.removed = {key: each for key, each in held.removed.items() if each.id not in erased}
+        held.keyed.forget(erased)
         held.purge()
         section.index.changed((*live, *evicted))
         section.archive.forget(erased, self.archived)
@@ -501,7 +501,7 @@ def remove(
     section.removed.add(item_id)
     ordinal = section.held.ordinal(item_id)
     (item,) = section.held.take((ordinal,))
-    section.held.note_removal(item, ended and ended[0])
+    section.held.keyed.note_removal(item, ended and ended[0])
     section.archive.put(Archived(item, ordinal, ended=ended))
     section.index.changed((ordinal,))
 

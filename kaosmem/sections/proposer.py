@@ -54,7 +54,7 @@ class Proposer:
             return []
         kept = []
         is_new = True
-        superseded = {self.held[at].id for at in self.held.superseded_by(item, now)}
+        superseded = {self.held[at].id for at in self.held.keyed.superseded_by(item, now)}
         for first in sorted(self.required_units()):
             for each in self.held.unit(first):
                 if each.id == item.id:
@@ -129,7 +129,7 @@ class Proposer:
             among = {*passing, *held.evicted}
         limit = RANK_SLACK + 2 * cap // mean
         found = self._index.synced().find(query, limit, among)
-        if query.past is None and held.evicted_keys and len(found.ranked.matches) == limit:
+        if query.past is None and held.keyed.evicted and len(found.ranked.matches) == limit:
             is_replaced = ShownVersions(held, query, {}).is_replaced
             # If replaced versions take that much of a ranking, current items may be missing.
             if 2 * sum(is_replaced(ordinal) for ordinal, _ in found.ranked.matches) > limit:

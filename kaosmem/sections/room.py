@@ -92,7 +92,7 @@ class Room:
 
         Raises InvalidArgumentError.
         """
-        newer = self._held.later_than(item, now)
+        newer = self._held.keyed.later_than(item, now)
         if newer is None:
             return False
         if not Link.of(item).is_plain:
@@ -106,7 +106,7 @@ class Room:
     def _check_apart(self, item: Item) -> None:
         """Raise InvalidArgumentError if an item would be in one unit with another of its key."""
         held = self._held
-        others = [ordinal for ordinal in held.live(item.key) if held[ordinal].id != item.id]
+        others = [ordinal for ordinal in held.keyed.live(item.key) if held[ordinal].id != item.id]
         joined = self._joined(item) if others else ()
         for ordinal in others:
             if held.units.first(ordinal) in joined:

@@ -14,14 +14,14 @@ from kaosmem.display import fitted, preview
 from kaosmem.errors import DuplicateError, InvalidArgumentError, ReadOnlyError
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archive, Archived, EvictedItem
-from kaosmem.sections.item_table import ItemTable, is_announced
+from kaosmem.sections.item_table import ItemTable
+from kaosmem.sections.keyed_versions import is_announced
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.operations import (
     Add,
     Compact,
     Credit,
-    Ends,
     Evict,
     Forget,
     Form,
@@ -180,7 +180,7 @@ class Section:
 
         If versions are yet to begin, it is the one that holds until then.
         """
-        live = self.held.live(key)
+        live = self.held.keyed.live(key)
         return self.held[live[0]] if live else None
 
     def live_versions(self, key: str) -> list[Item]:
@@ -188,10 +188,10 @@ class Section:
 
         Several are live if the newest ones are yet to begin. They have their intervals then.
         """
-        live = self.held.live(key)
+        live = self.held.keyed.live(key)
         if len(live) < 2:
             return [self.held[at] for at in live]
-        versions = self.held.versions(key)
+        versions = self.held.keyed.versions(key)
         places = {version.item: place for place, version in enumerate(versions)}
         return [
             shown_with_interval(self.held[at], versions, places[at], is_announced=True)
@@ -203,10 +203,10 @@ class Section:
 
         None: it was removed, or it was evicted and nothing recalls it.
         """
-        newest = self.held.newest(key)
+        newest = self.held.keyed.newest(key)
         if newest is not None and newest in self.held:
             return self.held[newest].id
-        versions = self.held.versions(key)
+        versions = self.held.keyed.versions(key)
         if not versions or not versions[-1].is_current:
             return None
         return self.held.undecoded(versions[-1].item).id
@@ -288,9 +288,10 @@ class Section:
         """
         self.begin_versions()
         now = self._now(item.key)
-        superseded = self.held.superseded_by(item, now)
+        superseded = self.held.keyed.superseded_by(item, now)
         evicted = self.room.leaving(copy, now, superseded, tokens=copy.tokens, items=1)
-        self._change(Add(self.spec.name, item, evicted or [], self._ends(item, now, superseded)))
+        ends = self.held.keyed.ends_by(item, superseded, now) or None
+        self._change(Add(self.spec.name, item, evicted or [], ends))
         if evicted is None:
             self._leave(item, now)
         return evicted is not None
@@ -299,30 +300,15 @@ class Section:
         """Return the present if a key is given, by which its versions are yet to begin."""
         return None if self.present is None or key is None else self.present()
 
-    def _ends(self, item: Item, now: datetime | None, superseded: Iterable[int]) -> Ends | None:
-        """Return when the live versions end that an item supersedes, and when that was told.
-
-        One that is yet to begin is taken back as the session is told.
-        """
-        ends = {}
-        told = item.created_at
-        for ordinal in superseded:
-            older = self.held[ordinal]
-            if is_announced(older, now):
-                ends[older.id] = told, told
-            else:
-                ends[older.id] = max(older.valid_from, item.valid_from), told
-        return ends or None
-
     def _leave(self, item: Item, now: datetime | None) -> None:
         """Evict an item that has just come: it is outranked, or an older version of its key."""
-        newer = self.held.later_than(item, now)
+        newer = self.held.keyed.later_than(item, now)
         ends = None if newer is None else {item.id: (newer.valid_from, newer.created_at)}
         self._change(Evict(self.spec.name, (item.id,), ends))
 
     def same_as(self, item: Item) -> Item | None:
         """Return the live item of an item's key if it differs in id and time of adding alone."""
-        for ordinal in self.held.live(item.key):
+        for ordinal in self.held.keyed.live(item.key):
             live = self.held[ordinal]
             if replace(item, id=live.id, created_at=live.created_at) == live:
                 return live
@@ -376,9 +362,9 @@ class Section:
         self.begin_versions()
         growth = item.tokens - self.peek(item.id).tokens
         now = self._now(item.key)
-        superseded = self.held.superseded_by(item, now)
+        superseded = self.held.keyed.superseded_by(item, now)
         evicted = self.room.leaving(item, now, superseded, tokens=growth, items=0)
-        ends = self._ends(item, now, superseded)
+        ends = self.held.keyed.ends_by(item, superseded, now) or None
         self._change(Update(self.spec.name, item, evicted or [], ends, at, is_version))
         if evicted is None:
             self._leave(item, now)
@@ -407,11 +393,11 @@ class Section:
         """Let announced versions that have begun supersede the live versions before them."""
         if self.frozen:
             return
-        for key in [*self.held.earlier]:
-            now = self._now(key)
-            for older, newer in self.held.begun(key, now):
-                ends = {older.id: (newer.valid_from, newer.created_at)}
-                unit = self.held.unit(self.held.units.first(self.held.ordinal(older.id)))
+        for key in [*self.held.keyed.several]:
+            for older, successor in self.held.keyed.begun(key, self._now(key)):
+                newer = self.held[successor]
+                ends = {self.held[older].id: (newer.valid_from, newer.created_at)}
+                unit = self.held.unit(self.held.units.first(older))
                 self._change(Evict(self.spec.name, [each.id for each in unit], ends))
 
     def expire(self, now: datetime) -> None:
@@ -582,10 +568,10 @@ class Section:
             "archived": len(self.archive),
             "evicted": held.unloaded + len(held.evicted),
         }
-        if held.removed:
+        if held.keyed.removed:
             state["removed"] = {
                 key: [each.id, each.valid_from.isoformat(), each.created_at.isoformat()]
-                for key, each in held.removed.items()
+                for key, each in held.keyed.removed.items()
             }
         if held.ledger != Ledger():
             state["ledger"] = held.ledger.to_dict()

@@ -11,7 +11,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from kaosmem.retrieval.ranker import ranking_of
-from kaosmem.sections.item_table import ItemTable, is_announced
+from kaosmem.sections.item_table import ItemTable
+from kaosmem.sections.keyed_versions import is_announced
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.proposal import Candidate, is_found, shown_with_interval
 from kaosmem.types.items import Item
@@ -72,8 +73,8 @@ class ShownVersions:
 
         Another version than the current one follows the unit of that one, and brings it along.
         """
-        held = self._held
-        if not (held.evicted_keys or held.ended or held.earlier):
+        keyed = self._held.keyed
+        if not (keyed.evicted or keyed.ended or keyed.several):
             yield from firsts
             return
         yielded = set[int]()
@@ -119,7 +120,7 @@ class ShownVersions:
         return self._current_of[key]
 
     def _find_current(self, key: str) -> int | None:
-        newest = self._held.newest(key)
+        newest = self._held.keyed.newest(key)
         now = None if self._query is None else self._query.now
         if newest is None or now is None or not is_announced(self._held.known(newest), now):
             return newest
@@ -159,9 +160,9 @@ class ShownVersions:
         key = key or self._held.undecoded(ordinal).key
         if key is None:
             return False
-        if ordinal in self._held.ended:
+        if ordinal in self._held.keyed.ended:
             return True
-        live = self._held.keyed.get(key)
+        live = self._held.keyed.newest_live(key)
         if live is None and not self._of(key)[-1].is_current:
             return True
         return self._current(key) != ordinal
@@ -180,8 +181,8 @@ class ShownVersions:
     def _announced(self) -> dict[int, _Place]:
         """Return the live versions of facts of which one is yet to begin."""
         found = {}
-        for key in self._held.earlier:
-            versions = self._of(str(key))
+        for key in self._held.keyed.several:
+            versions = self._of(key)
             for place, version in enumerate(versions):
                 if version.item in self._held:
                     found[version.item] = _Place(versions, place, True)
@@ -206,7 +207,7 @@ class ShownVersions:
 
     def _of(self, key: str) -> list[Version[int]]:
         if key not in self._of_key:
-            self._of_key[key] = self._held.versions(key)
+            self._of_key[key] = self._held.keyed.versions(key)
         return self._of_key[key]
 
     def _keyed(self, first: int) -> list[tuple[int, str]]:

@@ -14,7 +14,7 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.language.query import Query
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archived
-from kaosmem.sections.item_table import is_older
+from kaosmem.sections.keyed_versions import is_older
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.roster import Roster

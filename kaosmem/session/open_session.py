@@ -188,7 +188,7 @@ class OpenSession:
         These are items with a time to live, and versions whose announced successor has begun.
         """
         sections = self.sections.values()
-        due = [each for each in sections if each.held.ends or each.held.earlier]
+        due = [each for each in sections if each.held.ends or each.held.keyed.several]
         own = [each for each in due if not each.frozen]
         if not own:
             return

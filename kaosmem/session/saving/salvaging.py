@@ -14,7 +14,7 @@ from kaosmem.errors import (
 )
 from kaosmem.names import shown_name
 from kaosmem.persistence.files.records import Record
-from kaosmem.sections.item_table import is_announced
+from kaosmem.sections.keyed_versions import is_announced
 from kaosmem.sections.operations import (
     Add,
     Evict,
