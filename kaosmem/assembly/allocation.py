@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import filterfalse
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeAlias
@@ -292,13 +292,18 @@ class HistoryTail:
         """Return all units that are shown, in order."""
         return [*self.before, *self.units]
 
+    @cached_property
+    def positions(self) -> frozenset[int]:
+        """The positions of the units that are shown."""
+        return frozenset(map(attrgetter("position"), self.shown))
+
     def without_shown(self, units: Iterable[Candidate]) -> list[Candidate]:
         """Return the units that the tail does not show."""
-        visible = set(map(attrgetter("position"), self.shown))
-        return [unit for unit in units if unit.position not in visible]
+        return [unit for unit in units if unit.position not in self.positions]
 
+    @cached_property
     def entries(self) -> list[HistoryEntry]:
-        """Return the messages that are shown, and the mark."""
+        """The messages that are shown, and the mark."""
         mark = [Mark(self.left_out)] if self.left_out else []
         return [*entries_of(self.before), *mark, *entries_of(self.units)]
 

@@ -9,7 +9,7 @@ Labels are added last, where they fit. So corrections keep no good match out of 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -92,8 +92,7 @@ class Share:
         recall: The most tokens of the contents of recalled units.
         barred: Positions of units that may not be taken.
         cutter: Cuts the tail of a history. None for any other section.
-        tail: The shown tail of a history.
-        elsewhere: Positions of the section's units that are shown in another place.
+        tail: The shown tail of a history, at first the shortest one.
         unrelated: Positions of units that nothing in the query speaks for. They are taken only if
             all fit together.
         is_offered_whole: Whether the candidates are all that the section holds.
@@ -112,7 +111,6 @@ class Share:
     barred: frozenset[int] = frozenset()
     cutter: TailCutter | None = None
     tail: HistoryTail = NO_TAIL
-    elsewhere: Collection[int] = ()
     unrelated: frozenset[int] = frozenset()
     is_offered_whole: bool = False
     taken: dict[int, Candidate] = field(default_factory=dict)
@@ -126,6 +124,21 @@ class Share:
     def used(self) -> int:
         """Return the tokens taken."""
         return self.run.used
+
+    @property
+    def shown_tokens(self) -> int:
+        """Return the tokens of all that the window shows of the section."""
+        return self.run.used + self.tail.used
+
+    @property
+    def units(self) -> list[Candidate]:
+        """Return all units that the window shows of the section."""
+        return [*self.taken.values(), *self.tail.shown]
+
+    @property
+    def is_in_block(self) -> bool:
+        """Return whether the block may show units of the section."""
+        return self.spec.placement != "static" and bool(self.candidates)
 
     @property
     def left_out(self) -> list[Candidate]:
@@ -251,7 +264,7 @@ class Share:
         """Return the units that a replaced version lacks. None: it cannot have them."""
         missing = []
         for position in unit.needs:
-            if position in self.taken or position in self.elsewhere:
+            if position in self.taken or position in self.tail.positions:
                 continue
             current = self._by_position.get(position)
             if current is None or current.is_replaced:
@@ -264,7 +277,7 @@ class Share:
 
     def _is_known(self, position: int) -> bool:
         """Return whether a unit is shown, in this share or in another place."""
-        if position in self.taken or position in self.elsewhere:
+        if position in self.taken or position in self.tail.positions:
             return True
         unit = self._by_position.get(position)
         return unit is not None and self.is_duplicate(unit)
@@ -396,6 +409,11 @@ class Share:
         self.run = run
         self.notes = notes
         return True
+
+
+def shown_tokens(shares: Iterable[Share]) -> int:
+    """Return the tokens of all that the window shows of some sections."""
+    return sum(share.shown_tokens for share in shares)
 
 
 def least_tokens(unit: Candidate) -> int:

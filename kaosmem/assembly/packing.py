@@ -27,7 +27,7 @@ from kaosmem.assembly.allocation import (
     window_too_small,
 )
 from kaosmem.assembly.context import SectionUse
-from kaosmem.assembly.fitting import Run, Share, fill
+from kaosmem.assembly.fitting import Run, Share, fill, shown_tokens
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout
 from kaosmem.formats.labels import LabelStyle
 from kaosmem.formats.text import item_piece
@@ -71,17 +71,14 @@ class WindowPacker:
 
     def pack(self) -> Packing:
         """Return the packing. Raises WindowTooSmallError, with the sums."""
-        shares: dict[str, Share] = {}
-        needs: Needs = {}
-        for spec in self.specs:
-            share = self._share(spec)
-            shares[spec.name] = share
-            needs[spec.name] = self._need(share)
-        self._check_required(shares.values(), needs)
+        shares = {spec.name: self._share(spec) for spec in self.specs}
+        needs = {name: self._need(share) for name, share in shares.items()}
+        self._check_required(shares)
         grants = self._grant(needs)
         for name, share in shares.items():
             if share.cutter is not None:
-                settled = self._cut_tail(share, share.cutter, grants[name])
+                self._cut_tail(share, share.cutter, grants[name])
+                settled = share.shown_tokens + share.cap
             elif share.spec.placement == "static":
                 share.cap = grants[name]
                 share.grant = grants[name]
@@ -90,10 +87,8 @@ class WindowPacker:
             else:
                 continue
             needs[name] = TokenNeed(settled, settled)
-        packing = Packing(self, shares)
-        self._fill_block(packing, needs)
-        packing.build()
-        return packing
+        self._fill_block(shares, needs)
+        return Packing(self, shares)
 
     # Require.
 
@@ -115,6 +110,7 @@ class WindowPacker:
         )
         if spec.is_history:
             share.cutter = TailCutter(spec, proposal, self.costs)
+            share.tail = share.cutter.cut(share.cutter.must)
             return share
         share.unrelated = proposal.unrelated
         share.is_offered_whole = proposal.offers_all and not spec.min_score
@@ -127,41 +123,39 @@ class WindowPacker:
         return share
 
     def _need(self, share: Share) -> TokenNeed:
-        cutter = share.cutter
-        if cutter is None:
-            return TokenNeed(share.used, max(share.used, share.want()))
-        is_emptied = self.proposals[share.spec.name].evicted > 0
-        recall = int(share.spec.recall * share.cap) if is_emptied else 0
-        return TokenNeed(cutter.must, max(cutter.must, cutter.want + recall))
+        if share.cutter is None:
+            want = share.want()
+        else:
+            want = share.cutter.want
+            if self.proposals[share.spec.name].evicted:
+                want += int(share.spec.recall * share.cap)
+        return TokenNeed(share.shown_tokens, max(share.shown_tokens, want))
 
-    def _check_required(self, shares: Iterable[Share], needs: Needs) -> None:
+    def _check_required(self, shares: Mapping[str, Share]) -> None:
         musts = {}
-        for spec in self.specs:
-            must = needs[spec.name].must
-            musts[spec.name] = must
-            if spec.budget is not None and must > spec.budget:
-                raise window_too_small({spec.name: must}, spec.budget, section=spec.name)
+        for name, share in shares.items():
+            must = share.shown_tokens
+            musts[name] = must
+            if share.spec.budget is not None and must > share.spec.budget:
+                raise window_too_small({name: must}, share.spec.budget, section=name)
         if sum(musts.values()) + self._largest_frame <= self.window:
             return
-        required = {FRAME: self._least_frame(shares, needs), **musts}
+        has_block = any(share.taken for share in shares.values() if share.spec.placement == "query")
+        required = {FRAME: self.frame(shares.values(), has_block=has_block), **musts}
         if sum(required.values()) > self.window:
             raise window_too_small(required, self.window)
 
-    def _least_frame(self, shares: Iterable[Share], needs: Needs) -> int:
-        """Return the frame's tokens with required items alone."""
-        placements = set()
+    def frame(self, shares: Iterable[Share], *, has_block: bool) -> int:
+        """Return the tokens of no section around the units that these shares show."""
+        has_static = False
         entries: list[HistoryEntry] = []
         for share in shares:
-            if not needs[share.spec.name].must:
-                continue
-            placements.add(share.spec.placement)
-            if share.cutter is not None:
-                entries += share.cutter.cut(share.cutter.must).entries()
-        place = self.costs.block_place(entries)
+            has_static = has_static or (share.spec.placement == "static" and bool(share.taken))
+            entries += share.tail.entries
         return self.costs.format.frame_tokens(
-            static="static" in placements,
+            static=has_static,
             first=entries[0] if entries else None,
-            block=place if "query" in placements else None,
+            block=self.costs.block_place(entries) if has_block else None,
             counter=self.costs.counter,
         )
 
@@ -196,17 +190,11 @@ class WindowPacker:
         share: Share,
         cutter: TailCutter,
         cap: int,
-    ) -> int:
-        """Cut the tail of a history, and return the tokens that the history needs now.
-
-        Its share gets the tokens that are reserved for earlier messages.
-        """
-        tail = self._longest_tail(share, cutter, cap)
-        share.tail = tail
-        share.elsewhere = set(map(attrgetter("position"), tail.shown))
-        share.candidates = tuple(tail.without_shown(share.candidates))
+    ) -> None:
+        """Cut the tail of a history. Its share gets the tokens reserved for earlier messages."""
+        share.tail = self._longest_tail(share, cutter, cap)
+        share.candidates = tuple(share.tail.without_shown(share.candidates))
         share.cap = self._recall(share, cap)
-        return tail.used + share.cap
 
     def _longest_tail(
         self,
@@ -244,7 +232,7 @@ class WindowPacker:
         does not depend on them.
         """
         share.cap = cap
-        best = share.best_alone(cutter.cut(cutter.must).without_shown(share.candidates))
+        best = share.best_alone(share.tail.without_shown(share.candidates))
         if not best:
             return cutter.cut(cap)
         reserved = min(cap - cutter.must, max(int(share.spec.recall * cap), best))
@@ -271,38 +259,40 @@ class WindowPacker:
 
     # Fill the block.
 
-    def _fill_block(self, packing: Packing, needs: Needs) -> None:
+    def _fill_block(self, shares: Mapping[str, Share], needs: Needs) -> None:
         """Fill the block with the tokens that the static sections and the histories leave."""
-        grants = self._block_grants(packing, needs)
-        shares = []
+        grants = self._block_grants(shares, needs)
+        of_block = []
         for spec in by_priority(self.specs):
-            share = packing.shares[spec.name]
-            if share.candidates and spec.placement != "static":
+            share = shares[spec.name]
+            if share.is_in_block:
                 share.grant = min(share.cap, grants[spec.name])
-                shares.append(share)
-        if not shares:
+                of_block.append(share)
+        if not of_block:
             return
-        frame = packing.frame(has_block=any(map(attrgetter("taken"), shares)))
-        opening = packing.frame(has_block=True) - frame
-        left = self.window - packing.taken - frame
+        every = shares.values()
+        frame = self.frame(every, has_block=any(map(attrgetter("taken"), of_block)))
+        opening = self.frame(every, has_block=True) - frame
+        left = self.window - shown_tokens(every) - frame
         if self.limits is not None:
             left = min(left, self.limits.block)
-        taken: list[Candidate] = []
-        for share in packing.shares.values():
-            taken += (*share.taken.values(), *share.tail.shown)
-        fill(shares, left, Shown(items_of(taken)), opening=opening)
+        shown: list[Item] = []
+        for share in every:
+            shown += items_of(share.units)
+        fill(of_block, left, Shown(shown), opening=opening)
 
-    def _block_grants(self, packing: Packing, needs: Needs) -> dict[str, int]:
+    def _block_grants(self, shares: Mapping[str, Share], needs: Needs) -> dict[str, int]:
         """Return the grants of the block's shares: of the window, or of the block's own limit."""
         if self.limits is None:
             grants = self._grant(needs)
-            for name, share in packing.shares.items():
+            for name, share in shares.items():
                 grants[name] -= share.tail.used
             return grants
         of_block = {}
         required = 0
-        for share in packing.block_shares:
-            name = share.spec.name
+        for name, share in shares.items():
+            if not share.is_in_block:
+                continue
             of_block[name] = needs[name]
             if share.spec.is_history:
                 # Earlier messages are mostly visible in a window: they get no more of its block
@@ -353,18 +343,18 @@ def part_of(
 class Packing:
     """A packed window: the units that are taken, the layout and the sums.
 
-    The static sections are filled and the tails of histories are cut when it is made. `build` is
-    called after the block is filled.
-
     Args:
-        shares: The shares by section. Those of histories are for earlier messages in the block.
+        shares: The filled shares by section. Those of histories are for earlier messages in the
+            block.
 
     Attributes:
         static_shares: The shares of static sections, verbatim ones first.
         block_shares: The shares that the block shows, those of histories last.
         layout: The shown pieces, in order.
         items: The items that are shown, in order.
+        taken: The tokens of all sections, without the frame.
         used: The tokens of all that is shown, counted piece by piece, frame included.
+        by_section: The tokens of each section, in order of declaration.
     """
 
     def __init__(self, packer: WindowPacker, shares: Mapping[str, Share]) -> None:
@@ -372,85 +362,54 @@ class Packing:
         self.shares = shares
         self.static_shares: list[Share] = []
         self.block_shares: list[Share] = []
-        self._has_static = False
+        self.by_section: dict[str, SectionUse] = {}
         history = []
-        for share in shares.values():
+        tails: list[Item] = []
+        for name, share in shares.items():
             if share.spec.placement == "static":
                 self.static_shares.append(share)
-                self._has_static = self._has_static or bool(share.taken)
-            elif share.candidates:
+            elif share.is_in_block:
                 self.block_shares.append(share)
             if share.tail.used:
-                history.append(HistoryPart(share.spec.title, tuple(share.tail.entries())))
+                history.append(HistoryPart(share.spec.title, tuple(share.tail.entries)))
+            tails += items_of(share.tail.shown)
+            number = sum(len(unit.items) for unit in share.units)
+            self.by_section[name] = SectionUse(share.shown_tokens, number)
         self.static_shares.sort(key=attrgetter("spec.is_verbatim"), reverse=True)
         self.block_shares.sort(key=attrgetter("spec.is_history"))
-        self._history = tuple(history)
-        self._block_place = packer.costs.block_place(history[-1].entries if history else ())
+        static, before = _laid_out(self.static_shares)
+        block, after = _laid_out(self.block_shares)
+        place = None
+        if block:
+            place = packer.costs.block_place(history[-1].entries if history else ())
+        self.layout = Layout(static, tuple(history), block, place)
+        self.items = (*before, *tails, *after)
+        self.taken = shown_tokens(shares.values())
+        self.used = packer.frame(shares.values(), has_block=bool(block)) + self.taken
 
-    def build(self) -> None:
-        """Lay out all that is taken, and sum it up."""
-        static: list[str] = []
-        block: list[str] = []
-        items: list[Item] = []
-        for part in self._parts(self.static_shares):
-            static += part.pieces
-            items += part.items
-        for share in self.shares.values():
-            items += items_of(share.tail.shown)
-        for part in self._parts(self.block_shares):
-            block += part.pieces
-            items += part.items
-        place = self._block_place if block else None
-        self.layout = Layout(tuple(static), self._history, tuple(block), place)
-        self.items = tuple(items)
-        self.used = self.frame(has_block=bool(block)) + self.taken
 
-    def _parts(self, shares: Iterable[Share]) -> list[Part]:
-        """Return the parts of shares. Texts without a label come before all that have one."""
-        bare = []
-        labelled = []
-        for share in shares:
-            own = []
-            rest = []
-            for item in items_of(share.kept()):
-                if share.spec.labels.bare_text(item):
-                    own.append(item)
-                else:
-                    rest.append(item)
-            if own:
-                bare.append(part_of(share.spec, "", own, share.notes))
-            if rest:
-                labelled.append(part_of(share.spec, header_of(share.spec), rest, share.notes))
-        return [*bare, *labelled]
-
-    # Sums.
-
-    def frame(self, *, has_block: bool) -> int:
-        """Return the frame's tokens around the shown items."""
-        costs = self.packer.costs
-        return costs.format.frame_tokens(
-            static=self._has_static,
-            first=self._history[0].entries[0] if self._history else None,
-            block=self._block_place if has_block else None,
-            counter=costs.counter,
-        )
-
-    @property
-    def taken(self) -> int:
-        """The tokens of all sections, without the frame."""
-        tokens = 0
-        for share in self.shares.values():
-            tokens += share.used + share.tail.used
-        return tokens
-
-    @cached_property
-    def by_section(self) -> dict[str, SectionUse]:
-        """The tokens of each section, in order of declaration."""
-        uses = {}
-        for name, share in self.shares.items():
-            items = items_of((*share.taken.values(), *share.tail.shown))
-            uses[name] = SectionUse(share.used + share.tail.used, len(items))
-        return uses
+def _laid_out(shares: Iterable[Share]) -> tuple[tuple[str, ...], list[Item]]:
+    """Return the pieces and the items of shares. Texts without a label come before all others."""
+    bare = []
+    labelled = []
+    for share in shares:
+        own = []
+        rest = []
+        for item in items_of(share.kept()):
+            if share.spec.labels.bare_text(item):
+                own.append(item)
+            else:
+                rest.append(item)
+        if own:
+            bare.append(part_of(share.spec, "", own, share.notes))
+        if rest:
+            labelled.append(part_of(share.spec, header_of(share.spec), rest, share.notes))
+    pieces: list[str] = []
+    items: list[Item] = []
+    for part in (*bare, *labelled):
+        pieces += part.pieces
+        items += part.items
+    return tuple(pieces), items
 
 
 def _low_scored(spec: SectionSpec, candidates: Sequence[Candidate]) -> frozenset[int]:
