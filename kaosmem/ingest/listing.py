@@ -65,7 +65,7 @@ def find_files(
             from its root.
 
     Raises:
-        MissingFileError: If no file is left, or if the place can't be read or is an archive.
+        MissingFileError: If there is no such place, or it can't be read or is an archive.
         MissingExtraError: If a URL needs a driver.
     """
     from fsspec.archive import AbstractArchiveFileSystem
@@ -88,10 +88,7 @@ def find_files(
     else:
         listing.take_file(posixpath.basename(root), info)
     files = sorted(listing.files, key=lambda file: file.source)
-    skipped = sorted(listing.skipped)
-    if not files:
-        raise nothing_to_ingest(path_or_fs, skipped)
-    return files, skipped
+    return files, sorted(listing.skipped)
 
 
 def nothing_to_ingest(
@@ -133,7 +130,8 @@ def _filesystem(
         return _filesystem_of_url(path)
     # Not through fsspec, which takes `::` in a file's name for a chain of filesystems.
     try:
-        return LocalFileSystem(), LocalFileSystem._strip_protocol(path)
+        # Without `..`, so that a folder is one place from wherever it is named.
+        return LocalFileSystem(), posixpath.normpath(LocalFileSystem._strip_protocol(path))
     except FileNotFoundError:
         raise MissingFileError(
             f"{shown_location(path)} is relative to a folder that was deleted; give an absolute "

@@ -131,10 +131,10 @@ class Ingestion:
         after = {passage.id: passage for passage in reading.passages}
         kept = [passage_id for passage_id in before if passage_id in after]
         updated = {
-            passage_id for passage_id in kept if before[passage_id].text != after[passage_id].text
+            passage_id
+            for passage_id in kept
+            if not self._is_same(before[passage_id], after[passage_id])
         }
-        if before.keys() == after.keys() and not updated:
-            return False
         await self._archive(item for passage_id, item in before.items() if passage_id not in after)
         for passage_id in kept[1:]:  # in their old places, so that the order stays that of the file
             if passage_id in updated:
@@ -149,7 +149,13 @@ class Ingestion:
             first = first or item
         if first is not None and (kept or len(new) > _AT_ONCE):
             await self._update(first, after[kept[0]] if kept else new[0])
-        return True
+        return bool(updated) or before.keys() != after.keys()
+
+    def _is_same(self, item: Item, passage: Passage) -> bool:
+        """Return whether an item is a passage in all but the stamp of its file."""
+        metadata = {**self._metadata(passage), "file": item.metadata["file"]}
+        said = (item.text, item.role, item.metadata)
+        return said == (passage.text, passage.role, metadata)
 
     async def _new(self, passage: Passage, other: Mapping[str, JSONValue]) -> Item:
         await self._step()
@@ -165,11 +171,16 @@ class Ingestion:
 
     async def _update(self, item: Item, passage: Passage) -> None:
         await self._step()
-        if item.id in self._section:  # not so where another task has removed it
-            tokens = self._session.counter(passage.text)
-            metadata = self._metadata(passage)
-            updated = replace(item, content=passage.text, tokens=tokens, metadata=metadata)
-            # New lines or another stamp alone make no earlier version that a question could recall.
+        updated = replace(
+            item,
+            content=passage.text,
+            tokens=self._session.counter(passage.text),
+            role=passage.role,
+            metadata=self._metadata(passage),
+        )
+        # Another task may have removed it, and a filesystem may have no stamps.
+        if item.id in self._section and updated != item:
+            # New metadata alone make no earlier version that a question could recall.
             is_version = updated.text != item.text
             self._section.update(updated, at=self._session.clock(), is_version=is_version)
 

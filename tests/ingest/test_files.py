@@ -10,6 +10,7 @@ from fsspec.implementations.dirfs import DirFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kaosmem import SessionMemory
 from kaosmem.errors import MissingExtraError, MissingFileError
 from kaosmem.ingest.files import Skipped, SourceFile, UnreadableError, decoded_text
 from kaosmem.ingest.kinds import kind_of
@@ -171,12 +172,12 @@ def test_a_file_too_large_is_not_opened(tmp_path):
         ("long/" * 40 + "name", "long/name' does not exist"),
     ],
 )
-def test_nothing_to_ingest_says_what_was_looked_for(tmp_path, name, message):
+async def test_nothing_to_ingest_says_what_was_looked_for(tmp_path, name, message):
     """The error names the path, what was found there and what can be given."""
     write(tmp_path, {"a.txt": "A.", **{f"images/{number}.png": b"x" for number in range(9)}})
     (tmp_path / "empty").mkdir()
     with pytest.raises(MissingFileError) as caught:
-        find_files(str(tmp_path / name))
+        await SessionMemory.test_mode().ingest(str(tmp_path / name))
     assert message in str(caught.value)
     assert isinstance(caught.value, FileNotFoundError)
 

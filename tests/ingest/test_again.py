@@ -1,0 +1,94 @@
+"""A folder that is read again after its files have changed."""
+
+import json
+import os
+
+import pytest
+
+from kaosmem import SessionMemory
+from kaosmem.corpora import InMemoryCorpus, ingest_files
+
+
+def write_record(folder, **fields):
+    (folder / "log.jsonl").write_text(json.dumps({"text": "The heating was mended.", **fields}))
+
+
+async def test_what_a_record_says_of_itself_is_kept_up_to_date(tmp_path):
+    """A time, role or title that was corrected beside the same text is shown corrected."""
+    memory = SessionMemory.test_mode()
+    write_record(tmp_path, timestamp="2024-05-01", role="Ann", title="Old")
+    await memory.ingest(tmp_path)
+    write_record(tmp_path, timestamp="2025-09-09", role="Bob", title="Newer")
+    assert (await memory.ingest(tmp_path)).changed == ("log.jsonl",)
+    (item,) = memory["documents"]
+    assert (item.metadata["timestamp"], item.metadata["title"]) == ("2025-09-09", "Newer")
+    assert item.role == "Bob"
+
+
+async def test_a_heading_above_an_unchanged_passage_is_its_title(tmp_path):
+    """The passage has the heading as it is now."""
+    file = tmp_path / "a.md"
+    body = f"{'Flats are tall. ' * 90}\n\n## Sub\n\n{'The cellar is damp. ' * 60}\n"
+    memory = SessionMemory.test_mode()
+    for heading in ("One", "Part two"):
+        file.write_text(f"# {heading}\n\n{body}")
+        await memory.ingest(tmp_path)
+    assert [item.metadata["title"] for item in memory["documents"]] == [
+        "Part two",
+        "Part two > Sub",
+    ]
+
+
+async def test_a_file_that_was_only_touched_is_read_once(tmp_path):
+    """As after a checkout, which gives every file another time."""
+    (tmp_path / "a.md").write_text("The rent is 900 euros.")
+    memory = SessionMemory.test_mode()
+    await memory.ingest(tmp_path)
+    os.utime(tmp_path / "a.md", (1, 1))
+    read = []
+    for _ in range(2):
+        report = await memory.ingest(tmp_path, progress=lambda source, *_: read.append(source))
+        assert report.unchanged == ("a.md",)
+    assert read == ["a.md"]
+
+
+async def test_a_filesystem_without_stamps_writes_nothing_for_unchanged_files(
+    tmp_path, monkeypatch
+):
+    """Each file is read again, and nothing is saved."""
+    monkeypatch.setattr("kaosmem.ingest.listing._stamp", lambda info: "")
+    (tmp_path / "a.md").write_text("The rent is 900 euros.")
+    memory = SessionMemory.test_mode()
+    await memory.ingest(tmp_path)
+    await memory.save()
+    await memory.ingest(tmp_path)
+    assert not memory["documents"].journal
+
+
+@pytest.mark.parametrize("into", ["session", "corpus"])
+async def test_the_last_file_that_is_deleted_leaves_too(into, tmp_path):
+    """An empty folder is no error where its files were read before: their passages go."""
+    memory = SessionMemory.test_mode()
+    corpus = InMemoryCorpus()
+
+    async def ingest():
+        if into == "session":
+            return await memory.ingest(tmp_path)
+        return await ingest_files(tmp_path, corpus, workers=0)
+
+    (tmp_path / "a.md").write_text("The rent is 900 euros.")
+    await ingest()
+    (tmp_path / "a.md").unlink()
+    assert (await ingest()).vanished == ("a.md",)
+    assert (list(memory["documents"]), await corpus.sources()) == ([], {})
+
+
+async def test_a_folder_is_one_place_however_its_path_is_written(tmp_path, monkeypatch):
+    """`..` in a path makes no second copy of its passages."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/a.md").write_text("The rent is 900 euros.")
+    memory = SessionMemory.test_mode()
+    await memory.ingest(tmp_path / "docs")
+    monkeypatch.chdir(tmp_path / "docs")
+    for path in (".", "../docs", f"{tmp_path}/docs/../docs/"):
+        assert (await memory.ingest(path)).unchanged == ("a.md",)
