@@ -64,13 +64,13 @@ def _is_text(item: Item) -> bool:
 
 
 class Shown:
-    """The items that a window shows so far, by their texts.
+    """The items that a window shows, or a source proposes, so far, by their texts.
 
     Most texts have a first and a last word that no other one has. So a digest is made only of an
     item that shares them with another one.
     """
 
-    def __init__(self, items: Iterable[Item]) -> None:
+    def __init__(self, items: Iterable[Item] = ()) -> None:
         self._by_ends: dict[tuple[str, str], Item] = {}
         self._by_statement: dict[bytes, Item] = {}
         self._by_id: dict[str, Item] = {}
@@ -84,6 +84,13 @@ class Shown:
             if alike is not item:
                 self._note_statement(alike)
                 self._note_statement(item)
+
+    def knows(self, item: Item) -> bool:
+        """Return whether an item is a duplicate of an earlier one; note it otherwise."""
+        if self._alike(item) is not None:
+            return True
+        self.note((item,))
+        return False
 
     def twins(self, items: Sequence[Item]) -> tuple[str, ...]:
         """Return the ids of the twins of a unit's items; () if not all of them are duplicates.
@@ -104,12 +111,16 @@ class Shown:
             sources = [self._by_id.get(source) for source in item.sources]
             if None not in sources:
                 return sources[0]
-        alike = self._by_ends.get(_ends(item))
-        if alike is None:
-            return None
-        self._note_statement(alike)
-        twin = self._by_statement.get(statement(item))
+        twin = self._alike(item)
         return None if twin is None or _is_newer(item, twin) else twin
+
+    def _alike(self, item: Item) -> Item | None:
+        """Return the newest of the items that say the same as an item."""
+        first = self._by_ends.get(_ends(item))
+        if first is None:
+            return None
+        self._note_statement(first)
+        return self._by_statement.get(statement(item))
 
     def _note_statement(self, item: Item) -> None:
         own = statement(item)
@@ -121,25 +132,6 @@ class Shown:
 
 def _is_newer(item: Item, twin: Item) -> bool:
     return item.section == twin.section and item.created_at > twin.created_at
-
-
-class Told:
-    """The items that were proposed so far, by their texts."""
-
-    def __init__(self) -> None:
-        self._by_ends: dict[tuple[str, str], Item] = {}
-        self._statements: set[bytes] = set()
-
-    def knows(self, item: Item) -> bool:
-        """Return whether an item is a duplicate of an earlier one; note it otherwise."""
-        alike = self._by_ends.setdefault(_ends(item), item)
-        if alike is item:
-            return False
-        self._statements.add(statement(alike))
-        own = statement(item)
-        is_known = own in self._statements and own != b""
-        self._statements.add(own)
-        return is_known
 
 
 class Unit(Protocol):

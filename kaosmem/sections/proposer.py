@@ -156,15 +156,19 @@ class Proposer:
         Args:
             archived: Evicted items count.
         """
-        evicted = self.held.evicted
+        held = self.held
         self.is_searched = self.is_searched or archived
+        if not held and not (archived and held.evicted):
+            return []  # An index is not made for nothing.
         with self._index.asking:
-            wanted = None if wanted is None else self.held.narrowed(wanted)
-            among = self._passing(wanted)
-            if evicted and archived:
-                among = None if among is None else {*among, *evicted}
-            elif evicted and among is None:
-                among = set(self.held)
+            among = None
+            if wanted is not None:
+                wanted = held.narrowed(wanted)
+                among = held.passing(wanted)
+            if held.evicted and archived:
+                among = None if among is None else {*among, *held.evicted}
+            elif held.evicted and among is None:
+                among = set(held)
             tried = limit
             while True:
                 found = self._index.synced().find(query, tried, among).scored(tried)
@@ -207,15 +211,11 @@ class Proposer:
 
     def is_passed(self, item_id: str, wanted: MetadataFilter | None) -> bool:
         """Return whether a filter lets a live item through."""
-        if self.spec.placement == "static":
+        held = self.held
+        if wanted is None or self.spec.placement == "static":
             return True
         with self._index.lock:
-            passing = self._passing(wanted)
-        return passing is None or self.held.ordinal(item_id) in passing
-
-    def _passing(self, wanted: MetadataFilter | None) -> set[int] | None:
-        """Return the ordinals of the live items that pass a filter; None without a filter."""
-        return None if wanted is None else self.held.passing(self.held.narrowed(wanted))
+            return held.ordinal(item_id) in held.passing(held.narrowed(wanted))
 
     # Proposing.
 
@@ -247,10 +247,10 @@ class Proposer:
         is_ranked = self._ranks(cap, is_crowded=is_crowded)
         with self._index.asking:
             passing = None
-            if wanted is not None and self.spec.placement != "static":
+            if self.spec.placement == "static":
+                wanted = None
+            elif wanted is not None:
                 wanted = held.narrowed(wanted)
-                if wanted.passes_nothing and not self.spec.is_history:
-                    return Proposal((), unanswered=held.unanswered(wanted))
                 passing = held.passing(wanted)
             scores = self._scores(query, cap, passing) if is_ranked else UNRANKED
             selection = UnitSelection(

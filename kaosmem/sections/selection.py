@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from kaosmem.filters import MetadataFilter
-from kaosmem.language.duplicates import Told
+from kaosmem.language.duplicates import Shown
 from kaosmem.language.query import Query
 from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.item_table import ItemTable
-from kaosmem.sections.proposal import Candidate, Proposal
-from kaosmem.sections.ranking import RANK_SLACK, Scores
+from kaosmem.sections.proposal import Candidate, Proposal, part_of_room
+from kaosmem.sections.ranking import Scores
 from kaosmem.sections.versions import SectionCorrections, ShownVersions, in_order_of_time
 from kaosmem.types.content import unshown_chars
 from kaosmem.types.items import Item, StoredItem
@@ -47,7 +47,7 @@ class UnitSelection:
     wanted: MetadataFilter | None
     passing: set[int] | None
     scores: Scores
-    told: Told = field(default_factory=Told)
+    told: Shown = field(default_factory=Shown)
     recalled: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class UnitSelection:
             if not unit.recalled:
                 live += len(unit.items)
         unanswered = ""
-        if self.wanted is not None and passing is not None and not candidates:
+        if self.wanted is not None and not candidates:
             unanswered = held.unanswered(self.wanted)
         return Proposal(
             candidates,
@@ -143,9 +143,8 @@ class UnitSelection:
         """
         walked, cuts, is_all = self._walk_back(2 * self.cap)
         scores = self.scores
-        is_refused = self.wanted is not None and self.wanted.passes_nothing
         is_found = bool(scores.by_worth) or not (scores.are_all and self.query.has_topic)
-        earlier = self._earlier(walked) if recalls and is_found and not is_refused else {}
+        earlier = self._earlier(walked) if recalls and is_found else {}
         newest = dict.fromkeys([*self.newest_required, *walked])
         before = self._with_corrections(earlier, cuts)
         return Proposal(
@@ -190,7 +189,7 @@ class UnitSelection:
         near = set()
         weight = 0
         for first in walked:
-            weight += self._weight(first)
+            weight += max(1, held.tokens(first))
             if weight <= self.cap:
                 near.add(first)
         by_worth: Iterable[int] = chain(held.newest_first(), held.newest_evicted_first())
@@ -243,20 +242,8 @@ class UnitSelection:
         return bool(items)
 
     def _part(self, first: int, cap: int) -> int:
-        """Return a unit's part of the twice `cap` tokens that are proposed.
-
-        A unit that is larger than the cap, or says the same as one before it, is proposed for the
-        record alone: it takes no room from units that fit.
-        """
-        weight = self._weight(first)
-        if weight <= cap:
-            item = self.held.read(first)
-            if item is None or not self.told.knows(item):
-                return weight
-        return min(weight, 1 + 2 * cap // RANK_SLACK)
-
-    def _weight(self, first: int) -> int:
-        return max(1, self.held.tokens(first))  # even the empty are so many at most
+        """Return a unit's part of the twice `cap` tokens that are proposed."""
+        return part_of_room(self.held.tokens(first), self.held.read(first), cap, self.told)
 
     # Candidates.
 

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.filters import MetadataFilter
-from kaosmem.language.duplicates import Told
+from kaosmem.language.duplicates import Shown
 from kaosmem.language.query import Query
 from kaosmem.names import check_id
 from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.retrieval.rankers import BM25Ranker
-from kaosmem.sections.proposal import Candidate, Proposal
+from kaosmem.sections.proposal import Candidate, Proposal, part_of_room
 from kaosmem.sections.spec import SectionSpec, renamed
 from kaosmem.types import Content, JSONObject
 from kaosmem.types.content import Trust, content_text, unshown_chars
@@ -31,8 +31,6 @@ TYPICAL_TOKENS = 100
 """The estimated tokens of a text in a store before any is seen."""
 MAX_SEARCHED = 4_096
 """How many texts a store is asked for at most, where a filter lets few of them pass."""
-# Of the twice its cap that a source proposes, an item that is only reported takes so little.
-_FOR_THE_RECORD = 256
 
 _UNKNOWN_TIME = datetime.fromtimestamp(0, UTC)
 _BYTES_A_TOKEN = 4
@@ -158,13 +156,13 @@ def proposed(
         wanted = wanted.narrowed(lambda: [item.metadata for item, _ in listed])
     kept = []
     left = 2 * cap
-    told = Told()
+    told = Shown()
     passed = passing(listed, wanted)
     for item, score in passed:
         if left <= 0:
             break
         kept.append((item, score))
-        left -= _share(item, cap, told)
+        left -= part_of_room(item.tokens, item, cap, told)
     if kept or wanted is None or not listed:
         return replace(Proposal.of(kept), offers_all=len(kept) == len(passed))
     return Proposal((), unanswered=unanswered([item for item, _ in listed], wanted))
@@ -216,8 +214,8 @@ async def searched(
         # A known item keeps its cost and its place where the store has changed meanwhile.
         known |= {each[0].id: each for each in found if each[0].id not in known}
         kept = passing(known.values(), wanted)
-        told = Told()
-        weight = sum(_share(item, cap, told) for item, _ in kept)
+        told = Shown()
+        weight = sum(part_of_room(item.tokens, item, cap, told) for item, _ in kept)
         if not may_be_more or limit == MAX_SEARCHED or weight >= 2 * cap:
             proposal = proposed(known.values(), cap=cap, wanted=wanted)
             return replace(proposal, has_no_match=not known)
@@ -241,15 +239,3 @@ def corrected(proposal: Proposal, spec: SectionSpec) -> Proposal:
 
 def _corrected(unit: Candidate, of: Callable[[int], tuple[int, ...]]) -> Candidate:
     return unit if unit.is_replaced else unit._replace(needs=of(unit.position))
-
-
-def _share(
-    item: Item,
-    cap: int,
-    told: Told,
-) -> int:
-    """Return an item's part of twice `cap` tokens: little if it won't be shown or repeats another."""
-    weight = max(1, item.tokens)
-    if weight <= cap and not told.knows(item):
-        return weight
-    return min(weight, 1 + 2 * cap // _FOR_THE_RECORD)

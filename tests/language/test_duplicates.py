@@ -20,7 +20,7 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from kaosmem.language.duplicates import Shown, Told, newest_first, statement
+from kaosmem.language.duplicates import Shown, newest_first, statement
 from kaosmem.language.query import Query
 from kaosmem.sections import Candidate
 from tests.contexts import assembled
@@ -68,7 +68,7 @@ def test_duplicates_are_found_and_nothing_else(pair):
     same = says_the_same(*pair)
     assert (statement(one) == statement(other)) == same
     assert bool(admitted(Shown([one]), other)) == same
-    told = Told()
+    told = Shown()
     assert not told.knows(one)
     assert told.knows(other) == same
 
