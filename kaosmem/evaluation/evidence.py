@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from kaosmem.errors import InvalidArgumentError, KaosmemError, MissingFileError
 from kaosmem.names import check_item_id, shown
+from kaosmem.types.items import check_timestamp
 
 ITEMS_SUFFIX = ".items.jsonl"
 QUESTIONS_SUFFIX = ".questions.jsonl"
@@ -109,7 +110,12 @@ def read_items(path: PathLike) -> tuple[EvidenceItem, ...]:
         MissingFileError: If there is no such file.
         InvalidArgumentError: If a line is no item. The message names the file and the line.
     """
-    return tuple(_entries(Path(path), "items", _ITEM, lambda item: check_item_id(item.id)))
+    return tuple(_entries(Path(path), "items", _ITEM, _check_item))
+
+
+def _check_item(item: EvidenceItem) -> None:
+    check_item_id(item.id)
+    check_timestamp({"timestamp": item.timestamp})
 
 
 def read_questions(path: PathLike, *, items: Iterable[EvidenceItem]) -> tuple[Question, ...]:

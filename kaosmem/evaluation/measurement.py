@@ -102,17 +102,22 @@ def recall(
     question: Question,
     selection: Selection,
     violations: Collection[str],
+    texts: Mapping[str, str],
 ) -> float | None:
     """Return the share of a question's evidence that is shown, 0 to 1; None if it has no answer.
 
-    It is 0 if the selection breaks a rule.
+    It is 0 if the selection breaks a rule. Items of one text count as one: a context shows a text
+    once.
+
+    Args:
+        texts: Of all items, by id.
     """
     if not question.evidence_ids:
         return None
     if violations:
         return 0.0
-    chosen = set(selection.item_ids)
-    return sum(item_id in chosen for item_id in question.evidence_ids) / len(question.evidence_ids)
+    evidence = {texts[item_id] for item_id in question.evidence_ids}
+    return len(evidence.intersection(map(texts.get, selection.item_ids))) / len(evidence)
 
 
 def staleness(
@@ -167,6 +172,7 @@ async def _outcomes(
         tokens: Of each item that exists when they are asked, by id, in order.
     """
     order = {item.id: place for place, item in enumerate(corpus.items)}
+    texts = {item.id: item.text for item in corpus.items}
     for question in questions:
         start = perf_counter()
         selection = await pack(question.query, budget)
@@ -178,7 +184,7 @@ async def _outcomes(
             category=question.category,
             assembler=assembler,
             budget=budget,
-            recall=recall(question, selection, broken),
+            recall=recall(question, selection, broken, texts),
             used=selection.used,
             content=sum(tokens.get(item_id, 0) for item_id in selection.item_ids),
             seconds=seconds,

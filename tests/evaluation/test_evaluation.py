@@ -140,6 +140,10 @@ BAD_ITEMS = {
         "\n" + lines(ITEM) * 2,
         "line 3: the id 'i1' is that of line 2 too; give each its own",
     ),
+    "no time": (
+        lines(ITEM | {"timestamp": "yesterday"}),
+        "line 1: timestamp is <str>; give a time",
+    ),
     "no items": ("\n", "has no items; give a file of JSON objects, one a line"),
 }
 BAD_QUESTIONS = {
@@ -265,6 +269,17 @@ async def test_recall_is_the_share_of_the_evidence_and_nothing_for_what_breaks_a
     assert (figures.questions, figures.violations) == (6, 3)
     assert figures.recall == pytest.approx(0.25)
     assert figures.fill == pytest.approx((10 + 10 + 0 + 11 + 10 + 10) / 60)
+
+
+async def test_evidence_is_shown_by_any_item_of_its_text():
+    """A session shows a text once, so one of two items alike stands for both."""
+    items = [EvidenceItem(f"i{number}", f"Room {number} costs 500 euros.") for number in range(40)]
+    items.append(replace(items[7], id="twin"))
+    asked = [Question(str(ids), "What does room 7 cost?", ids) for ids in (("i7",), ("twin",))]
+    asked.append(Question("both", "What does room 7 cost?", ("i7", "twin")))
+    corpus = Corpus("c", tuple(items), tuple(asked))
+    report = await evaluate([corpus], budgets=[100], assemblers=[SessionAssembler()])
+    assert [outcome.recall for outcome in report.outcomes] == [1, 1, 1]
 
 
 async def test_a_category_can_be_reported_without_counting_in_the_mean():
