@@ -195,7 +195,7 @@ def _lesson(corpus: Corpus, query: str, wanted: list[int], index: LinearIndex) -
         corpus.name,
         corpus.dataset,
         index.is_conversation,
-        found.named / ONE,
+        found.matches.named / ONE,
         {name: found.signals[name] / ONE for name in found.signals if name not in BY_HAND},
         answers / answers.sum(),
     )

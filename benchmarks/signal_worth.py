@@ -18,6 +18,7 @@ import math
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -109,8 +110,9 @@ def scores_of(index: LinearIndex, found: Candidates) -> Iterator[tuple[str, NDAr
         if name == PASSAGE:
             yield name, total - added[name]
             continue
-        lacking = {**found.signals, name: np.zeros_like(found.signals[name])}
-        yield name, total_of(index.weighted(replace(found, signals=lacking)))
+        lacking = copy(found)
+        lacking.signals = {**found.signals, name: np.zeros_like(found.signals[name])}
+        yield name, total_of(index.weighted(lacking))
 
 
 def total_of(added: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,6 +68,7 @@ class Matches:
         by_source: The matches of sources as shares of the best, by number.
         trust: How much sources count, 0 to ONE.
         named: How surely the query names a source, 0 to ONE.
+        likeness: The likeness of all slots to the query, if their texts are embedded.
     """
 
     asked: QueryTerms
@@ -79,10 +80,11 @@ class Matches:
     by_source: Int64s
     trust: int
     named: int
+    likeness: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
 
-class CandidateSignals:
-    """The signals of candidates, most of them from 0 to ONE.
+class Candidates:
+    """The entries that all signals look at, best proposed first.
 
     Args:
         index: The index of the candidates.
@@ -90,9 +92,10 @@ class CandidateSignals:
         slots: The slots of the candidates.
 
     Attributes:
-        sources: Numbers of their sources.
-        near: By step, the slots of their neighbours, -1 for none.
+        ordinals: Shape (n,).
+        sources: Numbers of their sources: shape (n,).
         terms: Their first terms.
+        signals: By name, each of shape (n,), most of them from 0 to ONE.
     """
 
     def __init__(
@@ -101,32 +104,42 @@ class CandidateSignals:
         matches: Matches,
         slots: Int64s,
     ) -> None:
-        self._index = index
+        self.index = index
         self._asked = matches.asked
         self.matches = matches
         self.slots = slots
+        self.ordinals = index.slots.ordinals[slots]
         self.sources = index.sources.numbers[slots]
         near = index.neighbours(slots, _BESIDE)
         if not index.is_conversation:
             # Documents without a source have no neighbours.
             near = np.where(self.sources != NONE, near, -1)
-        self.near = dict(zip(_BESIDE, near, strict=True))
+        self._near = dict(zip(_BESIDE, near, strict=True))
         self.terms = CandidateTerms(index.sequences, slots)
         self._words = matches.words[slots]
         self._clause = matches.in_clause[slots]
+        self.signals = self._of_any_entry() | self._of_kind()
 
-    def by_name(self) -> dict[str, Int64s]:
-        """Return the signals: those of any entry, and those of its kind."""
-        signals = self._of_any_entry() | self._index.likenesses(self)
-        facts = self._index.facts.values[self.slots]
+    def nearby(self, values: Int64s, step: int) -> Int64s:
+        """Return the mean value of the neighbours of each candidate so many places apart.
+
+        Args:
+            values: By slot.
+        """
+        return (_at(values, self._near[-step]) + _at(values, self._near[step])) // 2
+
+    def _of_kind(self) -> dict[str, Int64s]:
+        """Return the signals that only entries of some kind have, or only some queries ask for."""
+        signals = self.index.likenesses(self)
+        facts = self.index.facts.values[self.slots]
         # Three times the share of an entry's terms that are numbers, at most 1.
         figures = 3 * ONE * facts["figures"].astype(np.int64) // np.maximum(1, facts["length"])
         signals["asked_numbers"] = np.minimum(ONE, figures) * self._asked.is_for_number
         if self._asked.quoted:
-            phrases = map(self._index.numbers_of, self._asked.quoted)
+            phrases = map(self.index.numbers_of, self._asked.quoted)
             quoted = np.array([self.terms.having(terms) for terms in phrases])
             signals["quoted"] = np.count_nonzero(quoted, axis=0) * ONE // len(quoted)
-        if self._index.is_conversation:
+        if self.index.is_conversation:
             return signals | self._spoken()
         signals |= self._defined() | self._meanings()
         if not self.matches.named:
@@ -136,14 +149,13 @@ class CandidateSignals:
     def _of_any_entry(self) -> dict[str, Int64s]:
         """Return the signals of entries of any kind."""
         words = self.matches.words
-        nearby = at(words, self.near[-2]) + at(words, self.near[2])
-        tokens = self._index.facts.values["tokens"][self.slots]
+        tokens = self.index.facts.values["tokens"][self.slots]
         return {
             "match": match_scores(self._words),
             "source": self.matches.by_source[self.sources],
             "best_of_source": best_of_source(self.sources, self._words),
-            "next_words": at(words, self.near[1]),
-            "nearby_words": nearby // 2,
+            "next_words": _at(words, self._near[1]),
+            "nearby_words": self.nearby(words, 2),
             "phrases": self.terms.phrase_shares(self.matches.clause),
             # A fifth of the logarithm. All short texts count as about the same.
             "size": on_log_scale(np.maximum(0, tokens - 1), _SHORT) // 5,
@@ -151,7 +163,7 @@ class CandidateSignals:
 
     def _spoken(self) -> dict[str, Int64s]:
         """Return the signals of entries of a conversation alone."""
-        index = self._index
+        index = self.index
         roles = index.roles.numbers[self.slots]
         is_named = np.zeros(len(index.roles.names), np.int64)
         for number, role in enumerate(index.roles.names):
@@ -174,15 +186,15 @@ class CandidateSignals:
 
     def _defined(self) -> dict[str, Int64s]:
         """Return the signals of source code."""
-        names = self._index.sources.names
+        names = self.index.sources.names
         is_test: Int64s = np.zeros(len(names), np.int64)
         if "test" not in self._asked.counts:
             for number in {*self.sources.tolist()}:
                 is_test[number] = is_test_name(names[number] or "")
         signals = {"test_source": is_test[self.sources] * ONE}
         if self._asked.names:
-            defining = self._index.numbers_of(_DEFINING)
-            defined = self._index.numbers_of(self._asked.names)
+            defining = self.index.numbers_of(_DEFINING)
+            defined = self.index.numbers_of(self._asked.names)
             signals["definition"] = self.terms.having_pair(defining, defined) * ONE
         return signals
 
@@ -192,7 +204,6 @@ class CandidateSignals:
         clause = self._clause
         rarest = matches.sources.rarest_titles[self.sources]
         title = matches.sources.title_shares(self.sources)
-        nearby = at(matches.in_clause, self.near[-1]) + at(matches.in_clause, self.near[1])
         return {
             "clause": clause,
             "clause_and_source": product(clause, matches.by_source[self.sources]),
@@ -200,7 +211,7 @@ class CandidateSignals:
             "title": product(product(rarest, rarest), rarest),
             "title_share": title,
             "title_and_share": product(rarest, title),
-            "nearby_clause": nearby // 2,
+            "nearby_clause": self.nearby(matches.in_clause, 1),
         }
 
     def _meanings(self) -> dict[str, Int64s]:
@@ -210,12 +221,13 @@ class CandidateSignals:
         of_clause = meaning
         if self.matches.in_clause is not self.matches.words:
             of_clause = feedback.similarities(self._clause)
-        nearby = values_at(of_clause, self.slots, self.near[-1])
-        nearby += values_at(of_clause, self.slots, self.near[1])
-        return {"meaning": meaning, "clause_meaning": of_clause, "nearby_meaning": nearby // 2}
+        by_slot = np.zeros(self.index.size, np.int64)
+        by_slot[self.slots] = of_clause
+        nearby = self.nearby(by_slot, 1)
+        return {"meaning": meaning, "clause_meaning": of_clause, "nearby_meaning": nearby}
 
 
-def at(values: Int64s, slots: Int64s) -> Int64s:
+def _at(values: Int64s, slots: Int64s) -> Int64s:
     """Return the values of slots, 0 for no slot."""
     return np.where(slots >= 0, values[slots], 0)
 
@@ -242,39 +254,7 @@ def place_in_source(numbers: NDArray[np.int32], scores: Int64s) -> Int64s:
     return found
 
 
-def values_at(
-    values: Int64s,
-    slots: Int64s,
-    near: Int64s,
-) -> Int64s:
-    """Return the values of the candidates in the slots `near`, 0 for a slot of no candidate."""
-    order = np.argsort(slots)
-    places = order[np.minimum(np.searchsorted(slots, near, sorter=order), len(slots) - 1)]
-    return np.where(slots[places] == near, values[places], 0)
-
-
 # The sums of weighted signals.
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """The entries that all signals look at, best proposed first, with the signals of each.
-
-    Attributes:
-        ordinals: Shape (n,).
-        signals: By name, each of shape (n,), most of them from 0 to ONE.
-        numbers: Numbers of their sources: shape (n,).
-        is_conversation: Whether they are of a conversation, or of documents.
-        trust: How much their sources count, 0 to ONE.
-        named: How surely the query names a source, 0 to ONE.
-    """
-
-    ordinals: Int64s
-    signals: Mapping[str, Int64s]
-    numbers: NDArray[np.int32]
-    is_conversation: bool
-    trust: int
-    named: int
 
 
 def weighted(found: Candidates, model: Mapping[str, float]) -> dict[str, Int64s]:
@@ -283,7 +263,7 @@ def weighted(found: Candidates, model: Mapping[str, float]) -> dict[str, Int64s]
     for name, weight in {**model, **BY_HAND}.items():
         if weight and name in found.signals:
             added[name] = round(weight * WEIGHT_UNITS) * found.signals[name]
-    if not found.is_conversation:
+    if not found.index.is_conversation:
         _add_place(found, added)
     return added
 
@@ -295,9 +275,9 @@ def _add_place(found: Candidates, added: dict[str, Int64s]) -> None:
     their order.
     """
     sums = np.sum([*added.values()], axis=0)
-    passages = passage_scores(found.ordinals, found.numbers, chances(sums, UNIT))
+    passages = passage_scores(found.ordinals, found.sources, chances(sums, UNIT))
     weight = round(_PASSAGE * WEIGHT_UNITS)
-    added["passage"] = weight * product(passages, found.trust)
+    added["passage"] = weight * product(passages, found.matches.trust)
     if "definition" not in found.signals:
         return
     sums += added["passage"]

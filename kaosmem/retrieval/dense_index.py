@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from hashlib import blake2b
 from math import isqrt
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ import numpy as np
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.keys import key_words
 from kaosmem.memos import remembered
-from kaosmem.retrieval.candidate_signals import CandidateSignals, Matches, at, place_in_source
+from kaosmem.retrieval.candidate_signals import Candidates, Matches, place_in_source
 from kaosmem.retrieval.columns import GrowingArray
 from kaosmem.retrieval.dumps import Columns, StoredColumns
 from kaosmem.retrieval.linear_index import LinearIndex
@@ -167,8 +167,7 @@ class DenseIndex(LinearIndex):
         self._digests.take_over(columns.numbers("digests", np.int64))
 
     def _matched(self, asked: QueryTerms) -> Matches:
-        found = super()._matched(asked)
-        return _DenseMatches(**vars(found), likeness=self._likeness(asked))
+        return replace(super()._matched(asked), likeness=self._likeness(asked))
 
     def _likeness(self, asked: QueryTerms) -> Int64s:
         """Return the likeness of each slot to the query and its last clause.
@@ -191,24 +190,19 @@ class DenseIndex(LinearIndex):
         return likeness
 
     def _proposing(self, matches: Matches) -> Int64s:
-        assert isinstance(matches, _DenseMatches)
         likeness = np.maximum(0, matches.likeness) * self.slots.are_full
         most = max(ONE, int(likeness.max(initial=0)))
         return super()._proposing(matches) + 10 * share_of_best(likeness, most)
 
-    def likenesses(self, candidates: CandidateSignals) -> dict[str, Int64s]:
-        assert isinstance(candidates.matches, _DenseMatches)
+    def likenesses(self, candidates: Candidates) -> dict[str, Int64s]:
         likeness = candidates.matches.likeness
-        near = candidates.near
         own = likeness[candidates.slots]
-        nearby = at(likeness, near[-1]) + at(likeness, near[1])
-        further = at(likeness, near[-2]) + at(likeness, near[2])
         return {
             "likeness": own,
             "likeness_in_source": place_in_source(candidates.sources, own),
             "likeness_of_source": self._means_of_sources(likeness)[candidates.sources],
-            "nearby_likeness": nearby // 2,
-            "further_likeness": further // 2,
+            "nearby_likeness": candidates.nearby(likeness, 1),
+            "further_likeness": candidates.nearby(likeness, 2),
         }
 
     def _means_of_sources(self, values: Int64s) -> Int64s:
@@ -219,13 +213,6 @@ class DenseIndex(LinearIndex):
         sums[NONE] = 0
         means: Int64s = sums // np.maximum(1, np.bincount(numbers, minlength=len(sums)))
         return means
-
-
-@dataclass(frozen=True)
-class _DenseMatches(Matches):
-    """likeness: of all slots."""
-
-    likeness: Int64s
 
 
 @remembered(32)

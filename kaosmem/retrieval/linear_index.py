@@ -10,7 +10,7 @@ import numpy as np
 
 from kaosmem.exact import logs
 from kaosmem.language.analysis import analyze
-from kaosmem.retrieval.candidate_signals import Candidates, CandidateSignals, Matches, weighted
+from kaosmem.retrieval.candidate_signals import Candidates, Matches, weighted
 from kaosmem.retrieval.candidate_terms import ENOUGH_TEXTS, CandidateTerms, topics
 from kaosmem.retrieval.query_terms import NONE, QueryTerms, SourceMatches
 from kaosmem.retrieval.ranker import Ranking
@@ -112,7 +112,7 @@ class LinearIndex(TextIndex):
         """Return the weighted signals of candidates, by name."""
         if self.is_conversation:
             return weighted(found, self._model.conversation)
-        named = found.named / ONE
+        named = found.matches.named / ONE
         model = {name: (1 - named) * each for name, each in self._model.documents.items()}
         for name, weight in self._model.named_documents.items():
             model[name] = model.get(name, 0.0) + named * weight
@@ -145,16 +145,7 @@ class LinearIndex(TextIndex):
         is_chosen = np.zeros(self.size, np.bool_)
         is_chosen[slots] = True
         rest = ranked[~is_chosen[ranked]]
-        signals = CandidateSignals(self, matches, slots)
-        found = Candidates(
-            ordinals[slots],
-            signals.by_name(),
-            signals.sources,
-            is_conversation=self.is_conversation,
-            trust=matches.trust,
-            named=matches.named,
-        )
-        return found, ordinals[rest], scores[rest]
+        return Candidates(self, matches, slots), ordinals[rest], scores[rest]
 
     def _matched(self, asked: QueryTerms) -> Matches:
         terms = self.numbers_of(asked.terms)
@@ -241,7 +232,7 @@ class LinearIndex(TextIndex):
         found: Int64s = slots[np.argsort(self.slots.ordinals[slots])]
         return found
 
-    def likenesses(self, candidates: CandidateSignals) -> dict[str, Int64s]:
+    def likenesses(self, candidates: Candidates) -> dict[str, Int64s]:
         """Return the signals of vectors, by name.
 
         Documents have none: `meaning` tells as much.

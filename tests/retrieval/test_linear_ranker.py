@@ -465,9 +465,9 @@ def test_weights_are_read_as_they_were_written():
             }
         )
         found = index.candidates(asked)
-        assert bool(found.named) == (model is not weights.documents)
+        assert bool(found.matches.named) == (model is not weights.documents)
         assert model.keys() <= found.signals.keys()
-        if found.named:
+        if found.matches.named:
             assert found.signals.keys() - BY_HAND.keys() == model.keys()
         assert all(
             np.isfinite(each).all() and len(each) == len(found.ordinals)
