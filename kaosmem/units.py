@@ -22,7 +22,6 @@ class Link(NamedTuple):
     Attributes:
         calls: Ids of the tool calls that the entry makes.
         answers: Ids of the tool calls whose results the entry holds.
-        batch: Entries with the same batch stay together.
         mixed: The entry holds words beside its results. They must not be lost with the results.
         served: Ids of the provider's own tool calls of which the entry has the call or the result
             alone. Entries that share an id stay together, as the provider refuses a result without
@@ -31,7 +30,6 @@ class Link(NamedTuple):
 
     calls: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
-    batch: str | None = None
     role: str = ""
     mixed: bool = False
     served: tuple[str, ...] = ()
@@ -54,12 +52,7 @@ class Link(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Return whether nothing in the entry itself ties it to another."""
-        return not (self.calls or self.answers or self.ties)
-
-    @property
-    def ties(self) -> tuple[str, ...]:
-        """Return the names under which the entry stays together with others."""
-        return self.served if self.batch is None else (*self.served, self.batch)
+        return not (self.calls or self.answers or self.served)
 
     @property
     def is_results(self) -> bool:
@@ -287,7 +280,7 @@ class Units:
         unit.append(ordinal)
         self._members[ordinal] = unit
         self._links[ordinal] = link
-        self._tied |= dict.fromkeys(link.ties, ordinal)
+        self._tied |= dict.fromkeys(link.served, ordinal)
         _answered(ordinal, link, self._waiting)
 
     def replace(self, ordinal: int, link: Link) -> None:
@@ -392,7 +385,7 @@ class Units:
             before = bisect_left(callers, ordinal)
             if before and call not in link.calls:
                 partners.append(callers[before - 1])
-        partners += [self._tied[tie] for tie in link.ties if tie in self._tied]
+        partners += [self._tied[tie] for tie in link.served if tie in self._tied]
         units = [self._members[partner] for partner in partners]
         return list({id(unit): unit for unit in units}.values())
 
@@ -425,7 +418,7 @@ class Units:
             for caller in callers:
                 insort(self._waiting.setdefault(call, []), caller)
         for ordinal, link in links.items():
-            self._tied |= dict.fromkeys(link.ties, ordinal)
+            self._tied |= dict.fromkeys(link.served, ordinal)
 
     def _leave(self, ordinal: int) -> Link | None:
         """Let no later entry join an entry, and return its link."""
@@ -438,7 +431,7 @@ class Units:
                 callers.remove(ordinal)
             if not callers:
                 self._waiting.pop(call, None)
-        for tie in link.ties:
+        for tie in link.served:
             if self._tied.get(tie) == ordinal:
                 del self._tied[tie]
         return link

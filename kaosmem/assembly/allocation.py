@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 from kaosmem.errors import SectionFullError, WindowTooSmallError
 from kaosmem.formats import BlockPlace, Format, HistoryEntry, Mark
 from kaosmem.formats.labels import NOTES, Group, LabelStyle
-from kaosmem.formats.text import header_piece, piece_tokens, recalled_header
+from kaosmem.formats.text import header_piece, piece_tokens
 from kaosmem.names import shown
 from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
@@ -199,11 +199,11 @@ def _measure_line(
 def header_of(spec: SectionSpec) -> str:
     """Return the header of a section in the system message or the block, "" for none.
 
-    Of a history, the block shows earlier messages.
+    Of a history, the block shows messages that were evicted, or stand before the cut.
     """
     if spec.is_verbatim:
         return ""
-    return recalled_header(spec.title) if spec.is_history else header_piece(spec.title)
+    return header_piece(f"{spec.title}: earlier ones" if spec.is_history else spec.title)
 
 
 def header_tokens(spec: SectionSpec, counter: TokenCounter) -> int:

@@ -162,10 +162,11 @@ def retrieved(packing: Packing) -> dict[str, frozenset[int]]:
     for share in packing.block_shares:
         is_all = packing.packer.proposals[share.spec.name].is_all
         is_whole = is_all and all(unit.recalled for unit in share.left_out)
-        live = [unit.position for unit in share.candidates if not unit.recalled]
-        live.sort(reverse=True)
-        stays = {*live} if is_whole else {*live[: share.spec.recent]}
-        stays.update(unit.position for unit in share.candidates if unit.must)
-        positions = {unit.position for unit in share.candidates}
-        found[share.spec.name] = frozenset(positions - stays)
+        newest = share.newest
+        positions = set()
+        for unit in share.candidates:
+            stays = unit.must or unit.position in newest or (is_whole and not unit.recalled)
+            if not stays:
+                positions.add(unit.position)
+        found[share.spec.name] = frozenset(positions)
     return found

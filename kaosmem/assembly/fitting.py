@@ -136,6 +136,12 @@ class Share:
         return [*self.taken.values(), *self.tail.shown]
 
     @property
+    def newest(self) -> list[int]:
+        """Return the positions of the `recent` newest live units."""
+        live = [unit.position for unit in self.candidates if not unit.recalled]
+        return sorted(live, reverse=True)[: self.spec.recent]
+
+    @property
     def is_in_block(self) -> bool:
         """Return whether the block may show units of the section."""
         return self.spec.placement != "static" and bool(self.candidates)

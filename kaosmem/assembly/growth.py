@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TypeAlias
 
 from kaosmem.arguments import json_text, text_digest
 from kaosmem.assembly.allocation import entries_of, header_of, items_of
@@ -19,12 +18,10 @@ from kaosmem.assembly.offers import Offers
 from kaosmem.assembly.packing import Packing, Part, part_of
 from kaosmem.assembly.windows import (
     Rebased,
-    Visible,
     WindowState,
     bound,
     is_asked,
     shown_digest,
-    stored_items,
     without_unbound,
 )
 from kaosmem.formats import HistoryPart, Layout
@@ -42,9 +39,6 @@ _UNBOUND = (
     "thinking in {} messages is left out: it was made under other instructions or tools, and the "
     "provider would refuse it"
 )
-
-TurnRecord: TypeAlias = JSONDict
-"""The record of a turn, which takes a window to the next one."""
 
 
 @dataclass(frozen=True)
@@ -269,20 +263,10 @@ class Growth:
             items += part.items
         return items
 
-    def turn(self) -> TurnRecord:
-        """Return the record of the turn."""
-        window = self._window
-        request = self._request
-        turn = record_of(window, request, self.items, self.by_section) | {
-            "text": self.rendered.text,
-            "messages": list(map(json_text, self.rendered.messages or ())),
-            "used": self.used,
-            "loop": 0 if self.is_asked else window.loop + self.used - window.used,
-        }
-        if request.is_bound and request.call != window.call:
-            # The new replies answer a request with the former instructions.
-            turn["unbound"] = len(window.messages) + len(self.rendered.messages or ())
-        return turn
+    @property
+    def loop(self) -> int:
+        """The tokens that were appended since the last question."""
+        return 0 if self.is_asked else self._window.loop + self.used - self._window.used
 
     @cached_property
     def by_section(self) -> dict[str, SectionUse]:
@@ -386,54 +370,3 @@ def _decided(
     if was_shown:
         return replace(decision, included=True, reason=Reason.VISIBLE, same_as=None)
     return replace(decision, included=False, reason=Reason.LATER) if decision.included else decision
-
-
-# The record of a turn.
-
-
-def record_of(
-    window: WindowState,
-    request: Request,
-    items: Iterable[Item],
-    uses: Mapping[str, SectionUse],
-) -> TurnRecord:
-    """Return the part of a turn's record that a turn and a rebase share.
-
-    Args:
-        items: The items that the turn shows.
-        uses: The tokens and items of each section.
-    """
-    return {
-        "window": window.name,
-        "epoch": window.epoch,
-        "items": stored_items(_visible(items, request)),
-        "marks": _marks(window, request),
-        "question": text_digest(request.context.query),
-        "call": request.call,
-        "uses": {name: [use.used, use.items] for name, use in uses.items()},
-        "loop": 0,
-    }
-
-
-def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
-    """Return items as they are stored, also if shown shortened, with the names of their sources."""
-    proposed: dict[str, tuple[str, Item]] = {}
-    for name, proposal in request.offers.proposals.items():
-        for item in items_of(proposal.units):
-            proposed[item.id] = name, item
-    visible = {}
-    for item in items:
-        name, stored = proposed.get(item.id, (item.section, item))
-        visible[stored.id] = Visible(name, shown_digest(stored), stored.key)
-    return visible
-
-
-def _marks(window: WindowState, request: Request) -> JSONDict:
-    """Return how many messages each history has had, and the id of its last proposed one."""
-    marks: JSONDict = {name: [*mark] for name, mark in window.marks.items()}
-    for spec in request.specs("history"):
-        proposal = request.offers.proposals.get(spec.name)
-        if proposal is not None:
-            newest = max(proposal.candidates, key=lambda unit: unit.position, default=None)
-            marks[spec.name] = [proposal.taken, newest.items[-1].id if newest else ""]
-    return marks

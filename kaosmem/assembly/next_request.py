@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypeAlias
 
-from kaosmem.arguments import json_text
+from kaosmem.arguments import json_text, text_digest
 from kaosmem.assembly.allocation import items_of
-from kaosmem.assembly.context import Context
-from kaosmem.assembly.growth import Growth, Request, TurnRecord, record_of
-from kaosmem.assembly.windows import Rebased, Visible, WindowState, shown_digest
+from kaosmem.assembly.context import Context, SectionUse
+from kaosmem.assembly.growth import Growth, Request
+from kaosmem.assembly.windows import Rebased, Visible, WindowState, shown_digest, stored_items
+from kaosmem.formats import Rendered
 from kaosmem.sections import Candidate
 from kaosmem.sections.section import Section
+from kaosmem.types import JSONDict
 from kaosmem.types.items import Item
+
+TurnRecord: TypeAlias = dict[str, Any]
+"""The record of a turn, which takes a window to the next one."""
 
 _CHANGES_IN_PLACE = "graph"
 """The section whose items are updated in place: a window shows them again, marked as newer."""
@@ -44,7 +50,14 @@ def next_request(
     growth = Growth(window, request, new, corrections)
     if not growth.fits:
         return _anew(window, request, Rebased.FULL)
-    turn = growth.turn()
+    turn = {
+        **_record_of(window, request, growth.items, growth.by_section),
+        **_rendered(growth.rendered, growth.used),
+        "loop": growth.loop,
+    }
+    if request.is_bound and request.call != window.call:
+        # The new replies answer a request with the former instructions.
+        turn["unbound"] = len(window.messages) + len(turn["messages"])
     return turn, growth.context(window.after(turn))
 
 
@@ -55,10 +68,10 @@ def _anew(
 ) -> tuple[TurnRecord, Context]:
     """Return the record of a window that is packed anew, and its context."""
     context = request.context
-    turn = record_of(window, request, context.items, context.by_section) | {
-        "text": context.rendered.text,
-        "messages": list(map(json_text, context.rendered.messages or ())),
-        "used": context.used,
+    turn = {
+        **_record_of(window, request, context.items, context.by_section),
+        **_rendered(context.rendered, context.used),
+        "loop": 0,
         "epoch": window.epoch + 1,
         "settings": request.settings(),
         "system": context.rendered.system,
@@ -72,6 +85,62 @@ def _anew(
         appended=context.used,
         cache_breakpoints=grown.breakpoints,
     )
+
+
+# The record of a turn.
+
+
+def _record_of(
+    window: WindowState,
+    request: Request,
+    items: Iterable[Item],
+    uses: Mapping[str, SectionUse],
+) -> TurnRecord:
+    """Return the part of a turn's record that a turn and a rebase share.
+
+    Args:
+        items: The items that the turn shows.
+        uses: The tokens and items of each section.
+    """
+    return {
+        "window": window.name,
+        "epoch": window.epoch,
+        "items": stored_items(_visible(items, request)),
+        "marks": _marks(window, request),
+        "question": text_digest(request.context.query),
+        "call": request.call,
+        "uses": {name: [use.used, use.items] for name, use in uses.items()},
+    }
+
+
+def _rendered(rendered: Rendered, used: int) -> JSONDict:
+    """Return the part of a turn's record with the texts that it appends."""
+    messages = list(map(json_text, rendered.messages or ()))
+    return {"text": rendered.text, "messages": messages, "used": used}
+
+
+def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
+    """Return items as they are stored, also if shown shortened, with the names of their sources."""
+    proposed: dict[str, tuple[str, Item]] = {}
+    for name, proposal in request.offers.proposals.items():
+        for item in items_of(proposal.units):
+            proposed[item.id] = name, item
+    visible = {}
+    for item in items:
+        name, stored = proposed.get(item.id, (item.section, item))
+        visible[stored.id] = Visible(name, shown_digest(stored), stored.key)
+    return visible
+
+
+def _marks(window: WindowState, request: Request) -> JSONDict:
+    """Return how many messages each history has had, and the id of its last proposed one."""
+    marks: JSONDict = {name: [*mark] for name, mark in window.marks.items()}
+    for spec in request.specs("history"):
+        proposal = request.offers.proposals.get(spec.name)
+        if proposal is not None:
+            newest = max(proposal.candidates, key=lambda unit: unit.position, default=None)
+            marks[spec.name] = [proposal.taken, newest.items[-1].id if newest else ""]
+    return marks
 
 
 # Reasons to pack a window anew.

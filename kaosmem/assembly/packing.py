@@ -32,7 +32,6 @@ from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout
 from kaosmem.formats.labels import LabelStyle
 from kaosmem.formats.text import item_piece
 from kaosmem.language.duplicates import Shown
-from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types.items import ChatMessage, Item
@@ -115,7 +114,7 @@ class WindowPacker:
         share.unrelated = proposal.unrelated
         share.is_offered_whole = proposal.offers_all and not spec.min_score
         if spec.min_score:
-            share.unrelated |= _low_scored(spec, candidates)
+            share.unrelated |= _low_scored(share)
         if spec.recalls:
             best = best_match(filter(attrgetter("recalled"), candidates))
             share.recall = max(spec.recall * cap, best.tokens if best else 0)
@@ -412,17 +411,16 @@ def _laid_out(shares: Iterable[Share]) -> tuple[tuple[str, ...], list[Item]]:
     return tuple(pieces), items
 
 
-def _low_scored(spec: SectionSpec, candidates: Sequence[Candidate]) -> frozenset[int]:
+def _low_scored(share: Share) -> frozenset[int]:
     """Return the positions of units whose scores are below the least that the section shows."""
-    best = best_match(candidates)
+    best = best_match(share.candidates)
     if best is None or best.score is None:
         return frozenset()
-    least = spec.min_score / 100 * best.score
-    newest = [unit.position for unit in candidates if not unit.recalled]
-    newest.sort(reverse=True)
+    least = share.spec.min_score / 100 * best.score
+    newest = share.newest
     low = set()
-    for unit in candidates:
+    for unit in share.candidates:
         is_low = unit.score is not None and unit.score < least
-        if is_low and not unit.must and unit.position not in newest[: spec.recent]:
+        if is_low and not unit.must and unit.position not in newest:
             low.add(unit.position)
     return frozenset(low)

@@ -92,11 +92,6 @@ def entry_piece(entry: HistoryEntry) -> str:
     return f"{role_label(entry.role)}{escaped_in_piece(entry.text)}\n"
 
 
-def recalled_header(title: str) -> str:
-    """Return the line over items that were evicted, or stand before the cut of a history."""
-    return header_piece(f"{title}: earlier ones")
-
-
 def _shown_text(item: Item, style: LabelStyle) -> str:
     """Return an item's text as its piece shows it, found once in the item's life."""
     spoken = style.has_speaker(item)

@@ -242,7 +242,7 @@ class TextIndex:
         self._codes.put(slot, 0)
         source = self.sources.clear(slot)
         if source:
-            self.vocabulary.lose_title(self.titles.of(source))
+            self.vocabulary.lose(self.titles.of(source), of_title=True)
             self.titles.erase(source)
         self.roles.clear(slot)
         self.slots.empty(slot)

@@ -110,15 +110,14 @@ class Vocabulary:
         self._count_new()
         np.add.at(self.title_frequencies.values, numbers, 1)
 
-    def lose(self, numbers: UInt32s) -> None:
-        """Note that an entry with these terms is gone."""
-        self.frequencies.values[numbers] -= 1
-        self._forget_unused(numbers)
-
-    def lose_title(self, numbers: UInt32s) -> None:
-        """Note that a title with these terms is gone."""
-        self.title_frequencies.values[numbers] -= 1
-        self._forget_unused(numbers)
+    def lose(self, numbers: UInt32s, *, of_title: bool = False) -> None:
+        """Note that an entry or a title with these terms is gone, and forget its own terms."""
+        counts = self.title_frequencies if of_title else self.frequencies
+        counts.values[numbers] -= 1
+        used = self.frequencies.values[numbers] + self.title_frequencies.values[numbers]
+        for number in numbers[used == 0].tolist():
+            self._numbers.pop(self._terms[number], None)
+            self._terms[number] = ""
 
     def rows(self, numbers: Int64s) -> Int64s:
         """Return the rows of terms in the table of word vectors, by their numbers."""
@@ -133,12 +132,6 @@ class Vocabulary:
             self.frequencies.extend(np.zeros(len(new), np.int32))
             self.title_frequencies.extend(np.zeros(len(new), np.int32))
             self.are_digits.extend(np.fromiter(map(str.isdigit, new), np.bool_, len(new)))
-
-    def _forget_unused(self, numbers: UInt32s) -> None:
-        used = self.frequencies.values[numbers] + self.title_frequencies.values[numbers]
-        for number in numbers[used == 0].tolist():
-            self._numbers.pop(self._terms[number], None)
-            self._terms[number] = ""
 
 
 class _ChunkNumbers(dict[str, tuple[int, ...]]):

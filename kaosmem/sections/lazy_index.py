@@ -12,6 +12,7 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING, NamedTuple
 
 from kaosmem.retrieval.ranker import StorableRanker
+from kaosmem.retrieval.rankers import LinearRanker
 from kaosmem.sections.item_table import ItemTable, Moment
 from kaosmem.sections.ranking import DatedIndex
 from kaosmem.types.items import decoded
@@ -80,7 +81,7 @@ class LazyIndex:
         held: ItemTable,
         lock: RLock,
     ) -> None:
-        self._ranker = ranker
+        self._ranker = ranker or LinearRanker()
         self._held = held
         self.lock = lock
         self.asking = Lock()
@@ -213,7 +214,7 @@ class LazyIndex:
             return None
         if self._unstored < max(MIN_STORED, len(index) // _UNSTORED_SHARE):
             return None
-        return self._held.moment if isinstance(self._ranker_used, StorableRanker) else None
+        return self._held.moment if isinstance(self._ranker, StorableRanker) else None
 
     def dump(self, moment: Moment) -> IndexDump | None:
         """Return the index, which counts as kept from now on. This may be done in another thread.
@@ -234,19 +235,11 @@ class LazyIndex:
             if chunks is None:
                 self._unstored += unstored
                 return None
-            return IndexDump(self._ranker_used.name, own.updates, chunks)
+            return IndexDump(self._ranker.name, own.updates, chunks)
 
     def not_stored(self) -> None:
         """Note that nothing is kept of the index."""
         self._unstored = 0 if self._index is None else len(self._index)
-
-    @property
-    def _ranker_used(self) -> Ranker:
-        if self._ranker is None:
-            from kaosmem.retrieval.rankers import LinearRanker
-
-            self._ranker = LinearRanker()
-        return self._ranker
 
     def _known(self) -> set[int]:
         """Return the ordinals of all items that are to be in the index."""
@@ -267,7 +260,7 @@ class LazyIndex:
 
     def _begin_anew(self) -> DatedIndex:
         """Have an empty index, all items pending."""
-        index = DatedIndex(self._ranker_used.index())
+        index = DatedIndex(self._ranker.index())
         with self.lock:
             self._begin(index, ())
         return index
@@ -276,7 +269,7 @@ class LazyIndex:
         """Have the index that was kept, if it can be used; else an empty one."""
         stored = None
         if self._read_stored and self.behind >= MIN_STORED:
-            stored = self._read_stored(self._ranker_used.name)
+            stored = self._read_stored(self._ranker.name)
         if stored is None or not self._takes(stored):
             self._begin_anew()
 
@@ -285,7 +278,7 @@ class LazyIndex:
 
         An ordinal is given once. So an item in both has changed only if it was updated later.
         """
-        ranker = self._ranker_used
+        ranker = self._ranker
         if not isinstance(ranker, StorableRanker):
             return False
         try:
@@ -328,7 +321,7 @@ class LazyIndex:
                 del self._pending[ordinal]
             self._moment = None
         try:
-            _enter(index, {at: self._held.whole(item) for at, item in batch.items()})
+            index.put({at: self._held.whole(item) for at, item in batch.items()})
         except BaseException:
             with self.lock:
                 self._put_back(index, batch)
@@ -363,17 +356,3 @@ class LazyIndex:
         with self.lock:
             newest = self._held.stored[-1]
         self._index.index.rank(decoded(newest).text[:_WARM_UP_CHARS], 1)
-
-
-def _enter(index: DatedIndex, batch: Mapping[int, Item | None]) -> None:
-    """Put items in an index, and take out those that are None. Each may be in it or not."""
-    new = []
-    for ordinal, item in batch.items():
-        if item is None:
-            if ordinal in index:
-                index.remove(ordinal)
-        elif ordinal in index:
-            index.update(ordinal, item)
-        else:
-            new.append((ordinal, item))
-    index.add(new)

@@ -171,26 +171,30 @@ class DatedIndex:
         within = ranking_of(self.index, query.topic, max(limit, len(meant)), among=meant)
         return _preferring(meant, ranked, within, limit)
 
-    def update(self, ordinal: int, item: Item) -> None:
-        """Put another item in an entry's place."""
-        self.index.update(ordinal, item)
-        self._days[ordinal] = day_of(item).toordinal()
-
     def remove(self, ordinal: int) -> None:
         """Remove an entry."""
         self.index.remove(ordinal)
         self._days[ordinal] = 0
 
-    def add(self, entries: Iterable[tuple[int, Item]]) -> None:
-        """Add entries of (ordinal, item). Raises as the ranker's index does."""
-        entries = list(entries)
+    def put(self, items: Mapping[int, Item | None]) -> None:
+        """Have these items, and no entries of those that are None. Raises as the index does."""
+        new = []
+        for ordinal, item in items.items():
+            if item is None:
+                if ordinal in self:
+                    self.remove(ordinal)
+            elif ordinal in self:
+                self.index.update(ordinal, item)
+                self._days[ordinal] = day_of(item).toordinal()
+            else:
+                new.append((ordinal, item))
         before = len(self.index)
         try:
-            self.index.add(entries)
+            self.index.add(new)
         except BaseException:
             self.is_sound = len(self.index) == before
             raise
-        for ordinal, item in entries:
+        for ordinal, item in new:
             missing = ordinal + 1 - len(self._days)
             if missing > 0:
                 self._days.frombytes(bytes(self._days.itemsize * missing))

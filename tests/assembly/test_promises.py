@@ -20,7 +20,7 @@ from kaosmem import (
 from kaosmem.display import width
 from kaosmem.formats import BlockPlace, get_format
 from kaosmem.formats.delimiters import BLOCK_BEGIN, OPENING
-from kaosmem.formats.text import header_piece, item_piece, recalled_header
+from kaosmem.formats.text import header_piece, item_piece
 from kaosmem.language.query import Query
 from tests.contexts import COUNTERS, MERGING, assembled, before_block, counted, handed_over
 from tests.formats.checked import check_context
@@ -185,7 +185,7 @@ def tokens_of_section(spec, units, count):
         items = [item for unit in units for item in unit.items]
         return sum(count(item_piece(item, spec.labels)) for item in items)
     is_history = spec.placement == "history"
-    pieces = [recalled_header(spec.title) if is_history else header_piece(spec.title)]
+    pieces = [header_piece(f"{spec.title}: earlier ones" if is_history else spec.title)]
     groups = {}
     for unit in sorted(units, key=lambda unit: unit.position):
         for item in unit.items:

@@ -46,7 +46,8 @@ def result(name, text="found", *, kind="result"):
 def link_of(event):
     """Return the ids that tie an event to others."""
     if isinstance(event, ActionEvent) and event.call is not None:
-        return Link(calls=(event.call.id,), batch=event.response or None, role=event.role)
+        together = (event.response,) if event.response else ()
+        return Link(calls=(event.call.id,), served=together, role=event.role)
     answers = (event.call_id,) if isinstance(event, ObservationEvent) and event.call_id else ()
     role = "tool" if isinstance(event, ObservationEvent) else event.message.role
     return Link(answers=answers, role=role)

@@ -56,9 +56,9 @@ class PlainUnits:
         for call_id in set(link.answers) - set(link.calls):
             callers = [caller for caller, made in calls if made == call_id and caller < ordinal]
             partners += [max(callers)] if callers else []
-        for tie in link.ties:
+        for tie in link.served:
             partners += [
-                other for other, its in self.links.items() if tie in its.ties and other != ordinal
+                other for other, its in self.links.items() if tie in its.served and other != ordinal
             ]
         return partners
 

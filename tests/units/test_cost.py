@@ -41,7 +41,7 @@ def steps(action):
 def one_batch(calls):
     """Return an answer of an entry for each call, and as many results."""
     return [
-        *(Link((str(at),), batch="p", role="assistant") for at in range(calls)),
+        *(Link((str(at),), served=("p",), role="assistant") for at in range(calls)),
         *(Link(answers=(str(at),), role="tool") for at in range(calls)),
     ]
 
@@ -50,7 +50,7 @@ def results_in_twos(calls):
     """Return an answer of an entry for each call, and entries of two results."""
     names = [str(at) for at in range(calls)]
     twos = zip(names[::2], names[1::2], strict=True)
-    asked = [Link((name,), batch="p", role="assistant") for name in names]
+    asked = [Link((name,), served=("p",), role="assistant") for name in names]
     return [*asked, *(Link(answers=two, role="tool") for two in twos)]
 
 

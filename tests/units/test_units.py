@@ -16,12 +16,12 @@ from tests.units.plain import PlainUnits, matches, open_calls, says_nothing
 USER = Link(role="user")
 
 
-def call(*ids, batch=None):
-    return Link(calls=ids, batch=batch, role="assistant")
+def call(*ids):
+    return Link(calls=ids, role="assistant")
 
 
-def result(*ids, batch=None):
-    return Link(answers=ids, batch=batch, role="tool")
+def result(*ids):
+    return Link(answers=ids, role="tool")
 
 
 def grouped(*links):
@@ -36,8 +36,7 @@ LINKS = st.builds(
     Link,
     calls=st.one_of(st.just(()), CALL_IDS),
     answers=st.one_of(st.just(()), CALL_IDS),
-    batch=st.sampled_from([None, None, None, "p", "q"]),
-    served=st.sampled_from([(), (), (), ("s",), ("t", "s")]),
+    served=st.sampled_from([(), (), (), ("p",), ("q",), ("s",), ("t", "s")]),
     role=st.sampled_from(["user", "assistant", "assistant", "tool", "tool", "system", "planner"]),
     mixed=st.booleans(),
 )
