@@ -28,6 +28,8 @@ from kaosmem.cli.options import (
 from kaosmem.cli.report import context_json, print_context, print_notes
 from kaosmem.cli.sessions import open_stored, split_url
 from kaosmem.cli.terminal import Phases, write_json
+from kaosmem.errors import ConflictError
+from kaosmem.ingest.passages import IngestReport
 from kaosmem.names import check_name
 from kaosmem.retrieval.ranker import Ranker
 from kaosmem.retrieval.rankers import RANKERS
@@ -113,17 +115,18 @@ async def assemble(
         opening = open_stored if path is None else _open_corpus
         async with opening(session, namespace, counter, RANKERS[ranker]()) as memory:
             if path is not None:
-                phases.begin("reading files")
-                report = await memory.ingest(
-                    path,
-                    include=include or (),
-                    exclude=exclude or (),
-                    gitignore=gitignore,
-                    progress=phases.show,
-                )
-                if session is not None:
-                    phases.begin("saving")
-                    await memory.save()
+                while report is None:
+                    phases.begin("reading files")
+                    report = await memory.ingest(
+                        path,
+                        include=include or (),
+                        exclude=exclude or (),
+                        gitignore=gitignore,
+                        progress=phases.show,
+                    )
+                    if session is not None:
+                        phases.begin("saving")
+                        report = await _saved(memory, report)
             phases.begin("indexing items")
             await memory.admin.prepare(progress=partial(phases.show, ""))
             phases.begin("ranking and packing")
@@ -136,6 +139,16 @@ async def assemble(
         write_json(context_json(context))
     else:
         print_context(context, full=full)
+
+
+async def _saved(memory: SessionMemory, report: IngestReport) -> IngestReport | None:
+    """Save what was read, or drop it if another process has read some of the files meanwhile."""
+    try:
+        await memory.save()
+    except ConflictError:
+        await memory.admin.refresh(discard=True)
+        return None
+    return report
 
 
 @asynccontextmanager

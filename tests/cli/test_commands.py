@@ -183,6 +183,26 @@ def test_a_stored_session_answers_without_a_path(place, command):
     assert "--session" in err
 
 
+def test_two_commands_that_read_one_folder_into_one_session_both_answer(
+    command, place, monkeypatch
+):
+    """The one that saves later finds the files read."""
+    ingest = SessionMemory.ingest
+    others = [place / "kept"]
+
+    async def ingest_beside(self, path, *given, **options):
+        report = await ingest(self, path, *given, **options)
+        while others:
+            async with SessionMemory.open(others.pop(), "deal") as other:
+                await ingest(other, path)
+        return report
+
+    monkeypatch.setattr(SessionMemory, "ingest", ingest_beside)
+    code, _, err = command(*ASSEMBLE)
+    assert (code, others) == (0, [])
+    assert "unchanged" in err
+
+
 def test_without_confidence_no_passage_is_printed(place, command):
     """With --min-confidence; the confidence is part of the answer, and a share above 1 is an error of one line."""
     args = "assemble", "docs", "-q", "Which wine goes with oysters?", "--json"
