@@ -21,7 +21,7 @@ from kaosmem.retrieval.rankers import LinearRanker
 from kaosmem.sections.proposal import Proposal, Stock
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sources.store_source import StoreSource, holding
+from kaosmem.sources.store_source import StoreSource, holding, unanswered
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 
@@ -80,6 +80,9 @@ class CorpusSource(StoreSource):
         version = corpus.at(first.version) if first.version else corpus
         others = await self._others(version, first, terms, wanted)
         found = {each.id: each for each in (*first.found, *others)}
+        if not found and wanted is not None:
+            known = await corpus.candidates((), limit=self._limit)
+            return Proposal((), unanswered=unanswered(known.found, wanted))
         if not found:
             return Proposal((), has_no_match=True)
         ordered = sorted(found.values(), key=lambda each: (each.created_at, each.id))

@@ -92,6 +92,7 @@ for _reason, _suffixes in _TABLES["media"].items():
     _MEDIA |= dict.fromkeys(_suffixes.split(), _reason)
 _GENERATED = re.compile(
     r".*\.min\.(js|mjs|css|html)|.*\.(js|css)\.map|package-lock\.json|npm-shrinkwrap\.json"
+    r"|search_?index\.(js|json)"
 )
 
 

@@ -134,3 +134,18 @@ async def test_a_corpus_smaller_than_a_proposal_is_proposed_whole():
         await memory.attach(CorpusSource(corpus, candidates=candidates))
         context = await memory.assemble_context("rent", budget=200)
         assert {item.id for item in context.items} == expected
+
+
+async def test_a_misspelled_field_of_a_filter_is_named():
+    """It shows nothing, and the words of the question are not to blame."""
+    corpus = InMemoryCorpus()
+    await corpus.add([passage("a", "The rent is 900 euros.", "a.md", tenant="acme")])
+    memory = SessionMemory.test_mode()
+    await memory.attach(CorpusSource(corpus))
+    context = await memory.assemble_context("rent", budget=200, filter={"tennant": "acme"})
+    assert context.notices == (
+        "the filter leaves out all of 'corpus': none has the field 'tennant'; the nearest is "
+        "'tenant'",
+    )
+    context = await memory.assemble_context("rent", budget=200, filter={"tenant": "globex"})
+    assert (context.items, context.notices) == ((), ())
