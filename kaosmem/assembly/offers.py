@@ -28,7 +28,7 @@ from kaosmem.assembly.confidence import confidence_of, terms_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
 from kaosmem.assembly.decisions import decide, retrieved
 from kaosmem.assembly.packing import Limits, Packing, WindowPacker
-from kaosmem.assembly.shortening import Shortened, Shortener
+from kaosmem.assembly.shortening import Shortener
 from kaosmem.display import counted, listed
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
 from kaosmem.filters import Filter, parse_filter
@@ -284,17 +284,11 @@ class Offers:
         specs = scaled_floors([spec for spec in self.specs if spec.name in offered])
         room = window
 
-        def pack(some: Shortened) -> Packing:
-            return WindowPacker(
-                specs, some.proposals, room, self.costs, some.ids, barred, limits
-            ).pack()
-
         while True:
+            packer = WindowPacker(specs, self.proposals, room, self.costs, barred, limits)
             try:
-                if self.call.overflow == "cut":
-                    packing = Shortener(specs, self.proposals, counter=self.counter).packed(pack)
-                else:
-                    packing = pack(Shortened(self.proposals))
+                is_cut = self.call.overflow == "cut"
+                packing = Shortener(packer).packed() if is_cut else packer.pack()
             except WindowTooSmallError as error:
                 raise _with_loss(error, window, window - room) from None
             rendered = self.call.format.render(packing.layout)

@@ -55,18 +55,18 @@ class WindowPacker:
     Args:
         specs: The specs of the sections that propose something, in order of declaration.
         window: Tokens of the window.
-        shortened: Ids of items that are shortened copies.
         barred: Positions of units that are left out for low confidence, by section.
         limits: The limits of the histories and the block. None is the room that the window leaves.
+        shortened: Ids of items that are shortened copies.
     """
 
     specs: Sequence[SectionSpec]
     proposals: Mapping[str, Proposal]
     window: int
     costs: Costs
-    shortened: frozenset[str] = frozenset()
     barred: Mapping[str, frozenset[int]] = field(default_factory=dict)
     limits: Limits | None = None
+    shortened: frozenset[str] = frozenset()
 
     def pack(self) -> Packing:
         """Return the packing. Raises WindowTooSmallError, with the sums."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from kaosmem.assembly.packing import Packing, WindowPacker
 from kaosmem.errors import WindowTooSmallError
-from kaosmem.sections.proposal import Proposal
-from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types.content import (
@@ -22,16 +20,6 @@ from kaosmem.types.content import (
 from kaosmem.types.cutting import cut_result, cut_text
 from kaosmem.types.items import Item
 
-P = TypeVar("P")
-
-
-@dataclass(frozen=True)
-class Shortened:
-    """Proposals in which some items are shortened copies. ids: of these."""
-
-    proposals: Mapping[str, Proposal]
-    ids: frozenset[str] = frozenset()
-
 
 class Shortener:
     """Shortens the texts that must be shown until they can be packed.
@@ -41,37 +29,28 @@ class Shortener:
     half a system prompt may say the opposite of the whole.
     """
 
-    def __init__(
-        self,
-        specs: Iterable[SectionSpec],
-        proposals: Mapping[str, Proposal],
-        *,
-        counter: TokenCounter,
-    ) -> None:
-        self._proposals = proposals
-        self._counter = counter
-        self._cuttable = [spec.name for spec in specs if spec.placement != "static"]
+    def __init__(self, packer: WindowPacker) -> None:
+        self._packer = packer
+        self._cuttable = [spec.name for spec in packer.specs if spec.placement != "static"]
 
-    def packed(self, pack: Callable[[Shortened], P]) -> P:
+    def packed(self) -> Packing:
         """Return the packing of the proposals, shortened as far as necessary.
 
-        Args:
-            pack: Raises WindowTooSmallError for more than fits. Raises it too where not even the
-                shortest would do.
+        Raises:
+            WindowTooSmallError: If not even the shortest texts fit.
         """
         limits: dict[str, int] = {}
         while True:
             try:
-                return pack(self._cut(limits))
+                return self._cut(limits).pack()
             except WindowTooSmallError as error:
                 own = [name for name in self._cuttable if error.need.keys() == {name}]
-                limits = self._lowered(own or self._cuttable, limits, pack, error)
+                limits = self._lowered(own or self._cuttable, limits, error)
 
     def _lowered(
         self,
         names: Sequence[str],
         limits: Mapping[str, int],
-        pack: Callable[[Shortened], object],
         error: WindowTooSmallError,
     ) -> dict[str, int]:
         """Return limits with the greatest common one for these sections without this error.
@@ -84,14 +63,14 @@ class Shortener:
 
         def is_too_long(limit: int) -> bool:
             try:
-                pack(self._cut(with_limit(limit)))
+                self._cut(with_limit(limit)).pack()
             except WindowTooSmallError as other:
                 return other.need.keys() == error.need.keys()
             return False
 
         longest = 0
         for name in names:
-            for unit in self._proposals[name].candidates:
+            for unit in self._packer.proposals[name].candidates:
                 if unit.must:
                     longest = max(longest, *(len(item.text) for item in unit.items))
         too_long = bisect_left(range(longest), True, key=is_too_long)
@@ -99,23 +78,22 @@ class Shortener:
             raise error
         return with_limit(too_long - 1)
 
-    def _cut(self, limits: Mapping[str, int]) -> Shortened:
-        """Return proposals whose required texts have at most so many characters, by section."""
-        cut = dict(self._proposals)
+    def _cut(self, limits: Mapping[str, int]) -> WindowPacker:
+        """Return a packer whose required texts have at most so many characters, by section."""
+        cut = dict(self._packer.proposals)
+        counter = self._packer.costs.counter
         ids: set[str] = set()
         for name, limit in limits.items():
             units = []
-            for unit in self._proposals[name].candidates:
+            for unit in cut[name].candidates:
                 if unit.must:
-                    items = tuple(
-                        shortened(item, limit, counter=self._counter) for item in unit.items
-                    )
+                    items = tuple(shortened(item, limit, counter=counter) for item in unit.items)
                     pairs = zip(items, unit.items, strict=True)
                     ids.update(item.id for item, whole in pairs if item is not whole)
                     unit = unit._replace(items=items, tokens=sum(item.tokens for item in items))
                 units.append(unit)
-            cut[name] = replace(self._proposals[name], candidates=tuple(units))
-        return Shortened(cut, frozenset(ids))
+            cut[name] = replace(cut[name], candidates=tuple(units))
+        return replace(self._packer, proposals=cut, shortened=frozenset(ids))
 
 
 def shortened(

@@ -68,7 +68,8 @@ async def assemble(
             window, offers, sections=session.sections, attached=attached
         )
         visible = windows.visible(window.name)
-    session.roster.use(packing.items)
+    for name, section in session.sections.items():
+        section.use(_ids_in(name, packing.items))
     last = session.trace.last(context.window)
     context = replace(context, before=None if last is None else last.items)
     session.trace.note(

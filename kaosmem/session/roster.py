@@ -134,15 +134,6 @@ class Roster:
 
     # Items of the sections.
 
-    def use(self, items: Iterable[Item]) -> None:
-        """Mark a use of each of these items. Items of sources are not marked."""
-        ids: dict[str, list[str]] = {}
-        for item in items:
-            ids.setdefault(item.section, []).append(item.id)
-        for name, item_ids in ids.items():
-            if name in self.sections:
-                self.sections[name].use(item_ids)
-
     def search(
         self,
         text: str,
