@@ -7,6 +7,7 @@ import io
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import dropwhile, pairwise, takewhile, zip_longest
 from typing import Any, NamedTuple
 
@@ -178,29 +179,39 @@ def _texts(shapes: Iterable[Any]) -> Iterator[str]:
 
 
 def read_xlsx(data: bytes) -> Iterator[Part]:
-    """Yield the sheets of a workbook, with the values that formulas had when it was saved."""
+    """Yield the sheets of a workbook, with the values that formulas had when it was saved.
+
+    A formula without one is shown itself: a program wrote it, and nothing has computed it yet.
+    """
     import openpyxl
 
-    workbook = openpyxl.load_workbook(
-        io.BytesIO(data), read_only=True, data_only=True, keep_links=False
-    )
-    for number, sheet in enumerate(workbook.worksheets, 1):
-        rows = list(_rows(sheet.iter_rows(values_only=True)))
-        metadata: JSONDict = {"sheet": one_line(sheet.title)}
-        yield Part(table_pieces(rows), f"sheet{number}!", numbered=True, metadata=metadata)
+    load = partial(openpyxl.load_workbook, read_only=True, keep_links=False)
+    workbook = load(io.BytesIO(data), data_only=True)
+    books = [workbook]
+    if workbook.calculation.fullCalcOnLoad:
+        books.append(load(io.BytesIO(data)))
+    for number, sheets in enumerate(zip(*[book.worksheets for book in books], strict=True), 1):
+        rows = zip(*[sheet.iter_rows(values_only=True) for sheet in sheets], strict=True)
+        metadata: JSONDict = {"sheet": one_line(sheets[0].title)}
+        pieces = table_pieces(list(_rows(rows)))
+        yield Part(pieces, f"sheet{number}!", numbered=True, metadata=metadata)
 
 
-def _rows(rows: Iterable[tuple[Any, ...]]) -> Iterator[Row]:
-    for number, values in enumerate(rows, 1):
-        cells = [_cell_text(value) for value in values]
+def _rows(rows: Iterable[Sequence[tuple[Any, ...]]]) -> Iterator[Row]:
+    """Yield the rows of a sheet. Each is given once with values, and perhaps with formulas."""
+    for number, given in enumerate(rows, 1):
+        cells = [_cell_text(values) for values in zip(*given, strict=True)]
         while cells and not cells[-1]:
             cells.pop()
         if cells:
             yield Row(number, number, " | ".join(cells), cells)
 
 
-def _cell_text(value: object) -> str:
-    return "" if value is None else storable(" ".join(str(value).split()))
+def _cell_text(values: Iterable[object]) -> str:
+    """Return the first value that there is. A date has no time of the day."""
+    value = next((value for value in values if value is not None), "")
+    text = str(getattr(value, "text", value))  # the formula of an array is an object
+    return storable(" ".join(text.split())).removesuffix(" 00:00:00")
 
 
 # One library for all of these and PDF, kreuzberg 4.10.4, reads them several times as fast. But it

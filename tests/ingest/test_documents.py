@@ -8,6 +8,7 @@ import io
 import json
 import sys
 import zlib
+from datetime import date
 from email.message import EmailMessage
 from time import process_time
 
@@ -184,6 +185,17 @@ def test_sheets_are_rows_under_their_names(tmp_path):
     assert passages[0].metadata["lines"][0] == 2
     assert passages[-1].metadata["lines"][1] == 201
     assert "part 199 | 199" in passages[-1].text
+
+
+def test_a_formula_that_nothing_has_computed_is_shown_itself(tmp_path):
+    """A workbook that a program wrote has no values of formulas; its sums are not left out."""
+    workbook = openpyxl.Workbook()
+    workbook.active.append(["month", "euros"])
+    workbook.active.append([date(2024, 5, 1), 900])
+    workbook.active.append(["Sum", "=SUM(B2:B2)"])
+    workbook.active.append(["Each", openpyxl.worksheet.formula.ArrayFormula("B4", "=B2:B2*2")])
+    (passage,) = read(tmp_path, "costs.xlsx", saved(workbook)).passages
+    assert passage.text == "month | euros\n2024-05-01 | 900\nSum | =SUM(B2:B2)\nEach | =B2:B2*2"
 
 
 def test_mail_says_who_wrote_when_and_what_about(tmp_path):
