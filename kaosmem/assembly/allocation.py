@@ -1,29 +1,33 @@
-"""Allocation of a window's tokens: grants, the costs of parts, and the tails of histories."""
+"""Allocation of a window's tokens: grants, and the costs of units, lines and headers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import filterfalse
+from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import attrgetter, itemgetter
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from kaosmem.errors import SectionFullError, WindowTooSmallError
-from kaosmem.formats import BlockPlace, Format, HistoryEntry, Mark
+from kaosmem.formats import BlockPlace, Format, HistoryEntry
+from kaosmem.formats.delimiters import without_hidden
 from kaosmem.formats.labels import NOTES, Group, LabelStyle
 from kaosmem.formats.text import header_piece, piece_tokens
 from kaosmem.names import shown
 from kaosmem.sections import Candidate
-from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.types.items import ChatMessage, Item
+from kaosmem.types.items import ChatMessage, Item, once_per_item
 from kaosmem.units import repaired
 
 FRAME = "(frame)"
 """Stands beside the sections' names in sums, for the tokens of no section."""
+
+_JOINED = 2
+"""So many tokens of a text may join those of its label and its line end."""
+NO_NOTES: Mapping[str, str] = MappingProxyType({})
 
 _NOISE = 1e-6
 """Shares of tokens do not add up exactly."""
@@ -196,6 +200,82 @@ def _measure_line(
     return Line(group, tokens[-1], tokens[0] - tokens[-1])
 
 
+def least_tokens(unit: Candidate) -> int:
+    """Return the tokens that a unit takes at least: those of a text, which is not measured for it.
+
+    White space at the end of the text may join that of the line, which saves a token. A text with
+    hidden characters is shown without them, and other contents are shown in part.
+    """
+    item = unit.items[0]
+    if len(unit.items) > 1 or not isinstance(item.content, str) or _hides(item):
+        return 0
+    return max(0, unit.tokens - _JOINED)
+
+
+@once_per_item
+def _hides(item: Item) -> bool:
+    return without_hidden(item.text) is not item.text
+
+
+def standing_of(unit: Candidate) -> tuple[int, ...]:
+    """Return the key that orders units where they are shown."""
+    return unit.standing or (unit.position, 1, 0)
+
+
+Labels: TypeAlias = dict[Group, tuple[tuple[int, ...], int]]
+"""By group, where the first unit stands that it shows, and the tokens of its label."""
+
+
+@dataclass(slots=True)
+class Run:
+    """The tokens of the units under one header. A unit's cost depends on its groups alone.
+
+    Attributes:
+        header: Tokens of the header.
+        line_of: Measures an item.
+        used: Tokens so far.
+    """
+
+    header: int
+    line_of: LineOf
+    used: int = 0
+    labels: Labels = field(default_factory=dict)
+
+    def added(
+        self,
+        units: Iterable[Candidate],
+        notes: Mapping[str, str] = NO_NOTES,
+    ) -> tuple[int, Labels]:
+        """Return the tokens that units add, and the labels that they change.
+
+        Args:
+            notes: The notes of items, by id.
+        """
+        tokens = 0 if self.used else self.header
+        changed: Labels = {}
+        for unit in units:
+            for item in unit.items:
+                line = self.line_of(item, notes.get(item.id))
+                tokens += line.tokens
+                if not line.group:
+                    continue
+                standing = standing_of(unit)
+                first = changed.get(line.group) or self.labels.get(line.group)
+                if first is None:
+                    tokens += line.label
+                elif standing < first[0]:
+                    tokens += line.label - first[1]
+                else:
+                    continue
+                changed[line.group] = standing, line.label
+        return tokens, changed
+
+    def take(self, tokens: int, labels: Labels) -> None:
+        """Add units, as `added` has measured them."""
+        self.used += tokens
+        self.labels |= labels
+
+
 def header_of(spec: SectionSpec) -> str:
     """Return the header of a section in the system message or the block, "" for none.
 
@@ -266,139 +346,6 @@ def _parts_of(unit: Candidate) -> list[list[ChatMessage]]:
         # A text has no calls that could lack their results.
         return [[first.memo("message", attrgetter("message"))]]
     return repaired([item.message for item in unit.items])
-
-
-# The tails of histories.
-
-
-@dataclass(frozen=True)
-class HistoryTail:
-    """A history from one of its places on: required units before it, a mark, and the tail.
-
-    Args:
-        before: The required units before the tail.
-        units: The units of the tail.
-        left_out: Number of messages that the mark stands for. With 0 there is no mark.
-        used: The tokens as rendered, header and mark included.
-    """
-
-    before: Sequence[Candidate] = ()
-    units: Sequence[Candidate] = ()
-    left_out: int = 0
-    used: int = 0
-
-    @property
-    def shown(self) -> list[Candidate]:
-        """Return all units that are shown, in order."""
-        return [*self.before, *self.units]
-
-    @cached_property
-    def positions(self) -> frozenset[int]:
-        """The positions of the units that are shown."""
-        return frozenset(map(attrgetter("position"), self.shown))
-
-    def without_shown(self, units: Iterable[Candidate]) -> list[Candidate]:
-        """Return the units that the tail does not show."""
-        return [unit for unit in units if unit.position not in self.positions]
-
-    @cached_property
-    def entries(self) -> list[HistoryEntry]:
-        """The messages that are shown, and the mark."""
-        mark = [Mark(self.left_out)] if self.left_out else []
-        return [*entries_of(self.before), *mark, *entries_of(self.units)]
-
-
-NO_TAIL = HistoryTail()
-"""The tail of a section that is no history, or has no messages."""
-
-
-class _Place(NamedTuple):
-    """A place where a tail may begin.
-
-    Attributes:
-        unmarked: The tokens of all that is shown from it on, header included, without the mark.
-        left_out: Number of messages that the mark stands for.
-    """
-
-    place: int
-    unmarked: int
-    left_out: int
-
-
-class TailCutter:
-    """Cuts one history to the longest tail that fits. A larger cap never gives a shorter tail.
-
-    All costs are in tokens as rendered. A history of which messages were evicted always has a mark.
-
-    Attributes:
-        must: The least tokens that the history can be shown in.
-        want: The tokens of the longest tail.
-    """
-
-    def __init__(
-        self,
-        spec: SectionSpec,
-        proposal: Proposal,
-        costs: Costs,
-    ) -> None:
-        self._costs = costs
-        shown = filterfalse(attrgetter("orphan"), proposal.candidates)
-        units = sorted(shown, key=attrgetter("position"))
-        self._units = units
-        is_whole = proposal.is_all
-        is_bare = is_whole and not proposal.evicted
-        self._places: list[_Place] = []  # that of the longest tail first
-        required = 0
-        sizes = list(map(costs.entries, units))
-        unmarked = costs.format.history_header_tokens(spec.title, costs.counter) + sum(sizes)
-        last = _first_inseparable(units)
-        for place, unit in enumerate(units[:last]):
-            if unit.cut or (place == 0 and is_whole):
-                left_out = 0 if place == 0 and is_bare else max(0, unit.position - required)
-                self._places.append(_Place(place, unmarked, left_out))
-            if unit.must:
-                required += len(unit.items)
-            else:
-                unmarked -= sizes[place]
-        begin = units[last].position if last < len(units) else proposal.taken
-        left_out = 0 if last == 0 and is_bare else max(0, begin - required)
-        self._places.append(_Place(last, unmarked, left_out))
-        self.want = self._used(self._places[0])
-        shortest = self._used(self._places[-1])
-        self.must = min(shortest, self.want) if is_bare else shortest
-
-    def _used(self, at: _Place) -> int:
-        """Return the tokens of the tail from a place on, as rendered."""
-        if not self._units:
-            return 0
-        if not at.left_out:
-            return at.unmarked
-        mark = Mark(at.left_out)
-        return at.unmarked + self._costs.format.entry_tokens(mark, self._costs.counter)
-
-    def cut(self, cap: int) -> HistoryTail:
-        """Return the longest tail of at most `cap` tokens, or the shortest if none fits."""
-        if not self._units:
-            return NO_TAIL
-        for at in self._places:
-            if at.unmarked <= cap and self._used(at) <= cap:
-                break
-        before = [unit for unit in self._units[: at.place] if unit.must]
-        return HistoryTail(before, self._units[at.place :], at.left_out, self._used(at))
-
-
-def _first_inseparable(units: Sequence[Candidate]) -> int:
-    """Return the last place where a tail may begin: the newest required units stay together.
-
-    Return the number of units if the newest one is not required.
-    """
-    last = len(units)
-    for index in range(len(units) - 1, -1, -1):
-        if not units[index].must:
-            break
-        if units[index].cut:
-            last = index
-    return last
 
 
 # Required items, when one is added.

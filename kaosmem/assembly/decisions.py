@@ -121,7 +121,7 @@ def _lacking(
     left: int,
 ) -> int:
     """Return how many more tokens would have let a unit in, if tokens decided."""
-    tokens, _ = share.cost([unit])
+    tokens, _ = share.run.added([unit])
     free = min(left, share.cap - share.used)
     return max(1, tokens - free)
 

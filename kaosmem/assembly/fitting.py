@@ -12,71 +12,16 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
-from typing import TypeAlias
 
-from kaosmem.assembly.allocation import (
-    NO_TAIL,
-    HistoryTail,
-    Line,
-    LineOf,
-    TailCutter,
-    best_match,
-)
-from kaosmem.formats.delimiters import without_hidden
-from kaosmem.formats.labels import NEWER, POSSIBLY_REPLACED, Group
+from kaosmem.assembly.allocation import NO_NOTES, Run, best_match, least_tokens, standing_of
+from kaosmem.assembly.tails import NO_TAIL, HistoryTail, TailCutter
+from kaosmem.formats.labels import NEWER, POSSIBLY_REPLACED
 from kaosmem.language.duplicates import Shown, newest_first
 from kaosmem.sections import Candidate
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.types.items import Item, once_per_item
 
-Labels: TypeAlias = dict[Group, tuple[tuple[int, ...], int]]
-"""By group, where the first unit stands that it shows, and the tokens of its label."""
-
-_NO_NOTES: Mapping[str, str] = MappingProxyType({})
-_JOINED = 2
-"""So many tokens of a text may join those of its label and its line end."""
 _WEAK = 0.9
 """A correction comes before the units with less than this share of the corrected unit's score."""
-
-
-@dataclass(slots=True)
-class Run:
-    """The tokens of the units under one header. A unit's cost depends on its groups alone.
-
-    Attributes:
-        header: Tokens of the header.
-        used: Tokens so far.
-    """
-
-    header: int
-    used: int = 0
-    labels: Labels = field(default_factory=dict)
-
-    def added(self, units: Iterable[tuple[Candidate, Sequence[Line]]]) -> tuple[int, Labels]:
-        """Return the tokens that units with these lines add, and the labels that they change."""
-        tokens = 0 if self.used else self.header
-        changed: Labels = {}
-        for unit, lines in units:
-            for line in lines:
-                tokens += line.tokens
-                if not line.group:
-                    continue
-                standing = _standing(unit)
-                first = changed.get(line.group) or self.labels.get(line.group)
-                if first is None:
-                    tokens += line.label
-                elif standing < first[0]:
-                    tokens += line.label - first[1]
-                else:
-                    continue
-                changed[line.group] = standing, line.label
-        return tokens, changed
-
-    def take(self, tokens: int, labels: Labels) -> None:
-        """Add units, as `added` has measured them."""
-        self.used += tokens
-        self.labels |= labels
 
 
 @dataclass
@@ -86,7 +31,6 @@ class Share:
     Attributes:
         candidates: In order of want.
         run: The tokens of the units taken.
-        line_of: Measures an item.
         cap: The most tokens that the share may take.
         grant: Its guaranteed tokens.
         recall: The most tokens of the contents of recalled units.
@@ -104,7 +48,6 @@ class Share:
     spec: SectionSpec
     candidates: tuple[Candidate, ...]
     run: Run
-    line_of: LineOf
     cap: int
     grant: int = 0
     recall: float = math.inf
@@ -116,7 +59,6 @@ class Share:
     taken: dict[int, Candidate] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     twins: dict[str, str] = field(default_factory=dict)
-    _measured: dict[int, list[Line]] = field(default_factory=dict)
 
     # the units in the share
 
@@ -158,7 +100,7 @@ class Share:
 
     def kept(self) -> list[Candidate]:
         """Return the units taken, in the order in which they stand."""
-        return sorted(self.taken.values(), key=_standing)
+        return sorted(self.taken.values(), key=standing_of)
 
     def is_duplicate(self, unit: Candidate) -> bool:
         """Return whether a unit was left out as a duplicate."""
@@ -170,25 +112,11 @@ class Share:
     def _by_position(self) -> dict[int, Candidate]:
         return {candidate.position: candidate for candidate in self.candidates}
 
-    def _lines(self, unit: Candidate, notes: Mapping[str, str] = _NO_NOTES) -> list[Line]:
-        """Return the tokens of a unit's items, with notes by id."""
-        if unit.items[0].id in notes:
-            return [self.line_of(item, notes[item.id]) for item in unit.items]
-        lines = self._measured.get(unit.position)
-        if lines is None:
-            lines = [self.line_of(item, None) for item in unit.items]
-            self._measured[unit.position] = lines
-        return lines
-
-    def cost(self, units: Sequence[Candidate]) -> tuple[int, Labels]:
-        """Return the cost that some units add to the share."""
-        return self.run.added(zip(units, map(self._lines, units), strict=True))
-
-    def run_of(self, units: Iterable[Candidate], notes: Mapping[str, str] = _NO_NOTES) -> Run:
+    def run_of(self, units: Iterable[Candidate], notes: Mapping[str, str] = NO_NOTES) -> Run:
         """Return a run of these units alone. It ends once it exceeds the cap."""
-        run = Run(self.run.header)
+        run = Run(self.run.header, self.run.line_of)
         for unit in units:
-            run.take(*run.added([(unit, self._lines(unit, notes))]))
+            run.take(*run.added([unit], notes))
             if run.used > self.cap:
                 break
         return run
@@ -223,7 +151,7 @@ class Share:
         """Take the units that must be shown, whatever they cost."""
         for unit in self.candidates:
             if unit.must:
-                self.run.take(*self.cost([unit]))
+                self.run.take(*self.run.added([unit]))
                 self.taken[unit.position] = unit
 
     def take(
@@ -248,7 +176,7 @@ class Share:
             if needed is None:
                 return
             units = [*needed, unit]
-        tokens, labels = self.cost(units)
+        tokens, labels = self.run.added(units)
         if tokens > most:
             return
         recalled = 0
@@ -420,28 +348,6 @@ class Share:
 def shown_tokens(shares: Iterable[Share]) -> int:
     """Return the tokens of all that the window shows of some sections."""
     return sum(share.shown_tokens for share in shares)
-
-
-def least_tokens(unit: Candidate) -> int:
-    """Return the tokens that a unit takes at least: those of a text, which is not measured for it.
-
-    White space at the end of the text may join that of the line, which saves a token. A text with
-    hidden characters is shown without them, and other contents are shown in part.
-    """
-    item = unit.items[0]
-    if len(unit.items) > 1 or not isinstance(item.content, str) or _hides(item):
-        return 0
-    return max(0, unit.tokens - _JOINED)
-
-
-@once_per_item
-def _hides(item: Item) -> bool:
-    return without_hidden(item.text) is not item.text
-
-
-def _standing(unit: Candidate) -> tuple[int, ...]:
-    """Return the key that orders units where they are shown."""
-    return unit.standing or (unit.position, 1, 0)
 
 
 def fill(

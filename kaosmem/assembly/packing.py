@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import filterfalse
 from operator import attrgetter
-from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from kaosmem.assembly.allocation import (
     FRAME,
+    NO_NOTES,
     Costs,
-    HistoryTail,
-    TailCutter,
+    Run,
     TokenNeed,
     allocate,
     best_match,
@@ -27,7 +26,8 @@ from kaosmem.assembly.allocation import (
     window_too_small,
 )
 from kaosmem.assembly.context import SectionUse
-from kaosmem.assembly.fitting import Run, Share, fill, shown_tokens
+from kaosmem.assembly.fitting import Share, fill, shown_tokens
+from kaosmem.assembly.tails import HistoryTail, TailCutter
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout
 from kaosmem.formats.labels import LabelStyle
 from kaosmem.formats.text import item_piece
@@ -37,8 +37,6 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.types.items import ChatMessage, Item
 
 Needs: TypeAlias = dict[str, TokenNeed]
-
-_NO_NOTES: Mapping[str, str] = MappingProxyType({})
 
 
 class Limits(NamedTuple):
@@ -102,8 +100,7 @@ class WindowPacker:
         share = Share(
             spec,
             candidates,
-            Run(header_tokens(spec, counter)),
-            line_measure(spec.labels, counter),
+            Run(header_tokens(spec, counter), line_measure(spec.labels, counter)),
             cap,
             barred=self.barred.get(spec.name, frozenset()),
         )
@@ -314,7 +311,7 @@ def part_of(
     spec: SectionSpec,
     header: str,
     items: Sequence[Item],
-    notes: Mapping[str, str] = _NO_NOTES,
+    notes: Mapping[str, str] = NO_NOTES,
     style: LabelStyle | None = None,
 ) -> Part:
     """Return items as they are shown: each group in its first item's place.

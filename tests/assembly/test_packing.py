@@ -15,8 +15,8 @@ from kaosmem import (
     ToolResultBlock,
     WindowTooSmallError,
 )
-from kaosmem.assembly.allocation import Line, line_measure
-from kaosmem.assembly.fitting import Run, Share, least_tokens
+from kaosmem.assembly.allocation import Line, Run, least_tokens, line_measure
+from kaosmem.assembly.fitting import Share
 from kaosmem.language.duplicates import Shown
 from kaosmem.sections import Candidate
 from kaosmem.tokens import get_counter
@@ -44,11 +44,11 @@ HEADER = 4
 @given(st.permutations(range(6)), st.lists(st.sampled_from(["a", "b", ""]), min_size=6, max_size=6))
 def test_a_run_counts_what_it_shows(order, sources):
     """Its tokens are those of its items in their final order, in whichever order they were taken."""
-    run = Run(HEADER)
+    run = Run(HEADER, line_of)
     shown = {}
     for number, position in enumerate(order, 1):
         taken = unit(position, source=sources[position])
-        run.take(*run.added([(taken, [line_of(taken.items[0], None)])]))
+        run.take(*run.added([taken]))
         shown[position] = sources[position]
         labelled = [
             at
@@ -94,7 +94,7 @@ def test_a_replaced_version_brings_its_successor():
     """The current version stands after the replaced one, and is taken once."""
     replaced = unit(0).tied_to(1, 0)
     current = unit(1)
-    share = Share(SectionSpec("notes"), (replaced, current), Run(HEADER), line_of, 100)
+    share = Share(SectionSpec("notes"), (replaced, current), Run(HEADER, line_of), 100)
     share.take(replaced, 100, Shown(()))
     share.take(current, 100, Shown(()))
     assert share.kept() == [replaced, current]
@@ -105,7 +105,7 @@ def test_half_of_a_replaced_version_and_its_successor_is_not_taken():
     """If both do not fit together, neither is in."""
     replaced = unit(0).tied_to(1, 0)
     current = unit(1)
-    share = Share(SectionSpec("notes"), (replaced, current), Run(HEADER), line_of, 100)
+    share = Share(SectionSpec("notes"), (replaced, current), Run(HEADER, line_of), 100)
     share.take(replaced, HEADER + 12 + 12, Shown(()))
     assert share.kept() == []
     assert share.used == 0

@@ -17,7 +17,7 @@ from kaosmem import (
     ThinkingBlock,
     WindowTooSmallError,
 )
-from kaosmem.assembly.allocation import TailCutter
+from kaosmem.assembly.tails import TailCutter
 from kaosmem.formats import get_format
 from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
