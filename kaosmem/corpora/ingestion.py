@@ -35,7 +35,9 @@ Questions slow down with each batch that is not merged, and each compaction cost
 are passages.
 """
 _TAKEN = "another place has this source"
-_TAKEN_REMEDY = "ingest a folder above both, or give it a tenant of its own"
+_TAKEN_REMEDY = (
+    "ingest a folder above both, give it a tenant of its own, or remove a source that moved"
+)
 
 
 class _Batch(NamedTuple):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from kaosmem.errors import SectionFullError
 from kaosmem.ingest.files import Skipped
 from kaosmem.ingest.listing import Choice, corpus_label, find_files, nothing_to_ingest
 from kaosmem.ingest.passages import IngestReport, Passage, Reading, changes, read_passages
@@ -158,9 +159,15 @@ class Ingestion:
         return said == (passage.text, passage.role, metadata)
 
     async def _new(self, passage: Passage, other: Mapping[str, JSONValue]) -> Item:
+        """Add a passage. Raises SectionFullError if that evicts something.
+
+        An evicted passage would be read and added again by each run, and be recalled after its
+        file has changed.
+        """
         await self._step()
         self._items_added += 1
-        return self._add(
+        before = len(self._section)
+        item = self._add(
             self._section.spec.name,
             passage.text,
             id=self._id(passage),
@@ -168,6 +175,14 @@ class Ingestion:
             metadata={**self._metadata(passage), **other},
             trust=Trust.EXTERNAL,
         )
+        if len(self._section) <= before:
+            raise SectionFullError(
+                f"section {self._section.spec.name!r} has no room for all passages and would evict "
+                "some of them; raise its budget or max_items, or leave them out: with "
+                "eviction='none', a budget limits only its share of a window",
+                section=self._section.spec.name,
+            )
+        return item
 
     async def _update(self, item: Item, passage: Passage) -> None:
         await self._step()

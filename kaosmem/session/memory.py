@@ -700,6 +700,7 @@ class SessionMemory:
         Raises:
             MissingFileError: If there is no such place, or nothing in it can be read.
             InvalidArgumentError: If a pattern is not valid.
+            SectionFullError: If the section would evict something. What was read before stays.
             KaosmemError: As `add`.
 
         >>> from pathlib import Path

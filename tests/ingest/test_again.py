@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from kaosmem import SessionMemory
+from kaosmem import SectionFullError, SectionSpec, SessionMemory
 from kaosmem.corpora import InMemoryCorpus, ingest_files
 
 
@@ -92,3 +92,14 @@ async def test_a_folder_is_one_place_however_its_path_is_written(tmp_path, monke
     monkeypatch.chdir(tmp_path / "docs")
     for path in (".", "../docs", f"{tmp_path}/docs/../docs/"):
         assert (await memory.ingest(path)).unchanged == ("a.md",)
+
+
+async def test_files_have_room_in_their_section(tmp_path):
+    """No passage is evicted: it would be recalled after its file has changed or gone."""
+    for number in range(12):
+        (tmp_path / f"{number}.md").write_text(f"The rent of flat {number} is 900 euros.")
+    full = SessionMemory.test_mode(sections=(SectionSpec("documents", max_items=10),))
+    with pytest.raises(SectionFullError, match="raise its budget or max_items"):
+        await full.ingest(tmp_path)
+    shared = SessionMemory.test_mode(sections=(SectionSpec("documents", 20, eviction="none"),))
+    assert (await shared.ingest(tmp_path)).items_added == 12
