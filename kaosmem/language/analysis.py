@@ -15,6 +15,7 @@ from kaosmem.language.scripts import (
     stem_of_script,
     terms_of_scripts,
 )
+from kaosmem.language.written_dates import date_terms
 from kaosmem.memos import register_memo, remembered
 
 STOP_WORDS_OF: Mapping[str, str] = {
@@ -138,7 +139,7 @@ def _cuts(word: str, *, foreign: bool) -> set[int]:
     return cuts
 
 
-ANALYSIS = 3
+ANALYSIS = 4
 """Raised when `analyze` gives any text other terms: an index that was stored before is made anew."""
 MAX_WORD_CHARS = 64
 """A longer word, or a longer whole form of an identifier, is cut to so many characters."""
@@ -163,6 +164,8 @@ _IDENTIFIER = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}|[A-Z]{2}s$|[A-Za-z]\d")
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z]{2})|[A-Z]?[a-z]+|[A-Z]+|\d+")
 # With the letters that English has not, in languages that write compounds as one word.
 _GERMANIC = re.compile(r"[a-zA-ZäöüßåæøÄÖÜẞÅÆØ]+")
+_QUANTITY = re.compile(r"(\d+)([A-Za-z]{2,})")
+_ORDINAL = frozenset(("st", "nd", "rd", "th"))
 _PUNCTUATION = ".,:;!?\"'()[]{}"
 _POSSESSIVE = re.compile(r"'(?:s|re|ve|ll|d|m)$")
 
@@ -208,11 +211,15 @@ def analyze(text: str) -> list[str]:
     give each pair of neighbouring characters but function words, and each Han character. An emoji
     is a word, whatever its skin tone.
     """
-    return list(chain.from_iterable(map(_CHUNK_TERMS.__getitem__, words_of(text))))
+    terms = list(chain.from_iterable(map(_CHUNK_TERMS.__getitem__, words_of(text))))
+    terms += date_terms(text)
+    return terms
 
 
 def chunk_terms(chunk: str) -> tuple[str, ...]:
-    """Return the terms of a chunk between white space. Those of a text are the terms of its chunks.
+    """Return the terms of a chunk between white space.
+
+    Those of a text are the terms of its chunks, then those of its dates.
 
     >>> chunk_terms("(lru_cache),")
     ('lru_cache', 'lru', 'cach')
@@ -309,11 +316,22 @@ def _word_terms(word: str) -> tuple[str, ...]:
     forms = [word]
     if not word.casefold().isascii():
         forms += plain_forms(word.casefold())
-    elif _IDENTIFIER.search(word) and not word[0].isdigit():
+    elif word[0].isdigit():
+        forms = _number_forms(word)
+    elif _IDENTIFIER.search(word):
         forms += (part for part in _PART.findall(word) if len(part) > 1 or part.isdigit())
     if "'" in word:
         return tuple(filter(None, (*map(_stem, forms), *_elided_terms(word.casefold()))))
     return tuple(filter(None, map(_stem, forms)))
+
+
+def _number_forms(word: str) -> list[str]:
+    """Return `5` for `5th`, and for `10mm` its number and its unit too. `14b` is one word."""
+    found = _QUANTITY.fullmatch(word)
+    if found is None:
+        return [word]
+    number, unit = found.groups()
+    return [number] if unit in _ORDINAL else [word, number, unit]
 
 
 def _elided_terms(word: str) -> Iterator[str]:

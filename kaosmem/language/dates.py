@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.scripts import MARKS, UNSPACED, fold_script
-from kaosmem.language.tables import tables_by_language
+from kaosmem.language.written_dates import TIME_WORDS, DateReader, WrittenDate
 from kaosmem.names import shown_name
 from kaosmem.types.items import Item
 from kaosmem.types.versions import Version
@@ -38,17 +38,17 @@ _DAYS_OF = {"days": 1, "weeks": 7, "months": 30, "years": 365}
 _WEEKDAYS = "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"
 
 
-_TIME_WORDS = tables_by_language("time_words")
-
-
 class _Phrases:
     """The phrases for periods in all languages.
+
+    Args:
+        for_ascii: Leave out those that no ASCII text has: their pattern takes long to compile.
 
     Attributes:
         pattern: Matches any of them.
     """
 
-    def __init__(self, languages: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, languages: Iterable[Mapping[str, Any]], *, for_ascii: bool) -> None:
         self._meanings: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
         forms: dict[str, str] = {}
@@ -60,8 +60,10 @@ class _Phrases:
                 self._meanings |= dict.fromkeys(map(str.casefold, phrases), meaning)
                 forms |= {each: _pattern(each).replace(r"\#", f"(?:{number})") for each in phrases}
         self._number = re.compile("|".join([r"\d+", *map(r"\b{}\b".format, self._numbers)]))
+        if for_ascii:
+            forms = {phrase: form for phrase, form in forms.items() if phrase.isascii()}
         longest_first = [forms[phrase] for phrase in sorted(forms, key=len, reverse=True)]
-        self.pattern = re.compile(_any_of(longest_first), re.IGNORECASE)
+        self.pattern = re.compile(_any_of(longest_first))
 
     def period(self, phrase: str, today: date) -> Period:
         """Return the days that a phrase means. Raises OverflowError for days before the year 1."""
@@ -75,8 +77,8 @@ class _Phrases:
 
 
 @cache
-def _phrases() -> _Phrases:
-    return _Phrases(_TIME_WORDS.values())
+def _phrases(for_ascii: bool) -> _Phrases:
+    return _Phrases(TIME_WORDS.values(), for_ascii=for_ascii)
 
 
 class Period(NamedTuple):
@@ -102,20 +104,21 @@ def periods_in(text: str, clock: Callable[[], datetime]) -> tuple[Period, ...]:
     questions = [
         each for each in _SENTENCE_END.split(text) if each.rstrip().endswith(_QUESTION_MARKS)
     ]
-    phrases = _phrases().pattern.findall(" ".join(questions) or text)
+    known = _phrases(text.isascii())
+    phrases = known.pattern.findall(" ".join(questions) or text)
     if not phrases:
         return ()
     today = clock().date()
     found: list[Period] = []
     for phrase in phrases:
         with suppress(OverflowError):
-            found.append(_phrases().period(phrase, today))
+            found.append(known.period(phrase, today))
     return tuple(dict.fromkeys(found))
 
 
 def without_periods(text: str) -> str:
     """Return a text without the words for the periods that it speaks of."""
-    return _phrases().pattern.sub(" ", text)
+    return _phrases(text.isascii()).pattern.sub(" ", text)
 
 
 def day_of(item: Item) -> date:
@@ -224,6 +227,7 @@ class PastCues:
 
     def __init__(self, *languages: Mapping[str, Sequence[str]]) -> None:
         self._languages = languages
+        self._patterns: dict[bool, dict[str, re.Pattern[str]]] = {}
 
     def including(self, words: Mapping[str, Sequence[str]]) -> PastCues:
         """Return these cues and the words of one more language.
@@ -250,61 +254,35 @@ class PastCues:
         """
         raw = text.casefold()
         both = f"{raw}\n{_folded(raw)}"
-        which = frozenset(each for each, pattern in self._patterns.items() if pattern.search(both))
+        patterns = self._patterns_for(text)
+        which = frozenset(each for each, pattern in patterns.items() if pattern.search(both))
         found = dict.fromkeys((*periods, *self.dates(text)))
         return PastQuestion(which, tuple(found)) if which or found else None
 
     def dates(self, text: str) -> Iterable[Period]:
         """Yield the days, months and years that a text names."""
-        for match in self._date.finditer(_folded(text.casefold())):
-            month = int(match["digits"] or match["month"] or 0)
-            for number, pattern in enumerate(self._months, 1):
-                if match["name"] and re.fullmatch(pattern, match["name"]):
-                    month = number
-            year = int(match["year"] or match["iso"] or match["year_of"])
-            day = match["day"] or match["iso_day"] or match["day_after"] or match["day_of"]
-            day = int(day or 0)
-            period = _period(year, month, day)
-            if period is not None:
-                yield period
+        return map(_period, self._reader.read(text))
+
+    def _patterns_for(self, text: str) -> Mapping[str, re.Pattern[str]]:
+        """Return the patterns of the words in each list, of those that an ASCII text may have."""
+        is_ascii = text.isascii()
+        if is_ascii not in self._patterns:
+            found = {}
+            for which in _LISTS[:-1]:
+                words = chain.from_iterable(each.get(which, ()) for each in self._languages)
+                known = [word for word in words if word.isascii() or not is_ascii]
+                found[which] = re.compile(_any_of(map(_pattern, known)))
+            self._patterns[is_ascii] = found
+        return self._patterns[is_ascii]
 
     @cached_property
-    def _patterns(self) -> dict[str, re.Pattern[str]]:
-        found = {}
-        for which in _LISTS[:-1]:
-            words = [map(_pattern, each.get(which, ())) for each in self._languages]
-            found[which] = re.compile(_any_of(chain.from_iterable(words)))
-        return found
-
-    @cached_property
-    def _months(self) -> list[str]:
-        """One pattern for each month, in all languages."""
-        named = [each["months"] for each in self._languages if "months" in each]
-        months = ["|".join(forms).split("|") for forms in zip(*named, strict=True)]
-        return ["|".join(map(_pattern, forms)) for forms in months]
-
-    @cached_property
-    def _date(self) -> re.Pattern[str]:
-        """The pattern of dates in digits, of years, and of dates and years with a month's name."""
-        year = r"(?:19|20)\d\d"
-        of = r"[\s,]+(?:of\s+)?"
-        suffix = r"(?:st|nd|rd|th|\.)?"
-        name = "|".join(self._months)
-        in_digits = rf"(?P<iso>{year})(?:-(?P<digits>\d\d)(?:-(?P<iso_day>\d\d))?)?"
-        in_words = (
-            rf"(?:(?P<day>\d{{1,2}}){suffix}{of})?(?P<name>{name})"
-            rf"(?:\s+(?P<day_after>\d{{1,2}}){suffix})?{of}(?P<year>{year})"
-        )
-        in_unspaced = (
-            rf"(?<!\d)(?P<year_of>{year})\s?[年년]"
-            r"(?:\s?(?P<month>\d{1,2})\s?[月월](?:\s?(?P<day_of>\d{1,2})\s?[日号號일])?)?"
-        )
-        return re.compile(f"{_whole(f'{in_digits}|{in_words}')}|{in_unspaced}")
+    def _reader(self) -> DateReader:
+        return DateReader(each["months"] for each in self._languages if "months" in each)
 
 
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _LISTS = ("previous", "first", "ever", "months")
-PAST_CUES = PastCues(*_TIME_WORDS.values())
+PAST_CUES = PastCues(*TIME_WORDS.values())
 """The cues of the languages that have a file, among them all whose stop words kaosmem knows."""
 
 
@@ -335,23 +313,17 @@ def _any_of(patterns: Iterable[str]) -> str:
 
 
 def _whole(pattern: str) -> str:
-    return rf"(?<![\w{MARKS}])(?:{pattern})(?![\w{MARKS}])"
+    # The case of letters is ignored in the words alone: sets of letters compile slowly with it.
+    return rf"(?<![\w{MARKS}])(?i:{pattern})(?![\w{MARKS}])"
 
 
-def _period(
-    year: int,
-    month: int,
-    day: int,
-) -> Period | None:
-    """Return the first and last day of a date, a month or a year; None if there is no such date."""
-    try:
-        first = date(year, month or 1, day or 1)
-    except ValueError:
-        return None
+def _period(written: WrittenDate) -> Period:
+    """Return the first and last day of a date, a month or a year."""
+    year, month, day, _ = written
     if day:
-        return Period(first, first)
+        return Period(written.first, written.first)
     after = date(year + 1, 1, 1) if month in (0, 12) else date(year, month + 1, 1)
-    return Period(first, after - timedelta(days=1))
+    return Period(written.first, after - timedelta(days=1))
 
 
 def _overlaps(version: Version[T], period: Period) -> bool:

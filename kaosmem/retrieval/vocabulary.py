@@ -15,6 +15,7 @@ import numpy as np
 
 from kaosmem.language.analysis import MAX_CHUNK_CHARS, analyze, chunk_terms, words_of
 from kaosmem.language.keys import key_words
+from kaosmem.language.written_dates import date_terms
 from kaosmem.retrieval.columns import GrowingArray
 
 if TYPE_CHECKING:
@@ -187,7 +188,8 @@ class TermReader:
 
     def _numbers(self, text: str) -> Iterable[int]:
         if self._analyze is analyze:
-            return chain.from_iterable(map(self._chunks.__getitem__, words_of(text)))
+            numbers = chain.from_iterable(map(self._chunks.__getitem__, words_of(text)))
+            return chain(numbers, map(self._vocabulary.given, date_terms(text)))
         return map(self._vocabulary.given, self._analyze(text))
 
 

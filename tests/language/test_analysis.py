@@ -48,7 +48,7 @@ def first_found(query, texts):
         ("os.path.join(parts)", ["os.path.join(parts)", "os", "path", "join", "part"]),
         ("report_v2.pdf", ["report_v2.pdf", "report_v2", "report", "v2", "2", "pdf"]),
         ("functools.lru_cache", ["functools.lru_cache", "lru_cache", "functool", "lru", "cach"]),
-        ("b2b 3rd 10k", ["b2b", "2", "3rd", "10k"]),
+        ("b2b 3rd 10k", ["b2b", "2", "3", "10k"]),
         # A clause is found by its section, a date by its month, both ends of a range by themselves.
         ("§ 4.2(b)", ["4.2(b)", "4", "4.2"]),
         ("§4.2(b)(iii).", ["4.2(b)(iii)", "4", "4.2", "4.2(b)"]),
