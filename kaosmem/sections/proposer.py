@@ -178,18 +178,18 @@ class Proposer:
                 tried *= 4  # some of them may not be shown
 
     def _hits(self, found: Iterable[tuple[int, float]], wanted: MetadataFilter | None) -> list[Hit]:
-        """Return the found items; of several with one id, the live or the best one."""
+        """Return the found items; of several with one id, the live or the newest one."""
         held = self.held
+        scored = dict(found)
+        newest = {held.undecoded(ordinal).id: ordinal for ordinal in sorted(scored)}
         hits = []
-        seen: set[str] = set()
-        for ordinal, score in found:
+        for ordinal, score in scored.items():
             item = held.read(ordinal)
             is_live = ordinal in held
-            if item is None or item.id in seen:
+            if item is None or newest[item.id] != ordinal:
                 continue
             if not is_live and item.id in held.ordinals:
                 continue
-            seen.add(item.id)
             if is_live or wanted is None or wanted(item.metadata):
                 hits.append(Hit(item, score, self.spec.name, not is_live))
         return hits

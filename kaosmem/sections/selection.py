@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, islice
 
 from kaosmem.filters import MetadataFilter
@@ -221,7 +222,8 @@ class UnitSelection:
     def _may_show(self, first: int) -> bool:
         """Return whether a unit passes the filter, and if it was evicted, can be read.
 
-        Of units evicted under one id only the first may be shown, and none whose id is live again.
+        Of units evicted under one id only the newest match may be shown, and none whose id is live
+        again.
         No results without a call are recalled in a history.
         """
         held = self.held
@@ -233,6 +235,8 @@ class UnitSelection:
         ids = {held.evicted[at].id for at in members}
         if not self.recalled.isdisjoint(ids) or not held.ordinals.keys().isdisjoint(ids):
             return False
+        if any(self._newest_match.get(each, first) > first for each in ids):
+            return False
         items = held.unit(first)
         if self.wanted is not None and not any(self.wanted(item.metadata) for item in items):
             return False
@@ -240,6 +244,16 @@ class UnitSelection:
             return False
         self.recalled |= ids
         return bool(items)
+
+    @cached_property
+    def _newest_match(self) -> dict[str, int]:
+        """The newest of the matching units that were evicted, by the ids of their items."""
+        held = self.held
+        newest = {}
+        for first in sorted(held.evicted.keys() & self.scores.of):
+            for at in held.units.members(first):
+                newest[held.evicted[at].id] = first
+        return newest
 
     def _part(self, first: int, cap: int) -> int:
         """Return a unit's part of the twice `cap` tokens that are proposed."""

@@ -175,3 +175,16 @@ def test_of_few_items_the_one_that_is_asked_for_is_shown(count, place, section):
         return {item.id for item in context.items}
 
     assert f"i{place % count}" in asyncio.run(shown())
+
+
+async def test_of_items_evicted_under_one_id_the_newest_is_recalled():
+    """An application that adds an item again after it was evicted has replaced it."""
+    memory = SessionMemory.test_mode(sections=(SectionSpec("documents", max_items=2),))
+    for rent in (903, 1234):
+        memory.add("documents", f"The rent of flat 3 is {rent} euros.", id="rent")
+        memory.add_many("documents", ["A garden.", "A cellar."])
+    (hit,) = memory.search("rent of flat 3")
+    context = await memory.assemble_context("What is the rent of flat 3?", budget=200)
+    assert hit.item.text == "The rent of flat 3 is 1234 euros."
+    assert hit.item in context.items
+    assert "903" not in context.text
