@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
 from typing import Any
 
 from kaosmem.compaction import CompactionStrategy
@@ -27,12 +28,13 @@ with needs_extra("agent-framework"):
 ID_REMEDY = "run the agent with session=agent.create_session(session_id=...)"
 _CALL = {"call_id": part.ID, "name": part.NAME, "arguments": part.ARGUMENTS}
 _RESULT = {"call_id": part.RESULT_ID, "result": part.RESULT, "exception": part.ERROR}
+_THOUGHT = {"type": "text_reasoning", "id": part.REASONING_ID}
 _IMAGE = {"media_type": part.MEDIA_TYPE}
 _PARTS = PartTable(
     "type",
     {"type": "text", "text": part.TEXT},
-    {"type": "text_reasoning", "text": part.THINKING, "protected_data": part.SIGNATURE},
-    {"type": "text_reasoning", "protected_data": part.SEALED},
+    {**_THOUGHT, "text": part.THINKING, "protected_data": part.SIGNATURE},
+    {**_THOUGHT, "protected_data": part.SEALED},
     {"type": "function_call", **_CALL},
     {"type": "function_result", **_RESULT},
     {"type": "uri", "uri": part.URL, **_IMAGE},
@@ -74,7 +76,7 @@ class KaosmemMiddleware(ChatMiddleware):
             system=options.get("instructions") or "",
             tools=[tool.to_json_schema_spec() for tool in options.get("tools") or ()],
         )
-        context.messages = packed.messages
+        context.messages = list(map(_unnamed, packed.messages))
         context.options = {**options, "instructions": packed.system}
 
         async def keep(response: Any) -> None:
@@ -85,6 +87,15 @@ class KaosmemMiddleware(ChatMiddleware):
         await call_next()
         if not context.stream and context.result is not None:
             await keep(context.result)
+
+
+def _unnamed(message: Message) -> Message:
+    """Return a message without the agent's name, which a reply gets only at the end of its run."""
+    if message.role == "user":
+        return message
+    unnamed = copy(message)
+    unnamed.author_name = None
+    return unnamed
 
 
 class KaosmemHistoryProvider(HistoryProvider):

@@ -32,6 +32,8 @@ with needs_extra("langchain"):
     from langgraph.store.memory import InMemoryStore
 
 _THINKING = ("reasoning", "thinking", "redacted_thinking")
+_READ_ELSEWHERE = (*_THINKING, "function_call")
+"""Parts of a content that are read from other fields of the message."""
 _SEALED: JSONDict = {"output_version": "v1", "model_provider": "anthropic"}
 
 
@@ -43,16 +45,16 @@ def read_message(message: lc.BaseMessage) -> list[ChatMessage]:
         if block["type"] == "reasoning":
             signature = block.get("extras", {}).get("signature")
             thinking.append({"thinking": block.get("reasoning") or "", "signature": signature})
-        elif block["type"] == "non_standard" and _is_thinking(block):
+        elif block["type"] == "non_standard" and block["value"].get("type") in _THINKING:
             thinking.append(block["value"])
     if not isinstance(given["content"], str):
-        given["content"] = [part for part in given["content"] if not _is_thinking(part)]
+        given["content"] = [part for part in given["content"] if not _is_read_elsewhere(part)]
     is_error = getattr(message, "status", "") == "error"
     return read_chat_dict({**given, "thinking_blocks": thinking}, is_error=is_error)
 
 
-def _is_thinking(part: Any) -> bool:
-    return part.get("value", part).get("type") in _THINKING
+def _is_read_elsewhere(part: Any) -> bool:
+    return part.get("value", part).get("type") in _READ_ELSEWHERE
 
 
 def write_message(message: ChatMessage) -> lc.BaseMessage:

@@ -160,35 +160,36 @@ class ModelCalls(Conversations[M]):
         """Return shown messages in the framework's types.
 
         A message that is shown as it was given is the given object: it may hold what its provider
-        needs and no other type knows.
+        needs and no other type knows. Of the same words said twice, each is its own object: a
+        provider refuses an id that comes twice. So the newest are found first.
         """
         originals = self._originals(given[-len(shown) - _MORE_COMPARED :])
         lengths = sorted({len(each) for each in originals}, reverse=True)
         compared = _compared(shown)
         written = []
-        place = 0
-        while place < len(shown):
+        end = len(shown)
+        while end:
             for length in lengths:
-                original = originals.get(compared[place : place + length])
-                if original is not None:
-                    written.append(original)
-                    place += length
+                said = compared[max(end - length, 0) : end]
+                if originals.get(said):
+                    written.append(originals[said].pop())
+                    end -= len(said)
                     break
             else:
-                written.append(write(shown[place]))
-                place += 1
-        return written
+                end -= 1
+                written.append(write(shown[end]))
+        return written[::-1]
 
-    def _originals(self, given: Sequence[M]) -> dict[Compared, M]:
-        """Return given messages by the messages as which they are shown."""
+    def _originals(self, given: Sequence[M]) -> dict[Compared, list[M]]:
+        """Return given messages by the messages as which they are shown, the newest last."""
         read = self.read
-        found: dict[Compared, M] = {}
+        found: dict[Compared, list[M]] = {}
         if read is None:
             return found
         for each in given:
             said = _compared(single(read(each)))
             if said:
-                found[said] = each
+                found.setdefault(said, []).append(each)
         return found
 
 

@@ -46,6 +46,8 @@ NAME = FUNCTION
 DATA = IMAGE_DATA
 THINKING = Field("thinking", uncounted)
 PROVIDER = Field("provider", uncounted, is_optional=True)
+REASONING_ID = Field("extra", uncounted, is_optional=True)
+"""The provider's id of sealed thinking. Formats pass it over, as it is no JSON object."""
 ARGUMENTS = Field("arguments", uncounted, is_optional=True)
 RESULT_ID = Field("tool_use_id", uncounted)
 RESULT = Field("content", uncounted, is_optional=True)
@@ -165,6 +167,7 @@ def _values(block: ContentBlock) -> JSONDict:
     if isinstance(block, ThinkingBlock):
         values["thinking"] = block.thinking if block.signature else None
         values["data"] = block.data or None
+        values["extra"] = block.extra or None
     if isinstance(block, ToolResultBlock):
         values["content"] = block_text(block)
         values["error"] = values["content"] if block.is_error else None

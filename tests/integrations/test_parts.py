@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 from agent_framework import Content, Message
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from kaosmem.types.content import (
     ImageBlock,
@@ -139,6 +139,36 @@ def test_the_thinking_of_anthropic_goes_through_langchain():
     assert rebuilt.content_blocks == given.content_blocks
     assert rebuilt.tool_calls == given.tool_calls
     assert rebuilt.response_metadata["output_version"] == "v1"
+
+
+def test_a_call_in_the_content_of_langchain_is_read_once():
+    """OpenAI's Responses have each call in the content, too: it is no part that nobody knows."""
+    messages = module("langchain")
+    called = {"type": "function_call", "call_id": "c", "name": "read", "arguments": "{}"}
+    calls = [{"id": "c", "name": "read", "args": {}}]
+    (read,) = messages.read_message(AIMessage([called], tool_calls=calls))
+    assert said(read) == [("c", "read", {})]
+
+
+def test_the_reasoning_of_agent_framework_keeps_its_id():
+    """The client for OpenAI's Responses refuses a call whose reasoning has no id."""
+    messages = module("agent_framework")
+    thought = Content.from_text_reasoning(id="rs_1", text="Ann?", protected_data="seal")
+    (read,) = messages.read_message(Message("assistant", [thought]))
+    (written,) = messages.write_message(read).contents
+    assert (written.id, written.text, written.protected_data) == ("rs_1", "Ann?", "seal")
+
+
+async def test_the_same_words_said_twice_are_two_messages(tmp_path):
+    """Each reply is its own object: a provider refuses an id that comes twice."""
+    messages = module("langchain")
+    middleware = messages.KaosmemMiddleware(tmp_path, budget=2_500)
+    talk = []
+    for number in range(3):
+        talk += [HumanMessage("Go on."), AIMessage("Done.", id=f"reply-{number}")]
+    talk.append(HumanMessage("Go on."))
+    packed = await middleware.calls.request("talk", talk)
+    assert [id(message) for message in packed.messages] == [id(message) for message in talk]
 
 
 @pytest.mark.parametrize("framework", frameworks)

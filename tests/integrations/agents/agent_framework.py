@@ -45,7 +45,8 @@ def _seen(message: Message) -> Seen:
     calls = [each.call_id or "" for each in message.contents if each.type == "function_call"]
     results = [each for each in message.contents if each.type == "function_result"]
     text = message.text or "".join(str(each.result) for each in results)
-    return Seen(message.role, text, tuple(calls), tuple(each.call_id or "" for each in results))
+    role = f"{message.role} {message.author_name or ''}".strip()
+    return Seen(role, text, tuple(calls), tuple(each.call_id or "" for each in results))
 
 
 class AgentFrameworkAgent:
