@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
+from kaosmem.arguments import json_text
 from kaosmem.errors import needs_extra
+from kaosmem.formats.fields import plainest
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
 from kaosmem.integrations.conversations import now
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import items as chat
-from kaosmem.types.content import ToolResultBlock
+from kaosmem.types.content import ToolResultBlock, ToolUseBlock, check_content
 
 with needs_extra("haystack"):
     from haystack import component
@@ -24,16 +28,40 @@ def read_message(message: ChatMessage) -> list[chat.ChatMessage]:
     thinking = [] if reasoning is None else [{"thinking": reasoning.reasoning_text}]
     given = {**message.to_openai_dict_format(), "thinking_blocks": thinking}
     result = message.tool_call_result
-    return read_chat_dict(given, is_error=result is not None and result.error)
+    calls = message.tool_calls
+    if result is not None:
+        calls = [result.origin]
+    (said,) = read_chat_dict(given, is_error=result is not None and result.error)
+    extras = iter([json_text(call.extra) if call.extra else "" for call in calls])
+    blocks = []
+    for block in said.blocks:
+        if isinstance(block, ToolUseBlock | ToolResultBlock):
+            block = replace(block, extra=next(extras))
+        blocks.append(block)
+    return [replace(said, content=check_content(plainest(blocks)))]
 
 
 def write_message(message: chat.ChatMessage) -> ChatMessage:
-    """Return a message of the framework. A result is alone in its message."""
+    """Return a message of the framework. A result is alone in its message.
+
+    A call has two ids in OpenAI's Responses: the second one is in its `extra`.
+    """
     result = message.blocks[0]
     if isinstance(result, ToolResultBlock):
-        origin = ToolCall(result.name, {}, result.tool_use_id)
+        origin = ToolCall(result.name, {}, result.tool_use_id, _extra(result))
         return ChatMessage.from_tool(message.text, origin, error=result.is_error)
-    return ChatMessage.from_openai_dict_format(write_chat_dict(message))
+    written = ChatMessage.from_openai_dict_format(write_chat_dict(message))
+    calls = [block for block in message.blocks if isinstance(block, ToolUseBlock)]
+    for call, block in zip(written.tool_calls, calls, strict=True):
+        call.extra = _extra(block)
+        if call.extra and "call_id" in call.extra:
+            # Under its first id, the provider would ask for the reasoning that is left out here.
+            call.id = f"fc_{call.extra['call_id']}"
+    return written
+
+
+def _extra(block: ToolUseBlock | ToolResultBlock) -> dict[str, Any] | None:
+    return json.loads(block.extra) if block.extra else None
 
 
 _REMEDY = "give conversation=..., or generation_kwargs={'conversation': ...}"

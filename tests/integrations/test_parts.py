@@ -159,6 +159,21 @@ def test_the_reasoning_of_agent_framework_keeps_its_id():
     assert (written.id, written.text, written.protected_data) == ("rs_1", "Ann?", "seal")
 
 
+@pytest.mark.frameworks
+def test_a_call_of_haystack_keeps_both_ids():
+    """OpenAI's Responses refuse a call whose `call_id` is not that of its result."""
+    messages = module("haystack")
+    call = messages.ToolCall("read", {}, "fc_3", {"call_id": "call_1"})
+    given = messages.ChatMessage
+    replies = [given.from_assistant(tool_calls=[call]), given.from_tool("Page 1.", call)]
+    for reply in replies:
+        (read,) = messages.read_message(reply)
+        written = messages.write_message(read)
+        results = [result.origin for result in written.tool_call_results]
+        (kept,) = [*written.tool_calls, *results]
+        assert kept.extra == {"call_id": "call_1"}
+
+
 async def test_the_same_words_said_twice_are_two_messages(tmp_path):
     """Each reply is its own object: a provider refuses an id that comes twice."""
     messages = module("langchain")
