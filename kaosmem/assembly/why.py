@@ -130,7 +130,7 @@ def answer(
     said = f"{name} ({decision.section}{note}) is {outcome}: {clauses}."
     lacked = [*_lacked(turn, decision)]
     if lacked:
-        said += f" About {' or '.join(lacked)} would have let it in."
+        said += f" It lacked about {' or '.join(lacked)}."
     if others:
         said += f" {others:,} other {'item matches' if others == 1 else 'items match'} as well."
     return Why(decision, said, others=others)
@@ -176,14 +176,14 @@ def _lacked(turn: Seen, decision: Decision) -> Iterator[str]:
     if decision.included:
         return
     if decision.lacking is not None:
-        yield counted(decision.lacking, "more token")
+        yield counted(decision.lacking, "token")
     cutoff = turn.cutoffs.get(decision.section)
     if cutoff is None or cutoff.lowest is None or decision.score is None:
         return
     by_score = decision.reason.value in ("outranked", "unrelated")
     is_beaten = decision.lacking is not None or by_score
     if is_beaten and decision.score < cutoff.lowest:
-        yield f"{_score(cutoff.lowest - decision.score)} more score"
+        yield f"{_score(cutoff.lowest - decision.score)} of score"
 
 
 def replaced_by(newer: Item) -> str:

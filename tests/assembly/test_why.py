@@ -39,7 +39,7 @@ async def test_a_ranked_item_is_told_with_the_score_that_it_lacks():
     assert decision.reason is Reason.OUTRANKED
     lowest = min(d.score for d in context.decisions if d.included and d.score is not None)
     assert decision.score is not None
-    lacking = re.search(r"About ([\d.]+) more score", str(why))
+    lacking = re.search(r"lacked about ([\d.]+) of score", str(why))
     # It is shown with three decimals.
     assert float(lacking[1]) == pytest.approx(lowest - decision.score, abs=0.000_51)
     assert f"ranked {decision.rank:,} with score {decision.score:.2f}" in str(why)
@@ -65,7 +65,7 @@ async def test_the_missing_tokens_of_a_window_s_block_let_the_item_in(block):
 
     told = []
     missed = await decided(block)
-    lacking = int(told[0].split("About ")[1].split(" more tokens")[0])
+    lacking = int(told[0].split("lacked about ")[1].split(" tokens")[0])
     assert not (await decided(block + lacking - 1, missed.item_id)).included
     assert (await decided(block + lacking, missed.item_id)).included
 
@@ -143,6 +143,6 @@ async def test_a_message_before_the_cut_is_told_by_the_tokens_to_reach_it(budget
     context = await memory.assemble_context(budget=budget)
     missed = [each for each in context.decisions if each.reason is Reason.BEFORE_TAIL]
     why = context.why(missed[0].item_id)
-    lacking = int(str(why).split("About ")[1].split(" more tokens")[0])
+    lacking = int(str(why).split("lacked about ")[1].split(" tokens")[0])
     more = await memory.assemble_context(budget=budget + lacking)
     assert more.decision(why.decision.item_id).included
