@@ -139,39 +139,18 @@ def _served_call(kind: str, data: str) -> _ServedCall:
     return _NO_CALL
 
 
-class Matches(NamedTuple):
-    """The calls and results of some entries, matched by the ids of the calls.
-
-    Attributes:
-        answered: For each entry that answers calls, the ordinals of the entries that made them, by
-            id.
-        waiting: By id, the ordinals of the entries whose call has no result, ascending.
-    """
-
-    answered: dict[int, dict[str, int]]
-    waiting: dict[str, list[int]]
-
-
-def match(links: Iterable[tuple[int, Link]]) -> Matches:
-    """Match each result with the latest call of its id before it that has no result yet.
-
-    An entry may answer its own call.
-
-    Args:
-        links: Ordinals and links, ascending.
-    """
-    matches = Matches({}, {})
-    for ordinal, link in links:
-        matches.answered[ordinal] = _answered(ordinal, link, matches.waiting)
-    return matches
-
-
 def _answered(
     ordinal: int,
     link: Link,
     waiting: dict[str, list[int]],
 ) -> dict[str, int]:
-    """Match the next entry with the calls that wait, among which its own ones go.
+    """Match each result of an entry with the latest call of its id that has no result yet.
+
+    An entry may answer its own call.
+
+    Args:
+        waiting: By id, the ordinals of the entries whose call has no result, ascending. The calls
+            of the entry come to it, and those that it answers leave it.
 
     Returns:
         By the ids of the calls that it answers, the ordinals of the entries that made them.
@@ -215,7 +194,7 @@ class Units:
         self._members: dict[int, list[int]] = {}
         # Of the entries that later ones may join.
         self._links: dict[int, Link] = {}
-        self._waiting: dict[str, list[int]] = {}  # as of `Matches`
+        self._waiting: dict[str, list[int]] = {}  # as of `_answered`
         self._tied: dict[str, int] = {}
         self.asking: int | None = None
 
@@ -414,17 +393,20 @@ class Units:
         for ordinal in links:
             self._leave(ordinal)
         self._links |= links
-        for call, callers in match(links.items()).waiting.items():
+        waiting: dict[str, list[int]] = {}
+        for ordinal, link in links.items():
+            _answered(ordinal, link, waiting)
+        for call, callers in waiting.items():
             for caller in callers:
                 insort(self._waiting.setdefault(call, []), caller)
         for ordinal, link in links.items():
             self._tied |= dict.fromkeys(link.served, ordinal)
 
-    def _leave(self, ordinal: int) -> Link | None:
-        """Let no later entry join an entry, and return its link."""
+    def _leave(self, ordinal: int) -> None:
+        """Let no later entry join an entry."""
         link = self._links.pop(ordinal, None)
         if link is None:
-            return None
+            return
         for call in link.calls:
             callers = self._waiting.get(call, [])
             if ordinal in callers:
@@ -434,7 +416,6 @@ class Units:
         for tie in link.served:
             if self._tied.get(tie) == ordinal:
                 del self._tied[tie]
-        return link
 
 
 def cuts(
@@ -488,8 +469,9 @@ def repaired(messages: Iterable[ChatMessage]) -> list[list[ChatMessage]]:
     distinct = _without_unmatched([with_distinct_calls(each) for each in messages])
     links = list(map(Link.of, distinct))
     results: dict[tuple[int, str], ChatMessage] = {}
-    for position, answered in match(enumerate(links)).answered.items():
-        for call, caller in answered.items():
+    waiting: dict[str, list[int]] = {}
+    for position, link in enumerate(links):
+        for call, caller in _answered(position, link, waiting).items():
             results[caller, call] = _result_message(distinct[position], call)
     parts = []
     for position, (message, link) in enumerate(zip(distinct, links, strict=True)):

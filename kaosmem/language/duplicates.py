@@ -22,6 +22,8 @@ FORMED = "formed"
 """The tag of an item that was formed from a conversation."""
 PROPOSAL = "proposal"
 """The field of a formed item's metadata that only an open proposal has."""
+_FOR_THE_RECORD = 256
+"""So many units that are too large, or are duplicates, may take the room of a proposal."""
 _CHARS_AT_ONCE = 65_536
 _WORDS_AT_ONCE = 10_000
 
@@ -132,6 +134,27 @@ class Shown:
 
 def _is_newer(item: Item, twin: Item) -> bool:
     return item.section == twin.section and item.created_at > twin.created_at
+
+
+def part_of_room(
+    tokens: int,
+    item: Item | None,
+    cap: int,
+    told: Shown,
+) -> int:
+    """Return a unit's part of the twice `cap` tokens that a source proposes.
+
+    A unit that is larger than the cap, or says the same as one before it, is proposed for the
+    record alone: it takes no room from units that fit.
+
+    Args:
+        item: The first item of the unit, None if it can't be read.
+        told: The texts that were proposed. It takes in the item.
+    """
+    part = max(1, tokens)  # even the empty are so many at most
+    if part <= cap and (item is None or not told.knows(item)):
+        return part
+    return min(part, 1 + 2 * cap // _FOR_THE_RECORD)
 
 
 class Unit(Protocol):

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
-from kaosmem.language.duplicates import Shown
 from kaosmem.language.query import Query
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONValue
@@ -17,9 +16,6 @@ from kaosmem.types.items import Item, item_dict, item_of_dict
 from kaosmem.types.versions import Interval, Version, aware
 
 T = TypeVar("T")
-
-FOR_THE_RECORD = 256
-"""So many units that are too large, or are duplicates, may take the room of a proposal."""
 
 _FOUND = 1.5
 """Scores of versions differ by less if the question names neither value: they share their words."""
@@ -72,27 +68,6 @@ class Candidate(NamedTuple):
         """
         standing = current, int(is_later), place
         return self._replace(needs=(current,), is_replaced=True, standing=standing)
-
-
-def part_of_room(
-    tokens: int,
-    item: Item | None,
-    cap: int,
-    told: Shown,
-) -> int:
-    """Return a unit's part of the twice `cap` tokens that a source proposes.
-
-    A unit that is larger than the cap, or says the same as one before it, is proposed for the
-    record alone: it takes no room from units that fit.
-
-    Args:
-        item: The first item of the unit, None if it can't be read.
-        told: The texts that were proposed. It takes in the item.
-    """
-    part = max(1, tokens)  # even the empty are so many at most
-    if part <= cap and (item is None or not told.knows(item)):
-        return part
-    return min(part, 1 + 2 * cap // FOR_THE_RECORD)
 
 
 @dataclass(frozen=True, slots=True)

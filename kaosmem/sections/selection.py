@@ -8,11 +8,11 @@ from functools import cached_property
 from itertools import chain, islice
 
 from kaosmem.filters import MetadataFilter
-from kaosmem.language.duplicates import Shown
+from kaosmem.language.duplicates import Shown, part_of_room
 from kaosmem.language.query import Query
 from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.item_table import ItemTable
-from kaosmem.sections.proposal import Candidate, Proposal, part_of_room
+from kaosmem.sections.proposal import Candidate, Proposal
 from kaosmem.sections.ranking import Scores
 from kaosmem.sections.versions import SectionCorrections, ShownVersions, in_order_of_time
 from kaosmem.types.content import unshown_chars

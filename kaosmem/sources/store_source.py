@@ -11,12 +11,12 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.filters import MetadataFilter
-from kaosmem.language.duplicates import Shown
+from kaosmem.language.duplicates import Shown, part_of_room
 from kaosmem.language.query import Query
 from kaosmem.names import check_id
 from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.retrieval.rankers import BM25Ranker
-from kaosmem.sections.proposal import Candidate, Proposal, part_of_room
+from kaosmem.sections.proposal import Candidate, Proposal
 from kaosmem.sections.spec import SectionSpec, renamed
 from kaosmem.types import Content, JSONObject
 from kaosmem.types.content import Trust, content_text, unshown_chars
