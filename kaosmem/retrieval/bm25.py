@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kaosmem.retrieval.columns import are_changes, run_lengths
+from kaosmem.retrieval.columns import are_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -219,7 +219,7 @@ def segment_of(
     keys = values.astype(np.uint64) << np.uint64(32) | slots
     keys.sort()
     starts = np.flatnonzero(are_changes(keys))
-    times = run_lengths(starts, len(keys))
+    times = np.diff(starts, append=len(keys))
     keys = keys[starts]
     packed = keys.astype(np.uint32) << np.uint32(TIMES_BITS) | times_codes(times)
     return _segment((keys >> np.uint64(32)).astype(np.uint32), packed)

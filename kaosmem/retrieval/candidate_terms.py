@@ -11,7 +11,7 @@ import numpy as np
 
 from kaosmem.exact import logs
 from kaosmem.retrieval.bm25 import idf_q16
-from kaosmem.retrieval.columns import are_changes, run_lengths
+from kaosmem.retrieval.columns import are_changes
 from kaosmem.retrieval.scores import ONE, share_of_best
 from kaosmem.retrieval.vocabulary import GRID, word_vectors
 
@@ -104,7 +104,7 @@ class CandidateTerms:
         present = np.flatnonzero(is_present)
         place_of = np.empty(1 << bits, np.int64)
         place_of[present] = np.arange(len(present))
-        times = run_lengths(starts, len(self.numbers)).astype(np.float64)
+        times = np.diff(starts, append=len(self.numbers)).astype(np.float64)
         return TermCounts(present, keys >> bits, place_of[numbers], times, self.size)
 
     def phrase_shares(self, terms: Sequence[int]) -> Int64s:

@@ -28,14 +28,6 @@ def are_changes(values: NDArray[np.integer]) -> NDArray[np.bool_]:
     return changes
 
 
-def run_lengths(starts: Int64s, end: int) -> Int64s:
-    """Return how long each run is, from its start to the next one or to the end of all."""
-    lengths = np.empty(len(starts), np.int64)
-    lengths[:-1] = starts[1:] - starts[:-1]
-    lengths[-1:] = end - starts[-1:]
-    return lengths
-
-
 class GrowingArray:
     """An array with room to grow, one row for each slot.
 
@@ -52,11 +44,6 @@ class GrowingArray:
 
     def __len__(self) -> int:
         return len(self.values)
-
-    def append(self, row: Any) -> None:
-        """Put a row after the last."""
-        self._make_room(1)
-        self.values[-1] = row
 
     def extend(self, rows: NDArray[Any]) -> None:
         """Put rows after the last."""
@@ -103,7 +90,7 @@ class Ragged:
     def __init__(self) -> None:
         self._values = GrowingArray(np.uint32)
         self._starts = GrowingArray(np.int64)
-        self._starts.append(0)
+        self._starts.lengthen(1)
 
     def __len__(self) -> int:
         return len(self._starts) - 1

@@ -130,8 +130,8 @@ class Vocabulary:
         """Make room for the counts of terms that came since."""
         new = self._terms[len(self.frequencies) :]
         if new:
-            self.frequencies.extend(np.zeros(len(new), np.int32))
-            self.title_frequencies.extend(np.zeros(len(new), np.int32))
+            self.frequencies.lengthen(len(self._terms))
+            self.title_frequencies.lengthen(len(self._terms))
             self.are_digits.extend(np.fromiter(map(str.isdigit, new), np.bool_, len(new)))
 
 

@@ -111,7 +111,7 @@ class Proposer:
     def lacks_changes(self, cap: int, *, is_crowded: bool = True) -> bool:
         """Return whether `propose` would first index so much that it is done beside the event loop.
 
-        `Section.index_all` does so.
+        `Section.index_for` does so.
         """
         return self._ranks(cap, is_crowded=is_crowded) and self._index.lag > 0
 

@@ -616,9 +616,9 @@ class Section:
         """Index one batch of changes, beside the event loop."""
         await asyncio.to_thread(self.index.catch_up)
 
-    async def index_all(self) -> None:
-        """Index all changes, beside the event loop."""
-        while self.index.lag:
+    async def index_for(self, cap: int, *, is_crowded: bool = True) -> None:
+        """Index the changes that a proposal would wait for, beside the event loop."""
+        while self.proposer.lacks_changes(cap, is_crowded=is_crowded):
             await self.catch_up()
 
     def recount(self, count: Callable[[Item], int]) -> None:

@@ -148,10 +148,8 @@ class AttachedSection:
         wanted: MetadataFilter | None = None,
     ) -> Proposal:
         """Return the section's proposal, having indexed it beside the event loop."""
-        proposer = self.section.proposer
-        while proposer.lacks_changes(cap):
-            await self.section.index_all()
-        propose = partial(proposer.propose, query, cap=cap, wanted=wanted)
+        await self.section.index_for(cap)
+        propose = partial(self.section.proposer.propose, query, cap=cap, wanted=wanted)
         return await asyncio.to_thread(propose) if self.section.frozen else propose()
 
     async def get(self, item_id: str) -> Item | None:

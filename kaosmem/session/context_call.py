@@ -268,7 +268,7 @@ class Inquiry:
             lacking = []
             for name, section in sections.items():
                 if section.proposer.lacks_changes(caps[name], is_crowded=is_crowded):
-                    lacking.append(section.index_all())
+                    lacking.append(section.index_for(caps[name], is_crowded=is_crowded))
             if not lacking:
                 return
             await asyncio.gather(*lacking)

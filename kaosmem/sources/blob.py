@@ -176,10 +176,8 @@ class BlobSource(StoreSource):
                 Exception
             ) as raised:  # whatever a store raises: the known handles are better than none
                 error = type(raised).__name__
-        proposer = self._shown.proposer
-        while proposer.lacks_changes(cap, is_crowded=False):
-            await self._shown.index_all()
-        chosen = proposer.propose(query, cap=cap, wanted=wanted, is_crowded=False)
+        await self._shown.index_for(cap, is_crowded=False)
+        chosen = self._shown.proposer.propose(query, cap=cap, wanted=wanted, is_crowded=False)
         handles = [
             (self._handle(self._handles[unit.items[0].id]), unit.score)
             for unit in chosen.candidates

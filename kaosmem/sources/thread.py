@@ -191,10 +191,8 @@ class Mirror:
         Args:
             recalls: Whether `earlier` has the units that match the query.
         """
-        proposer = self.section.proposer
-        while proposer.lacks_changes(cap):
-            await self.section.index_all()
-        found = proposer.propose(query, cap=cap, wanted=wanted)
+        await self.section.index_for(cap)
+        found = self.section.proposer.propose(query, cap=cap, wanted=wanted)
         units = sorted(map(self._shown, found.candidates), key=lambda unit: not unit.must)
         candidates = [unit._replace(rank=rank) for rank, unit in enumerate(units, 1)]
         proposal = replace(
