@@ -80,9 +80,8 @@ def piece_tokens(
     if text:
         return [counter(f"{text}\n")] * len(labels)
     text = _shown_text(item, style)
-    if text is item.content:
-        return _known_piece_tokens(labels, text, counter, item.tokens)
-    return [counter(f"{label}{text}\n") for label in labels]
+    known = item.tokens if text is item.content else None
+    return _tokens_behind(labels, text, counter, known)
 
 
 def entry_piece(entry: HistoryEntry) -> str:
@@ -99,20 +98,20 @@ def _shown_text(item: Item, style: LabelStyle) -> str:
     return item.memo(name, lambda item: escaped_in_piece(item.text, spoken=spoken))
 
 
-def _known_piece_tokens(
+def _tokens_behind(
     labels: Sequence[str],
     text: str,
     counter: TokenCounter,
-    known: int,
+    known: int | None,
 ) -> list[int]:
-    """Return the tokens of a text that is shown as it is, behind each of some labels.
+    """Return the tokens of a shown text behind each of some labels.
 
-    If counts add up, only the changed ends of the text are counted.
+    If counts add up, only the changed ends of a text of known size are counted.
 
     Args:
-        known: The tokens of the text alone.
+        known: The tokens of the text alone, None if they are not known.
     """
-    if counter.additive:
+    if counter.additive and known is not None:
         first = _GAP.search(text, 0, _END_CHARS)
         last = _last_gap(text)
         if first and first.start() < last:
@@ -146,10 +145,9 @@ class TextFormat:
     ) -> int:
         if isinstance(entry, Mark):
             return counter(entry_piece(entry))
-        text = entry.text
-        if known is None or escaped_in_piece(text) is not text:
-            return counter(entry_piece(entry))
-        (tokens,) = _known_piece_tokens([role_label(entry.role)], text, counter, known)
+        text = escaped_in_piece(entry.text)
+        known = known if text is entry.text else None
+        (tokens,) = _tokens_behind([role_label(entry.role)], text, counter, known)
         return tokens
 
     def history_header_tokens(self, title: str, counter: TokenCounter) -> int:

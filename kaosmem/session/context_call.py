@@ -28,7 +28,6 @@ from kaosmem.session.left_out import LeftOut
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.roster import Roster, qualified
 from kaosmem.session.windows import Window
-from kaosmem.types.content import ToolResultBlock, content_text
 from kaosmem.types.items import Item, stated_from
 
 _EPISODES_SHARE = 0.5
@@ -108,7 +107,7 @@ async def ask(
     Raises:
         SourceError: If a required source fails or is late.
     """
-    text = await _newest_question(roster, specs) if call.query is None else call.query
+    text = await roster.newest_question(specs) if call.query is None else call.query
     now = None
     if session.present is not None:
         now = known_at or session.present()
@@ -136,27 +135,6 @@ async def ask(
         decide=left_out.decide,
         known=left_out.known_items,
     )
-
-
-async def _newest_question(roster: Roster, names: Collection[str]) -> str:
-    """Return the text of the newest user message in all histories of the session.
-
-    Tool results are left out. Without a message, return that of the first source among these names
-    that has one.
-    """
-    newest: Item | None = None
-    for section in roster.sections.values():
-        item = section.newest_question
-        if item is not None and (newest is None or item.created_at > newest.created_at):
-            newest = item
-    if newest is not None:
-        said = [each for each in newest.message.blocks if not isinstance(each, ToolResultBlock)]
-        return content_text(tuple(said))
-    found = ""
-    for name, attached in roster.attached.items():
-        if not found and name in names:
-            found = await attached.newest_question()
-    return found
 
 
 def _episodes_asked_for(proposals: Mapping[str, Proposal], query: Query) -> str:

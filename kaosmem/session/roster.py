@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import count
+from operator import attrgetter
 from types import MappingProxyType
 
 from kaosmem.arguments import Clock, check_count, check_instance, check_several, check_text
@@ -21,6 +22,7 @@ from kaosmem.sections.spec import SectionSpec, renamed
 from kaosmem.session.attachment import AttachedSection, Attachment
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
+from kaosmem.types.content import ToolResultBlock, content_text
 from kaosmem.types.items import Item
 
 
@@ -131,6 +133,24 @@ class Roster:
             wanted = {name: self.spec(name) for name in check_several(names, "sections")}
         in_order = self._specs.items()
         return {name: spec for name, spec in in_order if name in wanted and spec.in_context}
+
+    async def newest_question(self, names: Container[str]) -> str:
+        """Return the text of the newest user message in all histories of the session.
+
+        Tool results are left out. Without a message, return that of the first source among these
+        names that has one.
+        """
+        questions = [section.newest_question for section in self.sections.values()]
+        asked = [item for item in questions if item is not None]
+        if asked:
+            newest = max(asked, key=attrgetter("created_at"))
+            said = [each for each in newest.message.blocks if not isinstance(each, ToolResultBlock)]
+            return content_text(tuple(said))
+        for name, attached in self.attached.items():
+            found = await attached.newest_question() if name in names else ""
+            if found:
+                return found
+        return ""
 
     # Items of the sections.
 
