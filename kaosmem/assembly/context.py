@@ -19,7 +19,7 @@ from kaosmem.formats.labels import source_label
 from kaosmem.formats.request import RequestParts, request_arguments
 from kaosmem.names import shown
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict
 from kaosmem.types.items import ChatMessage, Item, item_dict, item_of_dict
 
 
@@ -143,9 +143,9 @@ class Decision:
         left = columns - width(label) - 1
         return f"{label} {preview(text, left)}" if text and left > 0 else label
 
-    def to_dict(self) -> dict[str, JSONValue]:
+    def to_dict(self) -> JSONDict:
         """Return the decision as JSON values, its item included."""
-        stored: dict[str, JSONValue] = {name: getattr(self, name) for name in _DECISION_FIELDS}
+        stored: JSONDict = {name: getattr(self, name) for name in _DECISION_FIELDS}
         item = None if self.item is None else item_dict(self.item)
         signals = dict(self.signals)
         return stored | {"reason": self.reason.value, "signals": signals, "item": item}

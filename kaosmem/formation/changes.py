@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 from kaosmem.errors import MissingFileError
 from kaosmem.language.duplicates import PROPOSAL
 from kaosmem.names import shown
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject
 from kaosmem.types.items import Item
 
 Action: TypeAlias = Literal["add", "update", "retire"]
@@ -51,7 +51,7 @@ class ProposedChange:
     kind: Kind = "semantic"
     key: str | None = None
     valid_from: str | None = None
-    details: Mapping[str, JSONValue] = field(default_factory=dict, hash=False)
+    details: JSONObject = field(default_factory=dict, hash=False)
     worked: bool | None = None
 
     @property

@@ -5,7 +5,7 @@ A snapshot lets older files go.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
@@ -43,7 +43,7 @@ from kaosmem.persistence.steps import (
     Sweep,
     Write,
 )
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 
 ROLL_UP = 16
 """As many segments of about the same size are rolled up into one.
@@ -259,7 +259,7 @@ _CRC_BYTES = 4
 
 def encode_index(
     path: str,
-    header: Mapping[str, JSONValue],
+    header: JSONObject,
     chunks: Iterable[bytes],
     *,
     ranker: str = "",
@@ -278,9 +278,7 @@ def encode_index(
     yield crc.to_bytes(_CRC_BYTES, "little")
 
 
-def decode_index(
-    data: bytes, path: str, *, ranker: str = ""
-) -> tuple[dict[str, JSONValue], memoryview]:
+def decode_index(data: bytes, path: str, *, ranker: str = "") -> tuple[JSONDict, memoryview]:
     """Return the header of an index file and the index.
 
     Raises CorruptionError for any other file.
@@ -305,7 +303,7 @@ def read_index(
     ranker: str,
     *,
     since: int,
-) -> Steps[tuple[dict[str, JSONValue], memoryview] | None]:
+) -> Steps[tuple[JSONDict, memoryview] | None]:
     """Return the header and bytes of a section's newest index by a ranker, None without one.
 
     Args:

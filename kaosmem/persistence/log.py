@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from kaosmem.errors import CorruptionError, KaosmemError
@@ -34,7 +34,7 @@ from kaosmem.persistence.storage.places import (
     open_storage,
     stored_files,
 )
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject, JSONValue
 
 MIN_LOG_BYTES = 256 * 1024
 """A snapshot is not worth taking for a shorter log."""
@@ -123,7 +123,7 @@ class SessionLog(CommitLog):
 
     def snapshot(
         self,
-        header: Mapping[str, JSONValue],
+        header: JSONObject,
         items: Iterable[Entry],
         *,
         archived: Iterable[Entry] = (),
@@ -198,7 +198,7 @@ class SessionLog(CommitLog):
     def store_index(
         self,
         section: str,
-        header: Mapping[str, JSONValue],
+        header: JSONObject,
         chunks: Iterable[bytes],
         *,
         at: LogEnd,
@@ -227,9 +227,7 @@ class SessionLog(CommitLog):
         with as_durability_error("the index"):
             return run(storing, self.storage)
 
-    def index(
-        self, section: str, ranker: str = ""
-    ) -> tuple[dict[str, JSONValue], memoryview] | None:
+    def index(self, section: str, ranker: str = "") -> tuple[JSONDict, memoryview] | None:
         """Return the header and the bytes of a ranker's index of a section.
 
         Return None if none can be used.
@@ -244,7 +242,7 @@ class SessionLog(CommitLog):
 
     def purge(
         self,
-        header: Mapping[str, JSONValue],
+        header: JSONObject,
         items: Iterable[Entry],
         *,
         archived: Iterable[Entry],
@@ -297,7 +295,7 @@ class SessionLog(CommitLog):
     def _snapshot_file(
         self,
         head: Head,
-        header: Mapping[str, JSONValue],
+        header: JSONObject,
         purged: int,
     ) -> ItemFile:
         """Return a snapshot at an end of the log, without items and archives."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -43,7 +43,7 @@ from kaosmem.persistence.layout import (
     snapshot_file,
 )
 from kaosmem.persistence.steps import List, Read, ReadNote, Steps
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject
 
 LOOKS = 10
 _GONE = "bring it back from a copy, or delete the session"
@@ -74,7 +74,7 @@ class Recovered:
     """
 
     head: Head
-    header: Mapping[str, JSONValue] | None = field(default=None, repr=False)
+    header: JSONObject | None = field(default=None, repr=False)
     items: list[tuple[str, Stored]] = field(default_factory=list, repr=False)
     records: list[Record] = field(default_factory=list)
     damage: list[CorruptionError] = field(default_factory=list)

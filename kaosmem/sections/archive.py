@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Protocol
 
 from kaosmem.errors import CorruptionError, InvalidArgumentError
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject, JSONValue
 from kaosmem.types.items import Item, StoredItem
 
 _KEPT_TEXTS = 1_024
@@ -46,7 +46,7 @@ class Archived:
         """Return when it stopped to hold, None if nothing took its place."""
         return self.ended[0] if self.ended else None
 
-    def to_dict(self) -> dict[str, JSONValue]:
+    def to_dict(self) -> JSONDict:
         """Return the version as JSON values."""
         stored = self.item.to_dict()
         if self.unit is not None:
@@ -62,7 +62,7 @@ class Archived:
         return stored
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, JSONValue], section: str) -> Archived:
+    def from_dict(cls, stored: JSONObject, section: str) -> Archived:
         """Return the version that `to_dict` stored. Raises InvalidArgumentError."""
         unit = stored.get("unit")
         ordinal = stored.get("ordinal" if unit is None else "position")
@@ -118,7 +118,7 @@ def check_updated(number: object) -> int:
 class EvictedFile(Protocol):
     """A file that holds evicted items."""
 
-    def read(self, evicted: EvictedItem) -> Mapping[str, JSONValue]:
+    def read(self, evicted: EvictedItem) -> JSONObject:
         """Return the stored item, from a disk of this machine. Raises CorruptionError."""
         ...
 

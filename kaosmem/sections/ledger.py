@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 
 if TYPE_CHECKING:
     from pydantic import AwareDatetime, TypeAdapter
@@ -111,13 +111,13 @@ class Ledger:
             for item_id in table.keys() & item_ids:
                 del table[item_id]
 
-    def to_dict(self) -> dict[str, JSONValue]:
+    def to_dict(self) -> JSONDict:
         """Return the tables that have entries, as JSON values."""
         stored = _stored_form().dump_python(self, mode="json")
         return {name: table for name, table in stored.items() if table}
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, JSONValue]) -> Ledger:
+    def from_dict(cls, stored: JSONObject) -> Ledger:
         """Return the ledger that `to_dict` stored. Raises ValueError for any other values."""
         return _stored_form().validate_python(stored)
 

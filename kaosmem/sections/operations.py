@@ -20,7 +20,7 @@ from kaosmem.memos import clear_memos
 from kaosmem.names import shown_name
 from kaosmem.sections.archive import Archived, check_end, parse_time, stored_end
 from kaosmem.sections.substitution import Replaced, Substitution
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject, JSONValue
 from kaosmem.types.items import Item, digest
 from kaosmem.types.outcomes import OUTCOMES, RETIRED, Outcomes
 
@@ -46,19 +46,19 @@ class Operation:
 
     @property
     @abstractmethod
-    def data(self) -> Mapping[str, JSONValue]: ...
+    def data(self) -> JSONObject: ...
 
     @classmethod
     @abstractmethod
-    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self: ...
+    def parse(cls, section: str, data: JSONObject) -> Self: ...
 
 
 @dataclass(frozen=True, slots=True)
 class _SessionOperation(Operation):
-    data: Mapping[str, JSONValue]
+    data: JSONObject
 
     @classmethod
-    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
+    def parse(cls, section: str, data: JSONObject) -> Self:
         return cls(section, data)
 
 
@@ -97,7 +97,7 @@ def _stored_ends(ends: Ends) -> JSONValue:
     return {item_id: stored_end(ended) for item_id, ended in ends.items()}
 
 
-def _checked_ends(stored: Mapping[str, JSONValue]) -> Ends:
+def _checked_ends(stored: JSONObject) -> Ends:
     return {item_id: check_end(ended) for item_id, ended in stored.items()}
 
 
@@ -124,7 +124,7 @@ class SectionOperation(Operation):
     """
 
     @property
-    def data(self) -> Mapping[str, JSONValue]:
+    def data(self) -> JSONObject:
         stored = {}
         for name, default, form in _FIELDS[self.op]:
             value = getattr(self, name)
@@ -133,7 +133,7 @@ class SectionOperation(Operation):
         return stored
 
     @classmethod
-    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
+    def parse(cls, section: str, data: JSONObject) -> Self:
         values: list[Any] = []
         for name, default, form in _FIELDS[cls.op]:
             value = default
@@ -325,11 +325,11 @@ class Compact(SectionOperation):
     change: Substitution
 
     @property
-    def data(self) -> Mapping[str, JSONValue]:
+    def data(self) -> JSONObject:
         return self.change.to_dict()
 
     @classmethod
-    def parse(cls, section: str, data: Mapping[str, JSONValue]) -> Self:
+    def parse(cls, section: str, data: JSONObject) -> Self:
         return cls(section, Substitution.from_dict(data, section))
 
     def apply(self, section: Section) -> None:
@@ -539,7 +539,7 @@ To look them up for each record would take as long as to read it.
 def parse_operation(
     section: str,
     op: str,
-    data: Mapping[str, JSONValue],
+    data: JSONObject,
 ) -> Operation:
     """Return the operation of a record.
 

@@ -11,7 +11,7 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.query import Query
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict
 from kaosmem.types.items import Item, item_dict, item_of_dict
 from kaosmem.types.versions import Interval, Version, aware
 
@@ -100,7 +100,7 @@ class Hit:
     def __getitem__(self, place: int) -> Any:
         return (self.item, self.score)[place]
 
-    def to_dict(self) -> dict[str, JSONValue]:
+    def to_dict(self) -> JSONDict:
         """Return the hit as JSON values, its item included."""
         return {
             "item": item_dict(self.item),

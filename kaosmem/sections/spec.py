@@ -19,7 +19,7 @@ from kaosmem.sections.retention import RetentionPolicy
 if TYPE_CHECKING:
     from kaosmem.compaction import CompactionStrategy
     from kaosmem.formation import FormsFrom
-    from kaosmem.types import JSONValue
+    from kaosmem.types import JSONDict, JSONObject
 
 PLACEMENTS = ("static", "history", "query")
 PERSISTENCE = ("stream", "none")
@@ -240,7 +240,7 @@ class SectionSpec:
         """Return the text of the section's header."""
         return self.header or self.name
 
-    def to_dict(self) -> dict[str, JSONValue]:
+    def to_dict(self) -> JSONDict:
         """Return the spec as JSON values, with the name of its policy.
 
         Ranker and compaction are left out.
@@ -248,7 +248,7 @@ class SectionSpec:
         return dict(self._stored)
 
     @cached_property
-    def _stored(self) -> Mapping[str, JSONValue]:
+    def _stored(self) -> JSONObject:
         """The result of `to_dict`, which each save compares."""
         stored = {
             field.name: getattr(self, field.name)
@@ -258,9 +258,7 @@ class SectionSpec:
         return {**stored, "eviction": self.policy.name}
 
     @classmethod
-    def from_dict(
-        cls, stored: Mapping[str, JSONValue], *, ranker: Ranker | None = None
-    ) -> SectionSpec:
+    def from_dict(cls, stored: JSONObject, *, ranker: Ranker | None = None) -> SectionSpec:
         """Return the spec that `to_dict` stored.
 
         Without its own policy, which is not stored, nothing is evicted.

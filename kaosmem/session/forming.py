@@ -27,7 +27,7 @@ from kaosmem.sections.section import Section
 from kaosmem.session.delivery import deliver, take_back_forgotten
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.proposals import as_proposal, let_wait
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict
 from kaosmem.types.items import Item, decoded
 from kaosmem.types.outcomes import RUN
 
@@ -344,7 +344,7 @@ class SectionFormation:
     def _made(self, change: ProposedChange, grounds: Grounds) -> Item:
         """Return a change as an item, with the speaker, the time and the trust of its sources."""
         quoted = grounds.quoted
-        metadata: dict[str, JSONValue] = {"kind": change.kind, "quote": change.quote}
+        metadata: JSONDict = {"kind": change.kind, "quote": change.quote}
         metadata |= {name: quoted.metadata[name] for name in _COPIED if name in quoted.metadata}
         metadata |= change.details
         if change.valid_from:

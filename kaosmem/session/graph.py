@@ -22,7 +22,7 @@ from kaosmem.names import shown
 from kaosmem.retrieval.rankers import GraphRanker
 from kaosmem.session.open_session import OpenSession
 from kaosmem.tokens import count_content
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 
@@ -106,8 +106,8 @@ class Graph:
 
     def add(
         self,
-        entities: Iterable[Entity | Mapping[str, JSONValue]] = (),
-        relationships: Iterable[Relationship | Mapping[str, JSONValue]] = (),
+        entities: Iterable[Entity | JSONObject] = (),
+        relationships: Iterable[Relationship | JSONObject] = (),
         *,
         priority: int = 0,
         pinned: bool = False,
@@ -157,7 +157,7 @@ class Graph:
     def remove(
         self,
         entities: Iterable[str | Entity] = (),
-        relationships: Iterable[str | Relationship | Mapping[str, JSONValue]] = (),
+        relationships: Iterable[str | Relationship | JSONObject] = (),
     ) -> list[Item]:
         """Move entities, with all their relationships, and relationships to the archive.
 

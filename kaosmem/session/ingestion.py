@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,7 +14,7 @@ from kaosmem.ingest.listing import Choice, corpus_label, find_files, nothing_to_
 from kaosmem.ingest.passages import IngestReport, Passage, Reading, changes, read_passages
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item, decoded
 
@@ -158,7 +158,7 @@ class Ingestion:
         said = (item.text, item.role, item.metadata)
         return said == (passage.text, passage.role, metadata)
 
-    async def _new(self, passage: Passage, other: Mapping[str, JSONValue]) -> Item:
+    async def _new(self, passage: Passage, other: JSONObject) -> Item:
         """Add a passage. Raises SectionFullError if that evicts something.
 
         An evicted passage would be read and added again by each run, and be recalled after its
@@ -212,7 +212,7 @@ class Ingestion:
         if self._steps % _AT_ONCE == 0:
             await asyncio.sleep(0)
 
-    def _metadata(self, passage: Passage) -> dict[str, JSONValue]:
+    def _metadata(self, passage: Passage) -> JSONDict:
         return {**passage.metadata, "corpus": self._label}
 
     def _id(self, passage: Passage) -> str:

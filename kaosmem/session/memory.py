@@ -8,7 +8,6 @@ from collections.abc import (
     AsyncIterator,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
 )
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
@@ -71,7 +70,7 @@ from kaosmem.telemetry import SESSION, observed
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import AnyCounter
 from kaosmem.trace.trace import parse_mode
-from kaosmem.types import ContentBlock, JSONValue
+from kaosmem.types import ContentBlock, JSONObject
 from kaosmem.types.content import Trust, check_content
 from kaosmem.types.items import Item, check_timestamp
 from kaosmem.types.versions import Version
@@ -359,7 +358,7 @@ class SessionMemory:
     def add(
         self,
         section: str,
-        content: str | Iterable[ContentBlock | Mapping[str, JSONValue]],
+        content: str | Iterable[ContentBlock | JSONObject],
         *,
         role: str | None = None,
         id: str | None = None,
@@ -367,7 +366,7 @@ class SessionMemory:
         priority: int = 0,
         pinned: bool = False,
         tags: Iterable[str] = (),
-        metadata: Mapping[str, JSONValue] | None = None,
+        metadata: JSONObject | None = None,
         sources: Iterable[str] = (),
         trust: Trust | None = None,
         ttl_s: float | None = None,
@@ -457,7 +456,7 @@ class SessionMemory:
     def add_many(
         self,
         section: str,
-        contents: Iterable[str | Iterable[ContentBlock | Mapping[str, JSONValue]]],
+        contents: Iterable[str | Iterable[ContentBlock | JSONObject]],
     ) -> list[Item]:
         """Add items in order, as `add` does. If an item is refused, the items before it stay."""
         return [self.add(section, content) for content in check_several(contents, "contents")]
@@ -470,7 +469,7 @@ class SessionMemory:
         section: str = "messages",
         id: str | None = None,
         key: str | None = None,
-        metadata: Mapping[str, JSONValue] | None = None,
+        metadata: JSONObject | None = None,
     ) -> Item:
         """Add a provider's message, tool calls included, or a `ChatMessage`.
 
@@ -536,7 +535,7 @@ class SessionMemory:
         ('Ann owns it.', {})
         """
 
-        def store(message: object, metadata: Mapping[str, JSONValue] | None) -> Item:
+        def store(message: object, metadata: JSONObject | None) -> Item:
             return self.add_message(message, format=format, section=section, metadata=metadata)
 
         return collecting(format, store)
@@ -600,9 +599,7 @@ class SessionMemory:
             added.append(self.add_message(message, id=item_id, section=section))
         return added
 
-    def update(
-        self, item_id: str, content: str | Iterable[ContentBlock | Mapping[str, JSONValue]]
-    ) -> Item:
+    def update(self, item_id: str, content: str | Iterable[ContentBlock | JSONObject]) -> Item:
         """Replace the content of a live item.
 
         The item keeps its place, and the old content moves to the archive.
@@ -1141,7 +1138,7 @@ class SessionMemory:
     async def call_tool(
         self,
         name: str,
-        arguments: str | Mapping[str, JSONValue],
+        arguments: str | JSONObject,
         *,
         section: str = "findings",
         max_tokens: int = 2_000,

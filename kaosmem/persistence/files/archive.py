@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from tempfile import SpooledTemporaryFile
@@ -27,9 +27,9 @@ from kaosmem.persistence.files.manifest import (
 )
 from kaosmem.persistence.steps import Read, ReadParts, Steps
 from kaosmem.sections.archive import EvictedItem
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 
-Entry = tuple[str, dict[str, JSONValue]]
+Entry = tuple[str, JSONDict]
 """A section and what is stored of an item."""
 
 _MAX_IN_MEMORY = 2**20
@@ -174,7 +174,7 @@ class ArchiveFile:
         self.starts = starts
         self._part = part
 
-    def read(self, evicted: EvictedItem) -> Mapping[str, JSONValue]:
+    def read(self, evicted: EvictedItem) -> JSONObject:
         """Return the stored version of an item.
 
         Raises CorruptionError, also if the table of the file lists another item for its line.

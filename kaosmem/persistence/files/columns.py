@@ -11,18 +11,16 @@ from types import NoneType
 from typing import Any
 
 from kaosmem.errors import CorruptionError
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict
 
 
-def encode_columns(columns: Mapping[str, list[Any]]) -> dict[str, JSONValue]:
+def encode_columns(columns: Mapping[str, list[Any]]) -> JSONDict:
     """Return columns as JSON values.
 
     A column without a value is left out. For the column `section`, return how many items in a row
     each section has.
     """
-    stored: dict[str, JSONValue] = {
-        name: column for name, column in columns.items() if not is_empty(column)
-    }
+    stored: JSONDict = {name: column for name, column in columns.items() if not is_empty(column)}
     runs = groupby(columns["section"])
     stored["section"] = [[name, len([*items])] for name, items in runs]
     return stored

@@ -23,7 +23,7 @@ from kaosmem.persistence.files.lines import checksum, parse_object, stated_crc
 from kaosmem.persistence.files.manifest import ListedArchive
 from kaosmem.persistence.steps import Read, Steps
 from kaosmem.sections.archive import EvictedFile, EvictedItem, parse_time
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict
 from kaosmem.types.items import stated_from
 
 _MAX_BYTES = 48 * 2**20  # as a line may not be too long
@@ -85,21 +85,21 @@ class Contents:
         self._bytes += len(named.encode()) + _ROW_BYTES
 
     @property
-    def fields(self) -> dict[str, JSONValue]:
+    def fields(self) -> JSONDict:
         """Return it as JSON values, nothing where it is too much for a line."""
         return self.all_fields if self._bytes <= _MAX_BYTES else {}
 
     @property
-    def all_fields(self) -> dict[str, JSONValue]:
+    def all_fields(self) -> JSONDict:
         """Return it as JSON values. A column without a value is left out."""
         columns = encode_columns(self._columns)
         return {"counter": self._counter, "sizes": self._sizes, "columns": columns}
 
 
-def _row(section: str, data: Mapping[str, Any]) -> dict[str, JSONValue]:
+def _row(section: str, data: Mapping[str, Any]) -> JSONDict:
     """Return the row of an item. Only the row of an item that may be recalled has a position."""
     key = data.get("key")
-    row: dict[str, JSONValue] = {"id": data.get("id"), "section": section, "key": key}
+    row: JSONDict = {"id": data.get("id"), "section": section, "key": key}
     if any(type(data.get(name)) is not kind for name, kind in _RECALLABLE.items()):
         return row
     row["tokens"] = data["tokens"]

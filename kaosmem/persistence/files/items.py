@@ -27,7 +27,7 @@ from kaosmem.persistence.files.lines import (
 )
 from kaosmem.persistence.files.manifest import ListedArchive
 from kaosmem.persistence.files.records import FORMAT_VERSION, unknown_version
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.items import StoredItem
 
 _COLUMNS = {"section": str, "id": str, "role": str, "tokens": int, "position": int}
@@ -41,7 +41,7 @@ _NOT_PLAIN = frozenset(
 _MAX_SUMMED_UP = 10**6  # as the last line is a line like others, which may not be too long
 
 
-Stored: TypeAlias = dict[str, JSONValue] | StoredItem
+Stored: TypeAlias = JSONDict | StoredItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ItemFile:
     txns: tuple[str, ...] = ()
     log_id: str = ""
     purged: int = 0
-    header: Mapping[str, JSONValue] = field(default_factory=dict)
+    header: JSONObject = field(default_factory=dict)
     items: list[tuple[str, Stored]] = field(default_factory=list)
     counter: str | None = None
     archives: tuple[ListedArchive, ...] = ()
@@ -71,7 +71,7 @@ class ItemFile:
 
 def encode_items(
     head: ItemFile,
-    items: Iterable[tuple[str, Mapping[str, JSONValue]]],
+    items: Iterable[tuple[str, JSONObject]],
     *,
     contents: Contents | None = None,
 ) -> Iterator[bytes]:
@@ -83,7 +83,7 @@ def encode_items(
         head: The fields of the first line.
         contents: Of an archive file, for its last line.
     """
-    opening: dict[str, JSONValue] = {
+    opening: JSONDict = {
         "seq": head.seq,
         "version": FORMAT_VERSION,
         "chain": f"{head.crc:08x}",
@@ -107,7 +107,7 @@ def encode_items(
             rows.append(_row(section, data if count <= _MAX_SUMMED_UP else {}))
         else:
             contents.note(len(line), section, data)
-    own: dict[str, JSONValue] = {}
+    own: JSONDict = {}
     if contents is not None:
         own = {**contents.fields, "after": f"{chain:08x}"}
     elif any(None not in row for row in rows):
@@ -184,20 +184,20 @@ def _plain_items(lines: Sequence[bytes], plain: object) -> list[StoredItem | Non
     return items
 
 
-def _parse(line: bytes) -> dict[str, JSONValue]:
+def _parse(line: bytes) -> JSONDict:
     """Return the data of an item's line. Raises CorruptionError."""
     return item_of(parse_object(line))[1]
 
 
 def decoded_entries(
     items: Iterable[tuple[str, Stored]],
-) -> Iterator[tuple[str, dict[str, JSONValue]]]:
+) -> Iterator[tuple[str, JSONDict]]:
     """Yield items with their sections, those decoded that are not yet. Raises CorruptionError."""
     for section, item in items:
         yield section, item if isinstance(item, dict) else dict(item.entry())
 
 
-def item_of(fields: dict[str, Any]) -> tuple[str, dict[str, JSONValue]]:
+def item_of(fields: dict[str, Any]) -> tuple[str, JSONDict]:
     """Return the section and data that a line's fields are. Raises CorruptionError."""
     section = fields.get("sec")
     data = fields.get("d")

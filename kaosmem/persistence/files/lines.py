@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any
 from zlib import crc32
@@ -11,7 +10,7 @@ from zlib import crc32
 from kaosmem.arguments import MAX_JSON_DEPTH, STRICT_JSON, json_text
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import shown
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject
 
 MAX_LINE_BYTES = 64 * 2**20
 MAX_CONTAINERS = 500_000
@@ -45,7 +44,7 @@ def split_lines(data: bytes) -> list[bytes]:
     return lines
 
 
-def encode_line(fields: Mapping[str, JSONValue], crc: int) -> tuple[bytes, int]:
+def encode_line(fields: JSONObject, crc: int) -> tuple[bytes, int]:
     """Return `fields` as a line that is chained to the checksum `crc`, and the line's own checksum.
 
     Raises InvalidArgumentError for fields that `decode_line` would refuse.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kaosmem.errors import CorruptionError, UnsupportedVersionError
 from kaosmem.names import shown
 from kaosmem.persistence.files.lines import decode_line, encode_line, parse_object, split_lines
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 
 FORMAT_VERSION = 1
 
@@ -31,7 +31,7 @@ class Change:
 
     section: str
     op: str
-    data: Mapping[str, JSONValue] = field(repr=False)
+    data: JSONObject = field(repr=False)
 
 
 class Record(NamedTuple):
@@ -48,7 +48,7 @@ class Record(NamedTuple):
     txn: str
     section: str
     op: str
-    data: dict[str, JSONValue]
+    data: JSONDict
 
     def __repr__(self) -> str:
         # Without its data, which are content.

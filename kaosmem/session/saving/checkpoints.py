@@ -21,10 +21,10 @@ from kaosmem.session.saving.past import Past, by_section
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.trace.trace import TRACE_SECTION, turn_entry
 from kaosmem.trace.turn import Turn
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONDict, JSONObject
 
 
-def describe(sections: Iterable[Section], counter: TokenCounter) -> dict[str, JSONValue]:
+def describe(sections: Iterable[Section], counter: TokenCounter) -> JSONDict:
     """Return the description of a session: its counter and its sections.
 
     The log states it before any item.
@@ -43,8 +43,8 @@ class Frozen:
         turns: Turns of the trace that no archive file holds yet.
     """
 
-    header: Mapping[str, JSONValue]
-    items: Iterable[tuple[str, dict[str, JSONValue]]]
+    header: JSONObject
+    items: Iterable[tuple[str, JSONDict]]
     archived: Sequence[Archived]
     turns: Sequence[Turn]
 
@@ -68,7 +68,7 @@ class Frozen:
         )
 
     @property
-    def archived_entries(self) -> Iterator[tuple[str, dict[str, JSONValue]]]:
+    def archived_entries(self) -> Iterator[tuple[str, JSONDict]]:
         """Yield the archived versions with their sections, then the turns, as JSON values."""
         for version in self.archived:
             yield version.item.section, version.to_dict()

@@ -38,11 +38,11 @@ from kaosmem.session.windows import Windows
 from kaosmem.tokens import count_content, get_counter
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.trace.trace import Trace
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject, JSONValue
 
 STATE_FIELDS = "states", "forgotten", "windows", "turns"
 """What a snapshot's header says beside the description of the session."""
-DORMANT: Mapping[str, JSONValue] = {"in_context": False}
+DORMANT: JSONObject = {"in_context": False}
 """Of a section without a spec: nothing is added to it, and it is not shown."""
 
 
@@ -57,7 +57,7 @@ class Hydrated:
     """
 
     sections: dict[str, Section]
-    description: Mapping[str, JSONValue]
+    description: JSONObject
     notices: list[str]
     forgotten: Forgotten = field(default_factory=Forgotten)
     unpurged: set[str] = field(default_factory=set)
@@ -205,7 +205,7 @@ def _repeated(recovered: Recovered, sections: Mapping[str, Section]) -> Iterator
         yield operation
 
 
-def _check_versions(descriptions: Iterable[Mapping[str, JSONValue]]) -> None:
+def _check_versions(descriptions: Iterable[JSONObject]) -> None:
     """Raise UnsupportedVersionError if a description is of a newer format."""
     for each in descriptions:
         if each["version"] > FORMAT_VERSION:
@@ -267,7 +267,7 @@ def check_section_count(names: Collection[str]) -> None:
 def notices_of(
     sections: Mapping[str, Section],
     unknown: Iterable[str],
-    described: Mapping[str, Mapping[str, JSONValue]],
+    described: Mapping[str, JSONObject],
 ) -> list[str]:
     """Return notices about stored sections whose spec is missing or gives less than before.
 

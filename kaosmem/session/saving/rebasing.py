@@ -35,7 +35,7 @@ from kaosmem.sections.operations import (
 from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import Forgotten, derived_from
 from kaosmem.session.saving.hydration import Hydrated, operation_of
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject
 from kaosmem.types.content import ThinkingBlock
 from kaosmem.types.items import Item
 
@@ -72,7 +72,7 @@ class Theirs:
         )
 
     @property
-    def descriptions(self) -> list[Mapping[str, JSONValue]]:
+    def descriptions(self) -> list[JSONObject]:
         """The descriptions of the session, oldest first."""
         return [each.data for each in self.operations if isinstance(each, Describe)]
 

@@ -24,7 +24,7 @@ from kaosmem.session.saving.past import version_of
 from kaosmem.session.windows import Windows
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.trace.trace import is_turn
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject
 
 _ENDING = "-repaired"
 
@@ -213,7 +213,7 @@ def _noted(version: Archived, outdated: Mapping[str, datetime]) -> Archived:
 def _store(
     place: _Place,
     session_id: str,
-    description: Mapping[str, JSONValue],
+    description: JSONObject,
     whole: Frozen,
 ) -> bool:
     """Store a session, and return whether its id was free."""

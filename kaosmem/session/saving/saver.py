@@ -45,7 +45,7 @@ from kaosmem.session.saving.past import Past
 from kaosmem.session.saving.rebasing import Theirs, forget_derived, is_reply, rebase
 from kaosmem.session.saving.turns import OneLoop, in_line
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.types import JSONValue
+from kaosmem.types import JSONObject
 from kaosmem.types.items import Item, StoredItem, decoded
 
 MAX_TRIES = 1_000
@@ -108,7 +108,7 @@ class Saver:
         self._sections = hydrated.sections
         self.windows = hydrated.windows
         self.trace = hydrated.trace
-        self._description: Mapping[str, JSONValue] = hydrated.description
+        self._description: JSONObject = hydrated.description
         self._unsaved: list[Operation] = []  # of sections that have no journal of it any more
         self._batch: list[
             Operation
