@@ -712,7 +712,8 @@ class SessionMemory:
         choice = Choice(
             check_patterns(include, "include"), check_patterns(exclude, "exclude"), gitignore
         )
-        return await ingestion.run(path_or_fs, choice, progress=progress)
+        async with self._session.ingesting:
+            return await ingestion.run(path_or_fs, choice, progress=progress)
 
     async def attach(
         self,

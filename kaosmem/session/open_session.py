@@ -45,6 +45,7 @@ class OpenSession:
     Attributes:
         closing: Functions that end background work. They are called before the log is released.
         shelves: The long-term memories that got formed facts, by name.
+        ingesting: Is held by the task that reads files.
 
     Args:
         opening: Where the session is, and how it is read.
@@ -84,6 +85,7 @@ class OpenSession:
         self.is_closed = False
         self.closing: list[Callable[[], None]] = []
         self.shelves: dict[str, FactShelf] = {}
+        self.ingesting = asyncio.Lock()
         self._notices = list(hydrated.notices)
         self._set_up(hydrated, rng)
         self.trace.mode = trace

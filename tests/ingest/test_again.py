@@ -1,5 +1,6 @@
 """A folder that is read again after its files have changed."""
 
+import asyncio
 import json
 import os
 
@@ -92,6 +93,16 @@ async def test_a_folder_is_one_place_however_its_path_is_written(tmp_path, monke
     monkeypatch.chdir(tmp_path / "docs")
     for path in (".", "../docs", f"{tmp_path}/docs/../docs/"):
         assert (await memory.ingest(path)).unchanged == ("a.md",)
+
+
+async def test_two_tasks_that_read_one_folder_read_it_once(tmp_path):
+    """The later one finds the passages of the first, and adds no second copy of them."""
+    for number in range(40):
+        (tmp_path / f"{number}.md").write_text(f"The rent of flat {number} is 900 euros.")
+    memory = SessionMemory.test_mode()
+    first, second = await asyncio.gather(memory.ingest(tmp_path), memory.ingest(tmp_path))
+    assert (len(first.new), len(second.unchanged)) == (40, 40)
+    assert len(memory["documents"]) == 40
 
 
 async def test_files_have_room_in_their_section(tmp_path):
