@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
+from typing import TypeAlias
 
 from kaosmem.language.scripts import (
     MARKS,
@@ -138,6 +139,9 @@ def _cuts(word: str, *, foreign: bool) -> set[int]:
         cuts.update(map(re.Match.start, _AFTER_VOWEL.finditer(word)))
     return cuts
 
+
+Analyzer: TypeAlias = Callable[[str], list[str]]
+"""Splits a text into terms."""
 
 ANALYSIS = 4
 """Raised when `analyze` gives any text other terms: an index that was stored before is made anew."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from kaosmem.retrieval.columns import Int64s
     from kaosmem.retrieval.linear_index import LinearIndex
+
+Signals: TypeAlias = "dict[str, Int64s]"
+"""Signals of candidates by name, each of shape (n,)."""
 
 _BESIDE = -2, -1, 1, 2
 """The steps to the neighbours of a candidate that its signals look at."""
@@ -128,7 +131,7 @@ class Candidates:
         """
         return (_at(values, self._near[-step]) + _at(values, self._near[step])) // 2
 
-    def _of_kind(self) -> dict[str, Int64s]:
+    def _of_kind(self) -> Signals:
         """Return the signals that only entries of some kind have, or only some queries ask for."""
         signals = self.index.likenesses(self)
         facts = self.index.facts.values[self.slots]
@@ -146,7 +149,7 @@ class Candidates:
             return signals
         return signals | self._written()
 
-    def _of_any_entry(self) -> dict[str, Int64s]:
+    def _of_any_entry(self) -> Signals:
         """Return the signals of entries of any kind."""
         words = self.matches.words
         tokens = self.index.facts.values["tokens"][self.slots]
@@ -161,7 +164,7 @@ class Candidates:
             "size": on_log_scale(np.maximum(0, tokens - 1), _SHORT) // 5,
         }
 
-    def _spoken(self) -> dict[str, Int64s]:
+    def _spoken(self) -> Signals:
         """Return the signals of entries of a conversation alone."""
         index = self.index
         roles = index.roles.numbers[self.slots]
@@ -184,7 +187,7 @@ class Candidates:
             "rule": recency // 2 if self._asked.is_for_fact else recency,
         }
 
-    def _defined(self) -> dict[str, Int64s]:
+    def _defined(self) -> Signals:
         """Return the signals of source code."""
         names = self.index.sources.names
         is_test: Int64s = np.zeros(len(names), np.int64)
@@ -198,7 +201,7 @@ class Candidates:
             signals["definition"] = self.terms.having_pair(defining, defined) * ONE
         return signals
 
-    def _written(self) -> dict[str, Int64s]:
+    def _written(self) -> Signals:
         """Return the signals of documents of which the query names one, but for those of meaning."""
         matches = self.matches
         clause = self._clause
@@ -214,7 +217,7 @@ class Candidates:
             "nearby_clause": self.nearby(matches.in_clause, 1),
         }
 
-    def _meanings(self) -> dict[str, Int64s]:
+    def _meanings(self) -> Signals:
         """Return how near candidates are to those that match the query or its clause."""
         feedback = RelevanceFeedback(self.terms, self.matches.terms)
         meaning = feedback.similarities(self._words)
@@ -257,7 +260,7 @@ def place_in_source(numbers: NDArray[np.int32], scores: Int64s) -> Int64s:
 # The sums of weighted signals.
 
 
-def weighted(found: Candidates, model: Mapping[str, float]) -> dict[str, Int64s]:
+def weighted(found: Candidates, model: Mapping[str, float]) -> Signals:
     """Return the weighted signals of candidates, by name. model: the weights of their kind."""
     added = {}
     for name, weight in {**model, **BY_HAND}.items():
@@ -268,7 +271,7 @@ def weighted(found: Candidates, model: Mapping[str, float]) -> dict[str, Int64s]
     return added
 
 
-def _add_place(found: Candidates, added: dict[str, Int64s]) -> None:
+def _add_place(found: Candidates, added: Signals) -> None:
     """Add the signals of documents that depend on the sums of the others.
 
     The best test ranks below the best definition outside of tests, if there is one. Tests keep

@@ -13,7 +13,7 @@ import numpy as np
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.keys import key_words
 from kaosmem.memos import remembered
-from kaosmem.retrieval.candidate_signals import Candidates, Matches, place_in_source
+from kaosmem.retrieval.candidate_signals import Candidates, Matches, Signals, place_in_source
 from kaosmem.retrieval.columns import GrowingArray
 from kaosmem.retrieval.dumps import Columns, StoredColumns
 from kaosmem.retrieval.linear_index import LinearIndex
@@ -24,6 +24,7 @@ from kaosmem.retrieval.text_index import Embedded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kaosmem.language.analysis import Analyzer
     from kaosmem.retrieval.columns import Int64s
     from kaosmem.retrieval.query_terms import QueryTerms
     from kaosmem.retrieval.rankers import Embedder, Weights
@@ -94,7 +95,7 @@ class DenseIndex(LinearIndex):
         *,
         embedder: Embedder,
         weights: Weights,
-        analyze: Callable[[str], list[str]],
+        analyze: Analyzer,
     ) -> None:
         if not 1 <= embedder.dimensions <= MAX_DIMENSIONS:
             raise InvalidArgumentError(
@@ -194,7 +195,7 @@ class DenseIndex(LinearIndex):
         most = max(ONE, int(likeness.max(initial=0)))
         return super()._proposing(matches) + 10 * share_of_best(likeness, most)
 
-    def likenesses(self, candidates: Candidates) -> dict[str, Int64s]:
+    def likenesses(self, candidates: Candidates) -> Signals:
         likeness = candidates.matches.likeness
         own = likeness[candidates.slots]
         return {

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kaosmem.exact import logs
-from kaosmem.language.analysis import analyze
-from kaosmem.retrieval.candidate_signals import Candidates, Matches, weighted
+from kaosmem.language.analysis import Analyzer, analyze
+from kaosmem.retrieval.candidate_signals import Candidates, Matches, Signals, weighted
 from kaosmem.retrieval.candidate_terms import ENOUGH_TEXTS, CandidateTerms, topics
 from kaosmem.retrieval.query_terms import NONE, QueryTerms, SourceMatches
 from kaosmem.retrieval.ranker import Ranking
@@ -53,7 +53,7 @@ class LinearIndex(TextIndex):
         self,
         *,
         weights: Weights,
-        analyze: Callable[[str], list[str]] = analyze,
+        analyze: Analyzer = analyze,
     ) -> None:
         super().__init__(k1=K1, b=B, analyze=analyze)
         self._model = weights
@@ -108,7 +108,7 @@ class LinearIndex(TextIndex):
         """
         return self._proposed(query, CANDIDATES, None)[0]
 
-    def weighted(self, found: Candidates) -> dict[str, Int64s]:
+    def weighted(self, found: Candidates) -> Signals:
         """Return the weighted signals of candidates, by name."""
         if self.is_conversation:
             return weighted(found, self._model.conversation)
@@ -232,7 +232,7 @@ class LinearIndex(TextIndex):
         found: Int64s = slots[np.argsort(self.slots.ordinals[slots])]
         return found
 
-    def likenesses(self, candidates: Candidates) -> dict[str, Int64s]:
+    def likenesses(self, candidates: Candidates) -> Signals:
         """Return the signals of vectors, by name.
 
         Documents have none: `meaning` tells as much.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import pairwise
@@ -19,6 +19,7 @@ from kaosmem.retrieval.scores import ONE, product, share_of_best
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kaosmem.language.analysis import Analyzer
     from kaosmem.retrieval.columns import Int64s
     from kaosmem.retrieval.text_index import TextIndex
     from kaosmem.retrieval.vocabulary import Vocabulary
@@ -31,7 +32,7 @@ _TEST = re.compile(
 _BORDER = re.compile(r"(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)")
 
 
-def name_terms(name: str, analyze: Callable[[str], list[str]]) -> list[str]:
+def name_terms(name: str, analyze: Analyzer) -> list[str]:
     """Return the terms of a source's name, those of its letters and of its digits among them."""
     return [*analyze(name), *analyze(_BORDER.sub(" ", name))]
 
@@ -84,7 +85,7 @@ class QueryTerms:
         last: The text of that clause.
     """
 
-    def __init__(self, text: str, analyze: Callable[[str], list[str]]) -> None:
+    def __init__(self, text: str, analyze: Analyzer) -> None:
         self.text = text
         self.terms = analyze(text)
         self._analyze = analyze

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +13,11 @@ from kaosmem.retrieval.ranker import check_new, unknown
 from kaosmem.retrieval.scores import best
 
 if TYPE_CHECKING:
+    from kaosmem.language.analysis import Analyzer
     from kaosmem.types.items import Item
 
 
-def item_terms(item: Item, analyze: Callable[[str], list[str]]) -> list[str]:
+def item_terms(item: Item, analyze: Analyzer) -> list[str]:
     """Return the terms of an item: those of its key that its text lacks, then those of its text."""
     terms = analyze(item.text)
     if item.key is None:
@@ -35,7 +36,7 @@ class RankBM25Index:
         k1: float,
         b: float,
         epsilon: float,
-        analyze: Callable[[str], list[str]],
+        analyze: Analyzer,
     ) -> None:
         self._parameters = {"k1": k1, "b": b, "epsilon": epsilon}
         self._analyze = analyze

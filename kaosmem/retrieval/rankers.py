@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kaosmem.arguments import check_count, check_instance
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.language.analysis import analyze
+from kaosmem.language.analysis import Analyzer, analyze
 from kaosmem.names import shown_number
 from kaosmem.retrieval.ranker import Ranker
 
@@ -128,7 +128,7 @@ class BM25Ranker:
     _: KW_ONLY
     k1: float = 1.5
     b: float = 0.75
-    analyze: Callable[[str], list[str]] = analyze
+    analyze: Analyzer = analyze
 
     def __post_init__(self) -> None:
         _check_parameters(self.k1, self.b, 0.0)
@@ -163,7 +163,7 @@ class RankBM25Ranker:
     k1: float = 1.5
     b: float = 0.75
     epsilon: float = 0.25
-    analyze: Callable[[str], list[str]] = analyze
+    analyze: Analyzer = analyze
 
     def __post_init__(self) -> None:
         _check_parameters(self.k1, self.b, self.epsilon)
@@ -224,7 +224,7 @@ class LinearRanker:
     name = "linear"
     _: KW_ONLY
     weights: Weights | None = None
-    analyze: Callable[[str], list[str]] = analyze
+    analyze: Analyzer = analyze
 
     def __post_init__(self) -> None:
         if self.weights is not None:
@@ -265,7 +265,7 @@ class DenseRanker:
     _: KW_ONLY
     embedder: Embedder = field(default_factory=_default_embedder)
     weights: Weights | None = None
-    analyze: Callable[[str], list[str]] = analyze
+    analyze: Analyzer = analyze
 
     def __post_init__(self) -> None:
         check_instance(self.embedder, Embedder, "embedder")

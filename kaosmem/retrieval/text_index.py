@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 
 from kaosmem.errors import InvalidArgumentError
+from kaosmem.language.analysis import Analyzer
 from kaosmem.language.analysis import analyze as own_analysis
 from kaosmem.language.rules import plain_rules_in
 from kaosmem.retrieval.bm25 import (
@@ -119,7 +120,7 @@ class TextIndex:
         *,
         k1: float = 1.5,
         b: float = 0.75,
-        analyze: Callable[[str], list[str]] = own_analysis,
+        analyze: Analyzer = own_analysis,
     ) -> None:
         self.collection: CollectionStatistics | None = None
         self.analyze = analyze

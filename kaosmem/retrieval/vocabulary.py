@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import chain, count
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kaosmem.language.analysis import MAX_CHUNK_CHARS, analyze, chunk_terms, words_of
+from kaosmem.language.analysis import MAX_CHUNK_CHARS, Analyzer, analyze, chunk_terms, words_of
 from kaosmem.language.keys import key_words
 from kaosmem.language.written_dates import date_terms
 from kaosmem.retrieval.columns import GrowingArray
@@ -158,7 +158,7 @@ class TermReader:
         analyze: Splits a text into terms.
     """
 
-    def __init__(self, vocabulary: Vocabulary, analyze: Callable[[str], list[str]]) -> None:
+    def __init__(self, vocabulary: Vocabulary, analyze: Analyzer) -> None:
         self._vocabulary = vocabulary
         self._analyze = analyze
         self.forget()
