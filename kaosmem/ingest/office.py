@@ -207,9 +207,14 @@ def _rows(rows: Iterable[Sequence[tuple[Any, ...]]]) -> Iterator[Row]:
             yield Row(number, number, " | ".join(cells), cells)
 
 
-def _cell_text(values: Iterable[object]) -> str:
-    """Return the first value that there is. A date has no time of the day."""
-    value = next((value for value in values if value is not None), "")
+def _cell_text(values: Sequence[object]) -> str:
+    """Return the value of a cell, or the formula for one that is empty or 0.
+
+    A program may write 0 for what it has not computed. A date has no time of the day.
+    """
+    value = next(filter(None, values), values[0])
+    if value is None:
+        return ""
     text = str(getattr(value, "text", value))  # the formula of an array is an object
     return storable(" ".join(text.split())).removesuffix(" 00:00:00")
 

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import sys
+import zipfile
 import zlib
 from datetime import date
 from email.message import EmailMessage
@@ -187,15 +188,23 @@ def test_sheets_are_rows_under_their_names(tmp_path):
     assert "part 199 | 199" in passages[-1].text
 
 
-def test_a_formula_that_nothing_has_computed_is_shown_itself(tmp_path):
-    """A workbook that a program wrote has no values of formulas; its sums are not left out."""
+@pytest.mark.parametrize("value", [b"", b"0"])
+def test_a_formula_that_nothing_has_computed_is_shown_itself(value, tmp_path):
+    """A workbook that a program wrote has no values of formulas, or 0; its sums are not left out."""
     workbook = openpyxl.Workbook()
     workbook.active.append(["month", "euros"])
-    workbook.active.append([date(2024, 5, 1), 900])
+    workbook.active.append([date(2024, 5, 1), 0])
     workbook.active.append(["Sum", "=SUM(B2:B2)"])
     workbook.active.append(["Each", openpyxl.worksheet.formula.ArrayFormula("B4", "=B2:B2*2")])
-    (passage,) = read(tmp_path, "costs.xlsx", saved(workbook)).passages
-    assert passage.text == "month | euros\n2024-05-01 | 900\nSum | =SUM(B2:B2)\nEach | =B2:B2*2"
+    written = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(saved(workbook))) as before,
+        zipfile.ZipFile(written, "w") as after,
+    ):
+        for name in before.namelist():
+            after.writestr(name, before.read(name).replace(b"<v></v>", b"<v>%b</v>" % value))
+    (passage,) = read(tmp_path, "costs.xlsx", written.getvalue()).passages
+    assert passage.text == "month | euros\n2024-05-01 | 0\nSum | =SUM(B2:B2)\nEach | =B2:B2*2"
 
 
 def test_mail_says_who_wrote_when_and_what_about(tmp_path):
