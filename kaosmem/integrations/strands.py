@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kaosmem.errors import needs_extra
+from kaosmem.formats.bedrock import BedrockFormat
+from kaosmem.formats.fields import extra_fields, extra_text
+from kaosmem.formats.shaped_blocks import Block
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
+from kaosmem.types import ContentBlock, JSONObject
+from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 
 with needs_extra("strands"):
     from strands import Agent
@@ -14,6 +20,30 @@ with needs_extra("strands"):
     from strands.middleware import InvokeModelStage
     from strands.middleware.stages import InvokeModelContext
     from strands.plugins import Plugin
+
+
+_CALL_FIELDS = ("reasoningSignature",)
+"""Gemini refuses a call without it."""
+
+
+class StrandsFormat(BedrockFormat):
+    """Converse's messages with the fields that the framework's models need of a call and a result."""
+
+    def read(self, block: JSONObject) -> ContentBlock:
+        """Return a block as a content block."""
+        made = super().read(block)
+        if isinstance(made, ToolUseBlock):
+            return replace(made, extra=extra_text(block["toolUse"], _CALL_FIELDS))
+        return made
+
+    def write(self, block: ContentBlock) -> Block | None:
+        """Return a block as the framework has it: a result says whether it is an error."""
+        written: Any = super().write(block)
+        if isinstance(block, ToolUseBlock):
+            written["toolUse"] |= extra_fields(block.extra, _CALL_FIELDS)
+        elif isinstance(block, ToolResultBlock):
+            written["toolResult"].setdefault("status", "success")
+        return written
 
 
 class KaosmemPlugin(Plugin):
@@ -37,7 +67,7 @@ class KaosmemPlugin(Plugin):
     ) -> None:
         super().__init__()
         self.conversation = conversation
-        self.calls: ModelCalls[Any] = ModelCalls(location, **{"format": "bedrock", **options})
+        self.calls: ModelCalls[Any] = ModelCalls(location, **{"format": StrandsFormat(), **options})
 
     def init_agent(self, agent: Agent) -> None:
         """Take the place before the model of an agent."""

@@ -174,6 +174,17 @@ def test_a_call_of_haystack_keeps_both_ids():
         assert kept.extra == {"call_id": "call_1"}
 
 
+@pytest.mark.frameworks
+def test_a_call_of_strands_keeps_its_signature_and_a_result_has_a_status():
+    """Gemini refuses a call without its signature; the model of Anthropic reads the status."""
+    messages = module("strands").StrandsFormat()
+    call = {"toolUseId": "c", "name": "read", "input": {}, "reasoningSignature": "seal"}
+    result = {"toolUseId": "c", "content": [{"text": "Page 1."}]}
+    assert messages.write(messages.read({"toolUse": call})) == {"toolUse": call}
+    written = messages.write(messages.read({"toolResult": result}))
+    assert written == {"toolResult": {**result, "status": "success"}}
+
+
 async def test_the_same_words_said_twice_are_two_messages(tmp_path):
     """Each reply is its own object: a provider refuses an id that comes twice."""
     messages = module("langchain")
