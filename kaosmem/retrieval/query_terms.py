@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from kaosmem.memos import remembered
 from kaosmem.retrieval.bm25 import SHARE_BITS, idf_q16, share_of
 from kaosmem.retrieval.scores import ONE, product, share_of_best
+from kaosmem.retrieval.vocabulary import word_vectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,11 +69,11 @@ _IDENTIFIER = re.compile(
 )
 
 
-_MISSPELT_CHARS, _ALIKE = 5, 0.8
-"""A shorter term may be any other word.
-
-Two terms are alike if so much of their letters is the same, in order.
-"""
+_MISSPELT_CHARS = 5
+"""A shorter word may be any other."""
+_MAX_MISSPELT = 10
+_BLOCK = 128
+"""So many characters that follow each other in Unicode hold one alphabet."""
 
 
 class QueryTerms:
@@ -104,24 +104,36 @@ class QueryTerms:
         self.is_for_fact = bool(_ASKS_FOR_FACT.search(text))
 
     def respell(self, known: Vocabulary) -> None:
-        """Replace terms by the known terms that are spelt almost the same, if no term is known.
+        """Replace misspelt words by the known words that are one typing error away.
+
+        A word is taken for misspelt if no entry and no title has it, and if it is no common English
+        word. The last words of a pasted text are left as they are.
 
         >>> from kaosmem.retrieval.vocabulary import Vocabulary
         >>> known = Vocabulary(["mongodb", "redis"])
         >>> known.frequencies.values[1:] = 1
-        >>> asked = QueryTerms("mongod", str.split)
+        >>> asked = QueryTerms("configure mongod", str.split)
         >>> asked.respell(known)
         >>> asked.terms
-        ['mongodb']
+        ['configure', 'mongodb']
         """
-        if not any(map(known.number_in_entries, self.counts)):
-            spelt = {}
-            for term in self.counts:
-                for match in _spelt_alike(term, known):
-                    spelt[term] = match
-            self.terms = [spelt[term] for term in self.terms if term in spelt]
-            self.clause = [spelt[term] for term in self.clause if term in spelt] or self.terms
+        spelt: dict[str, str] = {}
+        for term in islice(self._misspelt(known), _MAX_MISSPELT):
+            meant = _one_error_away(term, known)
+            if meant:
+                spelt[term] = meant
+        if spelt:
+            self.terms = [spelt.get(term, term) for term in self.terms]
+            self.clause = [spelt.get(term, term) for term in self.clause]
             self.counts = Counter(self.terms)
+
+    def _misspelt(self, known: Vocabulary) -> Iterator[str]:
+        """Yield the words that may be misspelt: numbers and short words never are."""
+        for word in dict.fromkeys(self.text.split()):
+            for term in self._analyze(word)[:1]:  # the others are parts of the word
+                is_word = len(term) >= _MISSPELT_CHARS and term.isalpha()
+                if is_word and not known.number(term) and not word_vectors().row_of(term):
+                    yield term
 
     @cached_property
     def quoted(self) -> list[list[str]]:
@@ -149,14 +161,36 @@ class QueryTerms:
         return {*name_terms(self.text, self._analyze), *self._analyze(" ".join(joined))}
 
 
-def _spelt_alike(term: str, known: Vocabulary) -> list[str]:
-    """Return the known term nearest to a misspelt one, if any.
+def _one_error_away(term: str, known: Vocabulary) -> str:
+    """Return the most frequent known term that is one typing error away, "" for none.
 
-    Numbers and short words are never misspelt.
+    The first letter is right. One letter is missing, wrong or too many, or two are exchanged.
     """
-    if len(term) < _MISSPELT_CHARS or not term.isalpha():
-        return []
-    return get_close_matches(term, known.starting_with(term[:2]), n=1, cutoff=_ALIKE)
+    found = {}
+    for other in _with_errors(term):
+        number = known.number_in_entries(other)
+        if number and other != term:
+            found[other] = int(known.frequencies.values[number])
+    return min(found, key=lambda other: (-found[other], other), default="")
+
+
+def _with_errors(term: str) -> Iterator[str]:
+    letters = _letters_like(term)
+    for place in range(1, len(term) + 1):
+        head = term[:place]
+        tail = term[place:]
+        yield head + tail[1:]
+        yield head + tail[1:2] + tail[:1] + tail[2:]
+        for letter in letters:
+            yield head + letter + tail
+            yield head + letter + tail[1:]
+
+
+def _letters_like(term: str) -> str:
+    """Return the small letters of the alphabets that a term is written in."""
+    blocks = sorted({ord(letter) // _BLOCK for letter in term})
+    letters = [chr(block * _BLOCK + place) for block in blocks for place in range(_BLOCK)]
+    return "".join(letter for letter in letters if letter.isalpha() and letter.islower())
 
 
 # The sources of an index that match a query.

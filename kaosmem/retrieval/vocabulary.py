@@ -83,11 +83,6 @@ class Vocabulary:
         number = self.number(term)
         return number if self.frequencies.values[number] else NO_TERM
 
-    def starting_with(self, prefix: str) -> list[str]:
-        """Return the terms of entries that begin with a prefix."""
-        found = [term for term in self._terms if term.startswith(prefix)]
-        return list(filter(self.number_in_entries, found))
-
     def in_order(self) -> Int64s:
         """Return the numbers of the terms in order of the terms.
 

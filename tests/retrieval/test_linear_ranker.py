@@ -211,21 +211,33 @@ def test_a_word_counts_more_than_the_source_in_a_small_collection():
     assert ranked.index(29) < 8  # behind the neighbours of the best line alone
 
 
-@pytest.mark.parametrize(
-    ("query", "found"), [("typsecript", True), ("mongod", True), ("2019", False), ("Mogno", True)]
-)
-def test_a_misspelt_word_finds_the_word_that_is_meant(query, found):
-    """If no word of the query is known. A number is never taken for another."""
-    index = index_of(
-        {
-            0: text_item("Typescript in strict mode."),
-            1: text_item("Mongo and mongodb."),
-            2: text_item("2018"),
-        }
-    )
-    ranked = index.rank(query, 3)
-    assert bool(ranked) is found
-    assert index.rank(f"{query} strict", 3)[0][0] == 0
+MISSPELT = {
+    "typsecript": "Typescript in strict mode.",
+    "mongod": "Mongo and mongodb.",
+    "Mogno": "Mongo and mongodb.",
+    "adress": "An address of ours.",
+    "Kündigng": "Die Kündigung steht im Vertrag.",
+    "договр": "Здесь лежит договор.",
+}
+
+
+@pytest.mark.parametrize("word", MISSPELT)
+def test_a_misspelt_word_finds_the_word_that_is_meant(word):
+    """Beside words that others have, too."""
+    others = [f"The mode of number {number} is strict." for number in range(20)]
+    texts = [*others, *sorted({*MISSPELT.values()})]
+    index = index_of({number: text_item(text) for number, text in enumerate(texts)})
+    for query in (word, f"Which mode has the {word}?"):
+        best = index.rank(query, 1)[0][0]
+        assert texts[best] == MISSPELT[word]
+
+
+@pytest.mark.parametrize("word", ["2019", "rod", "grade", "leader", "convert"])
+def test_a_word_that_may_be_right_is_not_replaced(word):
+    """Numbers, short words and common English words are not misspelt, though no text has them."""
+    texts = ["2018", "a red one", "by the grace of it", "a reader", "the convent"]
+    index = index_of({number: text_item(text) for number, text in enumerate(texts)})
+    assert index.rank(word, 5) == []
 
 
 def terms_of(numbers, sizes):
