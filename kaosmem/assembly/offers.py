@@ -361,7 +361,8 @@ def _too_large(
     if all(len(found) > len(asked & _terms(item)) for item in packing.items):
         yield (
             f"item {shown(best.id)} has more of the query's words than what is shown, and its "
-            f"{counted(best.tokens, 'token')} have no room; add long texts in passages"
+            f"{counted(best.tokens, 'token')} have no room; raise the budget, or add long texts in "
+            "passages"
         )
 
 
