@@ -302,11 +302,10 @@ def bound(units: Sequence[Candidate], foreign: int | None) -> list[Candidate]:
     kept: list[Candidate] = []
     is_reply = True
     for unit in units:
-        links = [Link.of(item) for item in unit.items]
-        is_reply = is_reply and (foreign is None or unit.position < foreign)
-        is_reply = is_reply and not any(link.speaks and link.role != "assistant" for link in links)
+        is_first = foreign is None or unit.position < foreign
+        is_reply = is_reply and is_first and not is_asked(unit)
         kept.append(unit if is_reply else _thoughtless(unit))
-        is_reply = is_reply and any(link.calls for link in links)
+        is_reply = is_reply and _calls(unit)
     return kept
 
 

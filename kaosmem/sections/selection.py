@@ -36,6 +36,7 @@ class UnitSelection:
         wanted: The filter, which also evicted items have to pass.
         passing: The ordinals of the live items that the filter lets through, None for all.
         scores: The scores of the units that match the query.
+        room: The tokens that recalled units may take.
         told: The texts that were proposed.
         recalled: The ids of the evicted items that were proposed.
     """
@@ -56,6 +57,7 @@ class UnitSelection:
         self.versions = ShownVersions(self.held, self.query, self.scores.of)
         if self.passing is not None and self.spec.placement == "query":
             self.must &= set(self.held.units.firsts(self.passing))
+        self.room = int(self.spec.recall * self.cap)
         self.newest_required = sorted(self.must, key=self.held.units.last, reverse=True)
 
     def propose_best(self) -> Proposal:
@@ -90,11 +92,10 @@ class UnitSelection:
         chosen |= dict.fromkeys(recent[:1])
         chosen |= dict.fromkeys(filter(self._may_show, self._best_evicted()))
         chosen |= dict.fromkeys(recent)
-        room = int(self.spec.recall * self.cap)
         left = 2 * self.cap
         for first in chosen:
             left -= self._part(first, self.cap)
-        left_to_recall = _EVICTED_SLACK * room
+        left_to_recall = _EVICTED_SLACK * self.room
         by_worth = chain(self.scores.by_worth, self._newest_first())
         for first in self.versions.order(by_worth):
             if left <= 0:
@@ -105,7 +106,7 @@ class UnitSelection:
             if first in chosen or not self._may_show(first):
                 continue
             if is_evicted:
-                left_to_recall -= self._part(first, room)
+                left_to_recall -= self._part(first, self.room)
             else:
                 left -= self._part(first, self.cap)
             chosen[first] = None
@@ -186,7 +187,6 @@ class UnitSelection:
             walked: The newest units of the history.
         """
         held = self.held
-        room = int(self.spec.recall * self.cap)
         near = set()
         weight = 0
         for first in walked:
@@ -197,7 +197,7 @@ class UnitSelection:
         if self.scores.of:
             by_worth = self.scores.best_first(near)
         earlier: dict[int, None] = {}
-        left: float = 2 * room
+        left: float = 2 * self.room
         for first in self.versions.order(by_worth):
             if left <= 0:
                 break
@@ -205,7 +205,7 @@ class UnitSelection:
                 continue
             earlier[first] = None
             if first not in near:
-                part = self._part(first, room)
+                part = self._part(first, self.room)
                 left -= part * 2 / _EVICTED_SLACK if first in held.evicted else part
         return earlier
 
