@@ -101,7 +101,8 @@ async def ingest_files(
         was_read.update(batch.read)
         skipped += batch.skipped
     removed = vanished.gone + sum(batch.gone for batch in done)
-    if was_read or removed:
+    # An earlier run may have been killed before its terms were counted.
+    if was_read or removed or not (await corpus.statistics()).entries:
         await corpus.compact()
 
     def sources_of(files: Sequence[SourceFile]) -> tuple[str, ...]:

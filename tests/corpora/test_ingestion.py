@@ -74,6 +74,22 @@ async def test_compactions_become_rarer(tmp_path, monkeypatch):
     assert all(count >= due for count, due in zip(compacted, (63, 95, 143), strict=False))
 
 
+async def test_a_run_that_was_killed_before_the_count_is_finished_by_the_next(tmp_path):
+    """Its files are all read, so the next run reads none, and counts and merges all the same."""
+    folder = folder_of(tmp_path / "files", 3)
+
+    class Killed(LanceCorpus):
+        async def compact(self, **given):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await ingest_files(folder, Killed(tmp_path / "corpus"), workers=0)
+    corpus = LanceCorpus(tmp_path / "corpus")
+    assert (await corpus.statistics()).entries == 0
+    assert len((await ingest_files(folder, corpus, workers=0)).unchanged) == 4
+    assert (await corpus.statistics()).entries == 4
+
+
 async def test_places_do_not_replace_each_other(tmp_path):
     """A place whose file has a source of another place is told so, and neither loses anything."""
     corpus = InMemoryCorpus()
