@@ -329,7 +329,12 @@ def entries_of(units: Iterable[Candidate]) -> list[ChatMessage]:
     """
     placed: list[tuple[int, list[ChatMessage]]] = []
     for unit in units:
-        parts = _parts_of(unit)
+        first = unit.items[0]
+        if len(unit.items) == 1 and isinstance(first.content, str):
+            # A text has no calls that could lack their results.
+            parts = [[first.memo("message", attrgetter("message"))]]
+        else:
+            parts = repaired([item.message for item in unit.items])
         positions = unit.positions or (unit.position,) * len(parts)
         placed.extend(zip(positions, parts, strict=True))
     placed.sort(key=itemgetter(0))
@@ -337,15 +342,6 @@ def entries_of(units: Iterable[Candidate]) -> list[ChatMessage]:
     for _, part in placed:
         entries += part
     return entries
-
-
-def _parts_of(unit: Candidate) -> list[list[ChatMessage]]:
-    """Return, for each item of a unit, the messages that a history shows of it."""
-    first = unit.items[0]
-    if len(unit.items) == 1 and isinstance(first.content, str):
-        # A text has no calls that could lack their results.
-        return [[first.memo("message", attrgetter("message"))]]
-    return repaired([item.message for item in unit.items])
 
 
 # Required items, when one is added.

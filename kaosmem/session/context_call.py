@@ -269,8 +269,7 @@ class Inquiry:
 
         The newest messages of a history need not pass the filter.
         """
-        if self.query.as_of is not None or self.query.known_at is not None:
-            proposal = proposal.filtered(lambda unit: all(map(self.query.admits, unit.items)))
+        proposal = proposal.filtered(lambda unit: all(map(self.query.admits, unit.items)))
         wanted = self.wanted
         if wanted is None or spec.placement == "static":
             return proposal
@@ -306,8 +305,6 @@ class Inquiry:
 
     def _counted(self, unit: Candidate) -> Candidate:
         items = tuple(map(self.roster.counted, unit.items))
-        if items == unit.items:
-            return unit
         return unit._replace(items=items, tokens=sum(item.tokens for item in items))
 
 
@@ -361,8 +358,7 @@ def _may_be_crowded(sections: Iterable[Section], window: int) -> bool:
 
 def _unexpired(proposal: Proposal, clock: Clock) -> Proposal:
     """Return a proposal without units that hold an item whose time to live is over."""
-    items = items_of((*proposal.candidates, *proposal.earlier))
-    if not any(map(attrgetter("expires_at"), items)):
+    if not any(map(attrgetter("expires_at"), items_of(proposal.units))):
         return proposal
     now = clock()
     return proposal.filtered(lambda unit: not any(item.is_expired(now) for item in unit.items))
