@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from kaosmem.arguments import json_text, text_digest
 from kaosmem.assembly.allocation import items_of
@@ -17,7 +17,7 @@ from kaosmem.sections.section import Section
 from kaosmem.types import JSONDict
 from kaosmem.types.items import Item
 
-TurnRecord: TypeAlias = dict[str, Any]
+TurnRecord: TypeAlias = JSONDict
 """The record of a turn, which takes a window to the next one."""
 
 _CHANGES_IN_PLACE = "graph"

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any, TypeVar, overload
 
-from kaosmem.arguments import STRICT_JSON, json_text
+from kaosmem.arguments import STRICT_JSON, Clock, json_text
 from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.events import (
     UNLOGGED,
@@ -120,7 +120,7 @@ class EventLog(Sequence[ConversationEvent]):
         self,
         events: Iterable[ConversationEvent] = (),
         *,
-        clock: Callable[[], datetime] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._events: list[ConversationEvent] = []
         self._clock = clock or _now
@@ -208,9 +208,7 @@ class EventLog(Sequence[ConversationEvent]):
         return (json_text(event_json(event)) for event in self._events)
 
     @classmethod
-    def from_lines(
-        cls, lines: Iterable[str | bytes], *, clock: Callable[[], datetime] | None = None
-    ) -> EventLog:
+    def from_lines(cls, lines: Iterable[str | bytes], *, clock: Clock | None = None) -> EventLog:
         """Return the log that `lines` were made of. Raises InvalidArgumentError."""
         return cls(map(_event_of_line, count(1), lines), clock=clock)
 

@@ -15,7 +15,7 @@ Words of scripts without spaces, such as Chinese and Japanese, are found anywher
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -23,6 +23,7 @@ from functools import cache, cached_property
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
+from kaosmem.arguments import Clock
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.scripts import MARKS, UNSPACED, fold_script
 from kaosmem.language.written_dates import TIME_WORDS, DateReader, WrittenDate
@@ -92,7 +93,7 @@ class Period(NamedTuple):
         return other.first <= self.first and self.last <= other.last
 
 
-def periods_in(text: str, clock: Callable[[], datetime]) -> tuple[Period, ...]:
+def periods_in(text: str, clock: Clock) -> tuple[Period, ...]:
     """Return the periods that a text asks for by words such as "last week", each once.
 
     If a sentence of the text is a question, the other sentences do not count: they often tell

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
+from kaosmem.arguments import Clock
 from kaosmem.language.analysis import analyze
 from kaosmem.language.dates import (
     PAST_CUES,
@@ -120,7 +121,7 @@ class Query:
     def read(
         cls,
         text: str,
-        clock: Callable[[], datetime],
+        clock: Clock,
         cues: PastCues = PAST_CUES,
         *,
         as_of: datetime | None = None,

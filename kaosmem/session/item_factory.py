@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from kaosmem.arguments import (
+    Clock,
     check_flag,
     check_metadata,
     check_several,
@@ -48,7 +49,7 @@ class ItemFactory:
         sections: Mapping[str, Section],
         *,
         counter: TokenCounter,
-        clock: Callable[[], datetime],
+        clock: Clock,
         rng: random.Random,
         forgotten: Container[str],
     ) -> None:
