@@ -49,7 +49,7 @@ class _Files(dict[str, str]):
     def create(self, command: Any) -> str:
         """Store a new file."""
         path = self._new(command.path, f"File {command.path} already exists")
-        self[path] = command.file_text
+        self[path] = command.file_text or ""
         return f"File created successfully at: {command.path}"
 
     def str_replace(self, command: Any) -> str:
@@ -86,7 +86,7 @@ class _Files(dict[str, str]):
                 f"Invalid `insert_line` parameter: {command.insert_line}. "
                 f"It should be within the range [0, {len(lines)}]."
             )
-        lines.insert(command.insert_line, command.insert_text.rstrip("\n"))
+        lines.insert(command.insert_line, (command.insert_text or "").rstrip("\n"))
         text = "\n".join(lines)
         self[path] = text if text.endswith("\n") else text + "\n"
         return f"The file {command.path} has been edited."

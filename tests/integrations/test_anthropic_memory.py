@@ -239,3 +239,13 @@ async def test_a_model_changes_only_its_own_files():
     assert "mine" in context.text
     with pytest.raises(NotFoundError):
         adapter.SessionMemoryTool(SessionMemory.test_mode())
+
+
+async def test_a_text_that_a_model_leaves_out_is_empty():
+    """The file is there, as the result says, and no error of Python reaches the model."""
+    memory = SessionMemory.test_mode(sections=sections())
+    tool = adapter.SessionMemoryTool(memory)
+    path = "/memories/ann.md"
+    await tool.call({"command": "create", "path": path})
+    await tool.call({"command": "insert", "path": path, "insert_line": 0})
+    assert [item.key for item in memory["memory_files"]] == [path]

@@ -425,7 +425,10 @@ def _typed(
                 "a text has more bytes than SQLite can hold, about 1,000,000,000; store it as a "
                 "blob"
             )
-    return _failure(f"{place} failed: {error}; nothing has changed, try again", errno.EIO)
+    return _failure(
+        f"{place} failed: {error}; nothing has changed; check the space on its disk, try again",
+        errno.EIO,
+    )
 
 
 def _failure(message: str, number: int | None) -> DurabilityError:
