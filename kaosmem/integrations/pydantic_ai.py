@@ -26,7 +26,7 @@ _PARTS = part.PartTable(
     "part_kind",
     *({"part_kind": kind, "content": part.TEXT} for kind in _TEXTS),
     {**_THOUGHT, "id": "redacted_thinking", "content": "", "signature": part.SEALED},
-    {**_THOUGHT, "content": part.THINKING, "signature": part.SIGNATURE},
+    {**_THOUGHT, "id": part.REASONING_ID, "content": part.THINKING, "signature": part.SIGNATURE},
     {"part_kind": "tool-call", **_NAMED, "args": part.ARGUMENTS},
     {"part_kind": "tool-return", **_NAMED, **_RESULT},
 )

@@ -141,6 +141,14 @@ def test_the_thinking_of_anthropic_goes_through_langchain():
     assert rebuilt.response_metadata["output_version"] == "v1"
 
 
+def test_the_reasoning_of_pydantic_ai_keeps_its_id():
+    """The model of OpenAI's Responses shows reasoning without an id as a text."""
+    module = import_module("kaosmem.integrations.pydantic_ai")
+    thought = module.ai.ThinkingPart("Ann?", id="rs_1", signature="seal", provider_name="openai")
+    (read,) = module.read_message(module.ai.ModelResponse([thought]))
+    assert module.write_message(read).parts == [thought]
+
+
 def test_a_call_in_the_content_of_langchain_is_read_once():
     """OpenAI's Responses have each call in the content, too: it is no part that nobody knows."""
     messages = module("langchain")
