@@ -345,11 +345,6 @@ class Share:
         return True
 
 
-def shown_tokens(shares: Iterable[Share]) -> int:
-    """Return the tokens of all that the window shows of some sections."""
-    return sum(share.shown_tokens for share in shares)
-
-
 def fill(
     shares: Sequence[Share],
     left: int,

@@ -26,7 +26,7 @@ from kaosmem.assembly.allocation import (
     window_too_small,
 )
 from kaosmem.assembly.context import SectionUse
-from kaosmem.assembly.fitting import Share, fill, shown_tokens
+from kaosmem.assembly.fitting import Share, fill
 from kaosmem.assembly.tails import HistoryTail, TailCutter
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout
 from kaosmem.formats.labels import LabelStyle
@@ -269,12 +269,13 @@ class WindowPacker:
         every = shares.values()
         frame = self.frame(every, has_block=any(map(attrgetter("taken"), of_block)))
         opening = self.frame(every, has_block=True) - frame
-        left = self.window - shown_tokens(every) - frame
-        if self.limits is not None:
-            left = min(left, self.limits.block)
+        left = self.window - frame
         shown: list[Item] = []
         for share in every:
+            left -= share.shown_tokens
             shown += items_of(share.units)
+        if self.limits is not None:
+            left = min(left, self.limits.block)
         fill(of_block, left, Shown(shown), opening=opening)
 
     def _block_grants(self, shares: Mapping[str, Share], needs: Needs) -> dict[str, int]:
@@ -359,6 +360,7 @@ class Packing:
         self.static_shares: list[Share] = []
         self.block_shares: list[Share] = []
         self.by_section: dict[str, SectionUse] = {}
+        self.taken = 0
         history = []
         tails: list[Item] = []
         for name, share in shares.items():
@@ -369,8 +371,8 @@ class Packing:
             if share.tail.used:
                 history.append(HistoryPart(share.spec.title, tuple(share.tail.entries)))
             tails += items_of(share.tail.shown)
-            number = sum(len(unit.items) for unit in share.units)
-            self.by_section[name] = SectionUse(share.shown_tokens, number)
+            self.taken += share.shown_tokens
+            self.by_section[name] = SectionUse(share.shown_tokens, len(items_of(share.units)))
         self.static_shares.sort(key=attrgetter("spec.is_verbatim"), reverse=True)
         self.block_shares.sort(key=attrgetter("spec.is_history"))
         static, before = _laid_out(self.static_shares)
@@ -380,7 +382,6 @@ class Packing:
             place = packer.costs.block_place(history[-1].entries if history else ())
         self.layout = Layout(static, tuple(history), block, place)
         self.items = (*before, *tails, *after)
-        self.taken = shown_tokens(shares.values())
         self.used = packer.frame(shares.values(), has_block=bool(block)) + self.taken
 
 
