@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import wraps
+from itertools import islice
 from typing import Any, Generic, ParamSpec, TypeVar
 from urllib.parse import quote
 
@@ -17,6 +18,7 @@ from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.session.collecting import INTERRUPTED
 from kaosmem.session.memory import SessionMemory
+from kaosmem.session.message_sync import was_synced
 from kaosmem.session.sessions import Sessions
 from kaosmem.session.synchronous import LOOP
 from kaosmem.types import ContentBlock, JSONDict
@@ -108,8 +110,10 @@ class Conversations(Generic[M]):
             as_given: Whether `all` returns messages of the format as they are now, with ids.
         """
         metadata = INTERRUPTED if interrupted else {}
+        said = self.read_all(replies)
         async with self.turn(conversation) as memory:
-            self._store(memory, self.read_all(replies), metadata, as_given=as_given)
+            if not (as_given and self._was_synced(memory, said)):
+                self._store(memory, said, metadata, as_given=as_given)
 
     @in_loop
     async def all(self, conversation: object) -> list[M]:
@@ -150,6 +154,15 @@ class Conversations(Generic[M]):
         for each in given:
             messages += map(_named, self.read(each))
         return messages
+
+    def _was_synced(self, memory: SessionMemory, said: Sequence[object]) -> bool:
+        """Return whether a list of messages brought these ones before, at the end.
+
+        A streamed run of OpenAI's Agents packs its first request before it stores the question.
+        """
+        told = [parse_message(each, self.format) for each in messages_apart(said, self.format)]
+        newest = [*islice(reversed(memory["messages"]), len(told))][::-1]
+        return [item.message for item in newest] == told and all(map(was_synced, newest))
 
     def _store(
         self,

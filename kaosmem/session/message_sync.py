@@ -31,6 +31,11 @@ _MAX_COMPARED = 64
 """Number of messages before a known one that are compared, too."""
 
 
+def was_synced(item: Item) -> bool:
+    """Return whether a list of messages brought an item."""
+    return _ID.fullmatch(item.id) is not None
+
+
 class SyncPlan(NamedTuple):
     """The changes that make a section hold a list of messages.
 

@@ -128,6 +128,17 @@ async def test_a_speaker_whom_no_provider_knows_is_a_user_under_a_line(adapter, 
     assert "It was Bob." in said[1].text
 
 
+async def test_a_question_that_the_filter_stored_first_is_stored_once(tmp_path):
+    """A streamed run packs its first request before the SDK stores the question."""
+    session = KaosmemSession(tmp_path, conversation="talk")
+    kept = KaosmemFilter(tmp_path, conversation="talk", budget=2_500)
+    for _ in range(2):
+        await kept.calls.request("talk", [*await session.get_items(), QUESTION])
+        await session.add_items([QUESTION])
+        await session.add_items([SAID])
+    assert await session.get_items() == [QUESTION, SAID, QUESTION, SAID]
+
+
 async def test_a_history_with_another_speaker_is_known_again(tmp_path):
     """The provider of the history gives the line, and the middleware knows the message by it."""
     with SyncSessionMemory.open(tmp_path, "talk") as memory:
