@@ -63,6 +63,19 @@ def write_message(message: ChatMessage) -> ModelMessage:
     return ModelMessagesTypeAdapter.validate_python([{"kind": kind, "parts": parts}])[0]
 
 
+def _for_model(model: Any, message: ModelMessage) -> ModelMessage:
+    """Return a message without thinking of other providers, which the model would show as a text."""
+    if not isinstance(message, ai.ModelResponse):
+        return message
+    models = getattr(model, "models", [model])  # those of a FallbackModel
+    parts = []
+    for each in message.parts:
+        is_thinking = isinstance(each, ai.ThinkingPart)
+        if not is_thinking or any(m.accepts_stateless_artifacts(message, each) for m in models):
+            parts.append(each)
+    return replace(message, parts=parts)
+
+
 class KaosmemCapability(AbstractCapability[Any]):
     """Keeps each conversation of an agent in a session, and packs each request of its model.
 
@@ -95,7 +108,8 @@ class KaosmemCapability(AbstractCapability[Any]):
             tools=tools,
         )
         prompt = [ai.ModelRequest([ai.SystemPromptPart(packed.static)])] if packed.static else []
-        return replace(request_context, messages=[*prompt, *packed.messages])
+        sent = [_for_model(request_context.model, message) for message in packed.messages]
+        return replace(request_context, messages=[*prompt, *sent])
 
     async def after_model_request(
         self,

@@ -6,6 +6,15 @@ from importlib import import_module
 import pytest
 from agent_framework import Content, Message
 from langchain_core.messages import AIMessage, HumanMessage
+from pydantic_ai import Agent
+from pydantic_ai.messages import (
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import FunctionModel
 
 from kaosmem.types.content import (
     ImageBlock,
@@ -147,6 +156,27 @@ def test_the_reasoning_of_pydantic_ai_keeps_its_id():
     thought = module.ai.ThinkingPart("Ann?", id="rs_1", signature="seal", provider_name="openai")
     (read,) = module.read_message(module.ai.ModelResponse([thought]))
     assert module.write_message(read).parts == [thought]
+
+
+async def test_thinking_of_another_provider_does_not_reach_a_model_of_pydantic_ai(tmp_path):
+    """Most models would show it as a text."""
+    module = import_module("kaosmem.integrations.pydantic_ai")
+    thoughts = []
+
+    def answer(messages, info):
+        parts = [part for message in messages for part in message.parts]
+        thoughts.extend(part.content for part in parts if part.part_kind == "thinking")
+        said = ThinkingPart("Mine.", signature="seal", provider_name="function")
+        return ModelResponse([said, TextPart("Ann.")])
+
+    other = ThinkingPart("Foreign.", signature="seal", provider_name="anthropic")
+    asked = [ModelRequest([UserPromptPart("Who?")]), ModelResponse([other, TextPart("Ann.")])]
+    kept = module.KaosmemCapability(tmp_path, budget=2_500)
+    agent = Agent(FunctionModel(answer), capabilities=[kept])
+    for number in range(2):
+        history = None if number else asked
+        await agent.run("Since when?", conversation_id="talk", message_history=history)
+    assert thoughts == ["Mine."]
 
 
 def test_a_call_in_the_content_of_langchain_is_read_once():
