@@ -51,13 +51,19 @@ def write_message(message: chat.ChatMessage) -> ChatMessage:
         origin = ToolCall(result.name, {}, result.tool_use_id, _extra(result))
         return ChatMessage.from_tool(message.text, origin, error=result.is_error)
     written = ChatMessage.from_openai_dict_format(write_chat_dict(message))
-    calls = [block for block in message.blocks if isinstance(block, ToolUseBlock)]
-    for call, block in zip(written.tool_calls, calls, strict=True):
-        call.extra = _extra(block)
-        if call.extra and "call_id" in call.extra:
-            # Under its first id, the provider would ask for the reasoning that is left out here.
-            call.id = f"fc_{call.extra['call_id']}"
-    return written
+    blocks = [block for block in message.blocks if isinstance(block, ToolUseBlock)]
+    if not blocks:
+        return written
+    calls = list(map(_with_extra, written.tool_calls, blocks))
+    return ChatMessage.from_assistant(written.text, tool_calls=calls)
+
+
+def _with_extra(call: ToolCall, block: ToolUseBlock) -> ToolCall:
+    extra = _extra(block)
+    if extra and "call_id" in extra:
+        # Under its first id, the provider would ask for the reasoning that is left out here.
+        return replace(call, id=f"fc_{extra['call_id']}", extra=extra)
+    return replace(call, extra=extra)
 
 
 def _extra(block: ToolUseBlock | ToolResultBlock) -> dict[str, Any] | None:

@@ -66,7 +66,7 @@ LESS = {
 def module(name):
     if name in WITH_MESSAGES:
         return import_module(f"kaosmem.integrations.{name}")
-    return pytest.importorskip(f"kaosmem.integrations.{name}")
+    return pytest.importorskip(f"kaosmem.integrations.{name}", exc_type=ImportError)
 
 
 def said(message):
