@@ -103,6 +103,8 @@ class Query:
         as_of: The time at which an item must have held.
         known_at: The time at which it must have been known. None is now.
         now: The present. None: no version is taken for one that is yet to begin.
+        earlier: What the user said just before. It decides among items that match about equally
+            well if the words of the question alone name none: "Who leads it?".
 
     >>> from datetime import UTC, datetime
     >>> query = Query.read("What happened yesterday?", lambda: datetime(2026, 11, 25, tzinfo=UTC))
@@ -116,6 +118,7 @@ class Query:
     as_of: datetime | None = None
     known_at: datetime | None = None
     now: datetime | None = None
+    earlier: str = ""
 
     @classmethod
     def read(
@@ -127,6 +130,7 @@ class Query:
         as_of: datetime | None = None,
         known_at: datetime | None = None,
         now: datetime | None = None,
+        earlier: str = "",
     ) -> Query:
         """Return the query of a text.
 
@@ -139,7 +143,7 @@ class Query:
         periods = dict.fromkeys(relative)
         if past is not None:
             periods |= dict.fromkeys(past.periods)
-        return cls(text, tuple(periods), past, as_of, known_at, now)
+        return cls(text, tuple(periods), past, as_of, known_at, now, earlier)
 
     def begins_later(self, begin: datetime | None) -> bool:
         """Return whether a version that begins then is yet to begin."""

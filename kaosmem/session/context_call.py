@@ -112,7 +112,13 @@ async def ask(
     if session.present is not None:
         now = known_at or session.present()
     query = Query.read(
-        text, session.clock, session.past_cues, as_of=as_of, known_at=known_at, now=now
+        text,
+        session.clock,
+        session.past_cues,
+        as_of=as_of,
+        known_at=known_at,
+        now=now,
+        earlier=roster.said_before(text),
     )
     inquiry = Inquiry(roster, specs, query, call.wanted, session.clock)
     proposals, reports = await inquiry.propose(window=call.tokens, block=block)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import count
+from itertools import count, islice
 from operator import attrgetter
 from types import MappingProxyType
 
@@ -24,6 +24,10 @@ from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types.content import ToolResultBlock, content_text
 from kaosmem.types.items import Item
+
+_MESSAGES_BEFORE = 3
+"""So many messages before a question may tell what it is about."""
+_CHARS_BEFORE = 1_000
 
 
 class Roster:
@@ -140,17 +144,32 @@ class Roster:
         Tool results are left out. Without a message, return that of the first source among these
         names that has one.
         """
-        questions = [section.newest_question for section in self.sections.values()]
-        asked = [item for item in questions if item is not None]
-        if asked:
-            newest = max(asked, key=attrgetter("created_at"))
-            said = [each for each in newest.message.blocks if not isinstance(each, ToolResultBlock)]
-            return content_text(tuple(said))
+        newest = self._newest_message()
+        if newest is not None:
+            return _said(newest)
         for name, attached in self.attached.items():
             found = await attached.newest_question() if name in names else ""
             if found:
                 return found
         return ""
+
+    def said_before(self, question: str) -> str:
+        """Return what the user said just before the newest message, "" if it is not this question.
+
+        The messages are those of the same history, the oldest first.
+        """
+        newest = self._newest_message()
+        if newest is None or _said(newest) != question:
+            return ""
+        messages = (item for item in reversed(self.sections[newest.section]) if item.role == "user")
+        said = [*filter(None, map(_said, islice(messages, 1 + _MESSAGES_BEFORE)))]
+        return "\n".join(reversed(said[1:]))[-_CHARS_BEFORE:]
+
+    def _newest_message(self) -> Item | None:
+        """Return the newest user message in all histories of the session."""
+        questions = [section.newest_question for section in self.sections.values()]
+        asked = [item for item in questions if item is not None]
+        return max(asked, key=attrgetter("created_at"), default=None)
 
     # Items of the sections.
 
@@ -297,3 +316,9 @@ def qualified(name: str, item_id: str) -> str:
 def _own_ids(name: str, item_id: str) -> dict[str, None]:
     """Return the ids that a source may have an item under: as given, and without its name."""
     return dict.fromkeys((item_id, item_id.removeprefix(qualified(name, ""))))
+
+
+def _said(message: Item) -> str:
+    """Return the text of a message without tool results."""
+    said = [each for each in message.message.blocks if not isinstance(each, ToolResultBlock)]
+    return content_text(tuple(said))
