@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.util._once import Once
 
 from benchmarks.draw_pictures import RECALL, TURN, recalls, turns
-from kaosmem import DEFAULT_SECTIONS, Reason, SectionSpec, SessionMemory, SyncSessionMemory
+from kaosmem import DEFAULT_SECTIONS, Reason, SessionMemory, SyncSessionMemory
 from kaosmem.assembly.context import SourceStatus
 from kaosmem.retrieval.candidate_signals import BY_HAND
 from kaosmem.retrieval.rankers import default_weights
@@ -218,9 +218,11 @@ async def test_the_glossary_names_every_signal():
     for file in ("weights.json", "weights_dense.json"):
         weights = default_weights(file)
         signals |= {*weights.conversation, *weights.documents, *weights.named_documents}
-    memory = SessionMemory.test_mode(sections=(SectionSpec("documents", retrieval_threshold=0),))
-    memory.add_many("documents", [f"Clause {number} was discussed." for number in range(9)])
-    context = await memory.assemble_context("Which clause was discussed today?", budget=1_000)
+    memory = SessionMemory.test_mode()
+    memory.add_many("documents", [f"Clause {number} was discussed." for number in range(99)])
+    for question in ("Tell me about clause 7.", "Which one was discussed today?"):
+        memory.add("messages", question)
+    context = await memory.assemble_context(budget=1_000, sections=["documents"])
     for decision in context.decisions:
         signals |= {*decision.signals}
     assert sorted(glossary("Signals")) == sorted(signals)
