@@ -62,7 +62,7 @@ class KaosmemMiddleware(ChatMiddleware):
     """
 
     def __init__(self, location: Location, **options: Any) -> None:
-        self.calls: ModelCalls[Message] = ModelCalls(
+        self.calls = ModelCalls(
             location, read=read_message, write=write_message, id_remedy=ID_REMEDY, **options
         )
 
@@ -129,7 +129,7 @@ class KaosmemHistoryProvider(HistoryProvider):
             store_inputs=store_inputs,
             store_outputs=store_outputs,
         )
-        self._kept: Conversations[Message] = Conversations(
+        self._kept = Conversations(
             location,
             read=read_message,
             write=write_message,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import wraps
-from itertools import islice
-from typing import Any, Generic, ParamSpec, TypeVar
+from itertools import chain, islice
+from typing import Any, ParamSpec, TypeVar
 from urllib.parse import quote
 
 from kaosmem.errors import InvalidArgumentError
@@ -25,7 +25,6 @@ from kaosmem.types import ContentBlock, JSONDict
 from kaosmem.types.content import TextBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage, Item
 
-M = TypeVar("M")
 P = ParamSpec("P")
 T = TypeVar("T")
 _ROLES = ("system", "user", "assistant")
@@ -50,7 +49,7 @@ def now(work: Coroutine[Any, Any, T]) -> T:
     return LOOP.run(lambda: work)
 
 
-class Conversations(Generic[M]):
+class Conversations:
     """The conversations of a framework, each the messages of a session.
 
     The sessions live in the event loop of `SyncSessionMemory`, so that calls may come from any
@@ -72,8 +71,8 @@ class Conversations(Generic[M]):
         self,
         location: Location,
         *,
-        read: Callable[[M], Sequence[ChatMessage]] | None = None,
-        write: Callable[[ChatMessage], M] | None = None,
+        read: Callable[[Any], Sequence[ChatMessage]] | None = None,
+        write: Callable[[ChatMessage], Any] | None = None,
         id_remedy: str = "give conversation=...",
         format: str | Format = "blocks",
         **session: Any,
@@ -98,7 +97,7 @@ class Conversations(Generic[M]):
     async def keep(
         self,
         conversation: object,
-        replies: Sequence[M],
+        replies: Sequence[object],
         *,
         interrupted: bool = False,
         as_given: bool = False,
@@ -116,19 +115,16 @@ class Conversations(Generic[M]):
                 self._store(memory, said, metadata, as_given=as_given)
 
     @in_loop
-    async def all(self, conversation: object) -> list[M]:
+    async def all(self, conversation: object) -> list[Any]:
         """Return the messages of a conversation that its session holds live."""
         async with self.turn(conversation) as memory:
             said = list(memory["messages"])
         if self.write is not None:
             return list(map(self.write, single(item.message for item in said)))
-        messages = []
-        for item in said:
-            messages += self._given(item)
-        return messages
+        return list(chain.from_iterable(map(self._given, said)))
 
     @in_loop
-    async def pop(self, conversation: object) -> M | None:
+    async def pop(self, conversation: object) -> Any:
         """Move the newest message of the format to the archive, and return it. None: none is left."""
         async with self.turn(conversation) as memory:
             newest = next(reversed(memory["messages"]), None)
@@ -146,14 +142,11 @@ class Conversations(Generic[M]):
             for item in list(memory["messages"]):
                 memory.remove(item.id)
 
-    def read_all(self, given: Sequence[M]) -> Sequence[object]:
+    def read_all(self, given: Sequence[object]) -> Sequence[Any]:
         """Return messages as a session takes them."""
         if self.read is None:
             return given
-        messages: list[object] = []
-        for each in given:
-            messages += map(_named, self.read(each))
-        return messages
+        return list(map(_named, chain.from_iterable(map(self.read, given))))
 
     def _was_synced(self, memory: SessionMemory, said: Sequence[object]) -> bool:
         """Return whether a list of messages brought these ones before, at the end.
@@ -210,9 +203,7 @@ def single(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
             if isinstance(block, ToolUseBlock):
                 names[block.id] = block.name
             rest.append(block)
-        if len(rest) == len(message.blocks) and message.role in _ROLES:
-            single.append(message)
-        elif rest:
+        if rest:
             single.append(_spoken(message.role, rest))
     return single
 

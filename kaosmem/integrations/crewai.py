@@ -53,7 +53,7 @@ def kaosmem_llm(
         options: Further arguments of `ModelCalls`, such as `budget`.
     """
     kept = copy(llm)
-    chat: ModelCalls[Any] = ModelCalls(
+    chat = ModelCalls(
         location, read=read_chat_dict, write=write_message, has_task_lists=True, **options
     )
     calls = _AgentCalls(kept, llm, conversation, chat)
@@ -65,9 +65,7 @@ def kaosmem_llm(
 class _AgentCalls:
     """Methods of a copy of a model that take the place of its own."""
 
-    def __init__(
-        self, kept: BaseLLM, llm: BaseLLM, conversation: str, calls: ModelCalls[Any]
-    ) -> None:
+    def __init__(self, kept: BaseLLM, llm: BaseLLM, conversation: str, calls: ModelCalls) -> None:
         self._kept = kept
         self._llm = llm
         self._conversation = conversation

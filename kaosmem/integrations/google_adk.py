@@ -43,7 +43,7 @@ class KaosmemPlugin(BasePlugin):
 
     def __init__(self, location: Location, **options: Any) -> None:
         super().__init__(name="kaosmem")
-        self.calls: ModelCalls[Any] = ModelCalls(
+        self.calls = ModelCalls(
             location, id_remedy="run the agent in a session", **{"format": "gemini", **options}
         )
 

@@ -95,7 +95,7 @@ class KaosmemChatGenerator:
     ) -> None:
         self.generator = generator
         self.conversation = conversation
-        self.calls: ModelCalls[ChatMessage] = ModelCalls(
+        self.calls = ModelCalls(
             location, read=read_message, write=write_message, id_remedy=_REMEDY, **options
         )
 

@@ -25,7 +25,7 @@ from kaosmem.types.items import ChatMessage, Item
 with needs_extra("langchain"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest
     from langchain_core import messages as lc
-    from langchain_core.messages import BaseMessage, SystemMessage
+    from langchain_core.messages import SystemMessage
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from langgraph.config import get_config
     from langgraph.store import base
@@ -63,7 +63,7 @@ def write_message(message: ChatMessage) -> lc.BaseMessage:
     reasoning = list(map(_reasoning, written.pop("thinking_blocks", ())))
     result = message.blocks[0]
     if isinstance(result, ToolResultBlock) and result.is_error:
-        return lc.ToolMessage(written["content"], tool_call_id=result.tool_use_id, status="error")
+        written["status"] = "error"
     (built,) = lc.convert_to_messages([written])
     if not reasoning:
         return built
@@ -94,7 +94,7 @@ class KaosmemMiddleware(AgentMiddleware[Any, Any, Any]):
     def __init__(self, location: Location, **options: Any) -> None:
         super().__init__()
         remedy = "call the agent with config={'configurable': {'thread_id': ...}}"
-        self.calls: ModelCalls[BaseMessage] = ModelCalls(
+        self.calls = ModelCalls(
             location, read=read_message, write=write_message, id_remedy=remedy, **options
         )
 

@@ -27,7 +27,7 @@ class KaosmemLogger(CustomLogger):
 
     def __init__(self, location: Location, **options: Any) -> None:
         super().__init__()
-        self.calls: ModelCalls[Any] = ModelCalls(
+        self.calls = ModelCalls(
             location,
             read=read_chat_dict,
             write=write_chat_dict,

@@ -65,7 +65,7 @@ class KaosmemMemory(BaseMemory):
     """
 
     _conversation: str = PrivateAttr()
-    _calls: ModelCalls[llama.ChatMessage] = PrivateAttr()
+    _calls: ModelCalls = PrivateAttr()
     _recent: list[llama.ChatMessage] = PrivateAttr(default_factory=list)
 
     def __init__(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any, Generic
+from itertools import dropwhile, islice, takewhile
+from typing import Any
 
 from kaosmem.assembly.context import Context
 from kaosmem.formats import messages_apart, parse_message
-from kaosmem.integrations.conversations import Conversations, M, in_loop, single
+from kaosmem.integrations.conversations import Conversations, in_loop, single
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.session.memory import SessionMemory
@@ -25,7 +25,7 @@ Compared = tuple[tuple[str, tuple[ContentBlock, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Request(Generic[M]):
+class Request:
     """A packed request in the types of a framework.
 
     Attributes:
@@ -34,17 +34,15 @@ class Request(Generic[M]):
             caller gave beside the messages. "" for none.
         messages: The messages after the system message.
         with_system: All messages in the types of the framework, a system message first.
-        context: The context that kaosmem packed.
     """
 
     system: str
     static: str
-    messages: list[M]
-    with_system: list[M]
-    context: Context
+    messages: list[Any]
+    with_system: list[Any]
 
 
-class ModelCalls(Conversations[M]):
+class ModelCalls(Conversations):
     """The model calls of one agent, with a session for each conversation.
 
     Args:
@@ -75,12 +73,12 @@ class ModelCalls(Conversations[M]):
     async def request(
         self,
         conversation: object,
-        messages: Sequence[M],
+        messages: Sequence[object],
         *,
         system: str = "",
         tools: Sequence[JSONObject] = (),
         agent: str = "",
-    ) -> Request[M]:
+    ) -> Request:
         """Store the new ones of a conversation's messages, and return the request for the model.
 
         Args:
@@ -95,10 +93,11 @@ class ModelCalls(Conversations[M]):
             InvalidArgumentError: If the conversation has no id.
             KaosmemError: As `SessionMemory.assemble_context`.
         """
-        prompts, said = _without_prompts(self.read_all(messages))
+        said = self.read_all(messages)
+        prompts = [message.text for message in takewhile(_is_prompt, said)]
         beside = "\n\n".join([system, *prompts] if system else prompts)
         async with self.turn(conversation) as memory:
-            await self._sync(memory, said)
+            await self._sync(memory, said[len(prompts) :])
             context = await memory.assemble_context(
                 budget=self._budget,
                 format=self.format,
@@ -111,29 +110,26 @@ class ModelCalls(Conversations[M]):
 
     async def _sync(self, memory: SessionMemory, given: Sequence[object]) -> None:
         """Store the new ones of messages. A list without answers begins after the last answer."""
-        told = set()
-        task = []
-        for message in reversed(messages_apart(given, self.format)):
-            said = parse_message(message, self.format)
-            task.append(said)
-            if _is_answer(said):
-                told.add(said.text)
-                if not self._has_task_lists:
-                    await memory.sync_messages(given, format=self.format)
-                    return
-        before: list[ChatMessage] = []
-        for item in islice(reversed(memory["messages"]), 4 * _MORE_COMPARED):
-            said = item.message
-            if before or (_is_answer(said) and said.text not in told):
-                before.append(said)
-        await memory.sync_messages([*reversed(before), *reversed(task)])
+        apart = messages_apart(given, self.format)
+        newest_first = (parse_message(message, self.format) for message in reversed(apart))
+        if not self._has_task_lists and any(map(_is_answer, newest_first)):
+            await memory.sync_messages(given, format=self.format)
+            return
+        said = [parse_message(message, self.format) for message in apart]
+        told = {message.text for message in said if _is_answer(message)}
+        stored = islice(reversed(memory["messages"]), 4 * _MORE_COMPARED)
+        before = dropwhile(
+            lambda message: not _is_answer(message) or message.text in told,
+            (item.message for item in stored),
+        )
+        await memory.sync_messages([*reversed([*before]), *said])
 
     def _packed(
         self,
         context: Context,
         system: str,
-        given: Sequence[M],
-    ) -> Request[M]:
+        given: Sequence[object],
+    ) -> Request:
         """Return a context in the framework's types."""
         sent: list[Any] = list(context.messages)
         instructions = context.rendered.system or ""
@@ -141,10 +137,10 @@ class ModelCalls(Conversations[M]):
             instructions = self.format.parse(sent.pop(0)).text
         static = instructions.removeprefix(system).lstrip("\n")
         if self.write is None:
-            return Request(instructions, static, sent, sent, context)
+            return Request(instructions, static, sent, sent)
         sent = self._written(single(map(self.format.parse, sent)), given, self.write)
         prompt = [self.write(ChatMessage("system", instructions))] if instructions else []
-        return Request(instructions, static, sent, [*prompt, *sent], context)
+        return Request(instructions, static, sent, [*prompt, *sent])
 
     def _window_of(self, agent: str) -> Window | None:
         if self._window is None or not agent:
@@ -154,9 +150,9 @@ class ModelCalls(Conversations[M]):
     def _written(
         self,
         shown: Sequence[ChatMessage],
-        given: Sequence[M],
-        write: Callable[[ChatMessage], M],
-    ) -> list[M]:
+        given: Sequence[object],
+        write: Callable[[ChatMessage], Any],
+    ) -> list[Any]:
         """Return shown messages in the framework's types.
 
         A message that is shown as it was given is the given object: it may hold what its provider
@@ -180,14 +176,13 @@ class ModelCalls(Conversations[M]):
                 written.append(write(shown[end]))
         return written[::-1]
 
-    def _originals(self, given: Sequence[M]) -> dict[Compared, list[M]]:
+    def _originals(self, given: Sequence[object]) -> dict[Compared, list[object]]:
         """Return given messages by the messages as which they are shown, the newest last."""
-        read = self.read
-        found: dict[Compared, list[M]] = {}
-        if read is None:
+        found: dict[Compared, list[object]] = {}
+        if self.read is None:
             return found
         for each in given:
-            said = _compared(single(read(each)))
+            said = _compared(single(self.read(each)))
             if said:
                 found.setdefault(said, []).append(each)
         return found
@@ -206,13 +201,8 @@ def tool_schema(
     return {"name": name, "description": description, "parameters": parameters}
 
 
-def _without_prompts(messages: Sequence[Any]) -> tuple[list[str], list[Any]]:
-    """Return the texts of the system messages before all others, and the others."""
-    rest = list(messages)
-    prompts = []
-    while rest and isinstance(rest[0], ChatMessage) and rest[0].role == "system":
-        prompts.append(rest.pop(0).text)
-    return prompts, rest
+def _is_prompt(message: Any) -> bool:
+    return isinstance(message, ChatMessage) and message.role == "system"
 
 
 def _is_answer(message: ChatMessage) -> bool:

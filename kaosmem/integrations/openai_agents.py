@@ -38,9 +38,7 @@ class KaosmemFilter(RunHooks[Any]):
         **options: Any,
     ) -> None:
         self.conversation = conversation
-        self.calls: ModelCalls[TResponseInputItem] = ModelCalls(
-            location, **{"format": "openai-responses", **options}
-        )
+        self.calls = ModelCalls(location, **{"format": "openai-responses", **options})
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Pack a request."""
@@ -96,9 +94,7 @@ class KaosmemSession:
     ) -> None:
         self.session_id = conversation
         self.session_settings = options.pop("session_settings", None)
-        self._kept: Conversations[TResponseInputItem] = Conversations(
-            location, format="openai-responses", **options
-        )
+        self._kept = Conversations(location, format="openai-responses", **options)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the live items in their order.

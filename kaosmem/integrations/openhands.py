@@ -108,7 +108,7 @@ class KaosmemCondenser(CondenserBase):
     model_config = ConfigDict(extra="allow")
     location: str
     conversation: str
-    _calls: ModelCalls[Group] = PrivateAttr()
+    _calls: ModelCalls = PrivateAttr()
 
     def model_post_init(self, context: Any) -> None:
         """Open the place of the sessions."""

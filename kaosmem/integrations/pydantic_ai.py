@@ -90,7 +90,7 @@ class KaosmemCapability(AbstractCapability[Any]):
     def __init__(self, location: Location, **options: Any) -> None:
         super().__init__()
         remedy = "run the agent with conversation_id=..."
-        self.calls: ModelCalls[ai.ModelMessage] = ModelCalls(
+        self.calls = ModelCalls(
             location, read=read_message, write=write_message, id_remedy=remedy, **options
         )
 

@@ -77,7 +77,7 @@ class KaosmemModel(Model):
         super().__init__(model_id=model.model_id)
         self.model = model
         self.conversation = conversation
-        self.calls: ModelCalls[Group] = ModelCalls(
+        self.calls = ModelCalls(
             location, read=read_group, write=write_group, has_task_lists=True, **options
         )
 

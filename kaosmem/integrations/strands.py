@@ -67,7 +67,7 @@ class KaosmemPlugin(Plugin):
     ) -> None:
         super().__init__()
         self.conversation = conversation
-        self.calls: ModelCalls[Any] = ModelCalls(location, **{"format": StrandsFormat(), **options})
+        self.calls = ModelCalls(location, **{"format": StrandsFormat(), **options})
 
     def init_agent(self, agent: Agent) -> None:
         """Take the place before the model of an agent."""
