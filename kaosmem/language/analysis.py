@@ -143,7 +143,7 @@ def _cuts(word: str, *, foreign: bool) -> set[int]:
 Analyzer: TypeAlias = Callable[[str], list[str]]
 """Splits a text into terms."""
 
-ANALYSIS = 4
+ANALYSIS = 5
 """Raised when `analyze` gives any text other terms: an index that was stored before is made anew."""
 MAX_WORD_CHARS = 64
 """A longer word, or a longer whole form of an identifier, is cut to so many characters."""

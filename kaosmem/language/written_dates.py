@@ -26,6 +26,8 @@ _UNSPACED = re.compile(r"\s?[年년](?:\s?(\d{1,2})\s?[月월](?:\s?(\d{1,2})\s?
 # What may stand before it.
 _DAY_AND_MONTH = re.compile(r"(?<![\d.])(\d{1,2})\.\s?(\d{1,2})\.\s?$")
 _DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th|\.)?")
+# Between the words of a date, and before them: all but the end of a sentence or clause.
+_GAPS = re.compile(rf"[^\w{MARKS}.:;?!]+")
 _MOST_BEFORE = 40
 """The day and the month stand among so many characters before the year."""
 
@@ -114,7 +116,7 @@ class DateReader:
         in_numbers = _DAY_AND_MONTH.search(text)
         if in_numbers is not None:
             return int(in_numbers[2]), int(in_numbers[1])
-        words = ["", "", *(word for word in text.replace(",", " ").split() if word != "of")]
+        words = ["", "", *(word for word in _GAPS.split(text) if word and word != "of")]
         month = self._month(words[-1])
         if month:
             return month, _day(words[-2])

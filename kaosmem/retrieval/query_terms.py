@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kaosmem.language.scripts import MARKS
 from kaosmem.memos import remembered
 from kaosmem.retrieval.bm25 import SHARE_BITS, idf_q16, share_of
 from kaosmem.retrieval.scores import ONE, product, share_of_best
@@ -74,6 +75,9 @@ _MISSPELT_CHARS = 5
 _MAX_MISSPELT = 10
 _BLOCK = 128
 """So many characters that follow each other in Unicode hold one alphabet."""
+_MAX_BLOCKS = 3
+"""Vietnamese words have letters of three blocks. One of many is none that was misspelt."""
+_SPELT = re.compile(rf"(?:[^\W\d_]|[{MARKS}])+")
 
 
 class QueryTerms:
@@ -131,7 +135,7 @@ class QueryTerms:
         """Yield the words that may be misspelt: numbers and short words never are."""
         for word in dict.fromkeys(self.text.split()):
             for term in self._analyze(word)[:1]:  # the others are parts of the word
-                is_word = len(term) >= _MISSPELT_CHARS and term.isalpha()
+                is_word = len(term) >= _MISSPELT_CHARS and bool(_SPELT.fullmatch(term))
                 if is_word and not known.number(term) and not word_vectors().row_of(term):
                     yield term
 
@@ -188,9 +192,9 @@ def _with_errors(term: str) -> Iterator[str]:
 
 def _letters_like(term: str) -> str:
     """Return the small letters of the alphabets that a term is written in."""
-    blocks = sorted({ord(letter) // _BLOCK for letter in term})
+    blocks = sorted({ord(letter) // _BLOCK for letter in term})[:_MAX_BLOCKS]
     letters = [chr(block * _BLOCK + place) for block in blocks for place in range(_BLOCK)]
-    return "".join(letter for letter in letters if letter.isalpha() and letter.islower())
+    return "".join(letter for letter in letters if _SPELT.match(letter) and not letter.isupper())
 
 
 # The sources of an index that match a query.

@@ -135,9 +135,12 @@ class ItemTable(EvictedItems):
     @property
     def newest_question(self) -> int | None:
         """Return the ordinal of a history's newest user message with more than tool results."""
-        if self.spec.placement != "history":
-            return None
-        return next(filter(self._is_question, reversed(self._live)), None)
+        return next(self.questions(), None)
+
+    def questions(self) -> Iterator[int]:
+        """Yield the ordinals of a history's user messages with more than tool results, newest first."""
+        if self.spec.placement == "history":
+            yield from filter(self._is_question, reversed(self._live))
 
     def _is_question(self, ordinal: int) -> bool:
         item = self._live[ordinal]

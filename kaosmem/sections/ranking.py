@@ -129,21 +129,23 @@ def _preferring_earlier(
     The best match of the earlier messages gains a fifth of the best score. The scores are scaled so
     that the best one stays.
     """
-    if not before.matches:
-        return ranked
     best = ranked.matches[0][1] if ranked.matches else 1.0
+    most = before.matches[0][1] if before.matches else 0.0
+    if min(best, most) <= 0:  # a ranker of the caller's may break the contract
+        return ranked
     scores = dict(ranked.matches)
     gains = {}
     for ordinal, score in before.matches:
-        gains[ordinal] = round(_EARLIER * score / before.matches[0][1], 9)
+        gains[ordinal] = round(_EARLIER * score / most, 9)
         scores[ordinal] = scores.get(ordinal, 0.0) + best * gains[ordinal]
     in_order = sorted(scores.items(), key=lambda each: (-each[1], -each[0]))[:limit]
     scale = best / in_order[0][1]
-    matches = [(ordinal, round(score * scale, 9)) for ordinal, score in in_order]
+    matches = [(ordinal, score * scale) for ordinal, score in in_order]
 
     def signals(ordinal: int) -> Mapping[str, float]:
         """Return the signals of an item, and as `earlier` its gain as a share of the best score."""
-        return {**ranked.signals(ordinal), "earlier": gains.get(ordinal, 0.0)}
+        found = ranked.signals(ordinal)
+        return {**found, "earlier": gains[ordinal]} if ordinal in gains else found
 
     return Ranking(matches, signals)
 

@@ -214,8 +214,11 @@ class Section:
     @property
     def newest_question(self) -> Item | None:
         """Return a history's newest item of role user with more than tool results."""
-        ordinal = self.held.newest_question
-        return None if ordinal is None else self.held[ordinal]
+        return next(self.questions(), None)
+
+    def questions(self) -> Iterator[Item]:
+        """Yield a history's items of role user with more than tool results, newest first."""
+        return map(self.held.__getitem__, self.held.questions())
 
     def freeze(
         self, why: str = "was opened read-only; open it without read_only to change it"

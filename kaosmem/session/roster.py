@@ -161,9 +161,9 @@ class Roster:
         newest = self._newest_message()
         if newest is None or _said(newest) != question:
             return ""
-        messages = (item for item in reversed(self.sections[newest.section]) if item.role == "user")
-        said = [*filter(None, map(_said, islice(messages, 1 + _MESSAGES_BEFORE)))]
-        return "\n".join(reversed(said[1:]))[-_CHARS_BEFORE:]
+        messages = islice(self.sections[newest.section].questions(), 1, 1 + _MESSAGES_BEFORE)
+        said = [*map(_said, messages)]
+        return "\n".join(reversed(said))[-_CHARS_BEFORE:]
 
     def _newest_message(self) -> Item | None:
         """Return the newest user message in all histories of the session."""

@@ -25,6 +25,7 @@ from kaosmem.retrieval.candidate_terms import CandidateTerms, RelevanceFeedback
 from kaosmem.retrieval.columns import Ragged
 from kaosmem.retrieval.embedders import WordVectorEmbedder
 from kaosmem.retrieval.linear_index import LinearIndex
+from kaosmem.retrieval.query_terms import _with_errors
 from kaosmem.retrieval.rankers import Weights, default_weights
 from kaosmem.retrieval.scores import ONE
 from tests.retrieval.changes import WORDS, document, items, words
@@ -218,6 +219,9 @@ MISSPELT = {
     "adress": "An address of ours.",
     "Kündigng": "Die Kündigung steht im Vertrag.",
     "договр": "Здесь лежит договор.",
+    "المستاحر": "حقوق المستأجر.",
+    "अनुबध": "यह अनुबंध है।",
+    "משכנתה": "משכנתא לבית.",
 }
 
 
@@ -230,6 +234,12 @@ def test_a_misspelt_word_finds_the_word_that_is_meant(word):
     for query in (word, f"Which mode has the {word}?"):
         best = index.rank(query, 1)[0][0]
         assert texts[best] == MISSPELT[word]
+
+
+def test_a_word_of_many_alphabets_is_looked_up_in_few():
+    """Each letter of each alphabet at each place would be some hundred thousand words."""
+    word = "".join(chr(start) for start in range(0x0391, 0xFF00, 0x80) if chr(start).isalpha())
+    assert len({*_with_errors(word)}) < 500 * len(word)
 
 
 @pytest.mark.parametrize("word", ["2019", "rod", "grade", "leader", "convert"])

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import BM25Ranker, LinearRanker, Query, SessionMemory
+from kaosmem import (
+    BM25Ranker,
+    LinearRanker,
+    Query,
+    SessionMemory,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 
 CITIES = "Oslo Rome Paris Berlin Madrid Lisbon Vienna Prague Athens Dublin Cairo Delhi".split()
 OFFICES = {
@@ -85,6 +92,34 @@ async def test_a_question_that_names_its_subject_is_ranked_alone(question):
         found.append([(each.item.text, each.score) for each in decisions])
         assert "Rome" in found[-1][0][0]
     assert found[0] == found[1]
+
+
+async def test_results_of_tools_are_no_messages_of_the_user():
+    """Five rounds of calls after each question change nothing, though results have the role user."""
+    memory = office_memory("English")
+    for question in ("Tell me about the office in Cairo.", "Who leads it?"):
+        memory.add("messages", question)
+        for number in range(5):
+            call_id = f"{question} {number}"
+            memory.add("messages", [ToolUseBlock(call_id, "look", {})], role="assistant")
+            memory.add("messages", [ToolResultBlock(call_id, "Rome")], role="user")
+    context = await memory.assemble_context(budget=2_000)
+    offered = [each for each in context.decisions if each.section == "documents"]
+    best = max(offered, key=lambda each: each.score or 0)
+    assert best.item.text == "Ben leads the office in Cairo."
+
+
+@pytest.mark.parametrize("score", [0.0, -1.0, 1e-12])
+async def test_unusual_scores_of_a_ranker_keep_their_order(score, monkeypatch):
+    """Scores that are not above 0, as the contract asks, or tiny."""
+    memory = office_memory("English", BM25Ranker())
+    for message in ("Tell me about the office in Cairo.", "Who leads it?"):
+        memory.add("messages", message)
+    index = memory["documents"].index.synced().index
+    monkeypatch.setattr(index, "rank", lambda *_, **__: [(3, score), (1, score)])
+    context = await memory.assemble_context(budget=1_000)
+    scores = [each.score for each in context.decisions if each.section == "documents"]
+    assert scores.count(score) >= 2
 
 
 async def test_a_query_of_the_caller_is_ranked_alone():
