@@ -23,6 +23,7 @@ with needs_extra("agent-framework"):
         Content,
         HistoryProvider,
         Message,
+        included_messages,
     )
 
 ID_REMEDY = "run the agent with session=agent.create_session(session_id=...)"
@@ -167,7 +168,7 @@ class KaosmemCompaction:
     async def __call__(self, messages: list[Message]) -> bool:
         """Shorten a list of messages in place. Return whether it has changed."""
         excluded = [each for each in messages if each.additional_properties.get(EXCLUDED_KEY)]
-        shown = [each for each in messages if not each.additional_properties.get(EXCLUDED_KEY)]
+        shown = included_messages(messages)
         history = [read_message(message)[0] for message in shown]
         given = dict(zip(map(id, history), shown, strict=True))
         left = await self.strategy.compact(history)

@@ -57,14 +57,14 @@ class _Files(dict[str, str]):
         path = self._file(command.path)
         text = self[path]
         old = command.old_str
-        starts = [match.start() for match in re.finditer(f"(?={re.escape(old)})", text)]
+        starts = [match.start() for match in re.finditer(re.escape(old), text)]
         if not old or not starts:
             raise ToolError(
                 f"No replacement was performed, old_str `{old}` did not appear verbatim in "
                 f"{command.path}."
             )
         lines = [text.count("\n", 0, start) + 1 for start in starts]
-        if text.count(old) > 1:
+        if len(lines) > 1:
             raise ToolError(
                 f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
                 f"{', '.join(map(str, lines))}. Please ensure it is unique"

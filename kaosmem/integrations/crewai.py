@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
@@ -62,41 +63,41 @@ def kaosmem_llm(
     return kept
 
 
+@dataclass
 class _AgentCalls:
     """Methods of a copy of a model that take the place of its own."""
 
-    def __init__(self, kept: BaseLLM, llm: BaseLLM, conversation: str, calls: ModelCalls) -> None:
-        self._kept = kept
-        self._llm = llm
-        self._conversation = conversation
-        self._calls = calls
-        self._prompt: object = None
+    kept: BaseLLM
+    llm: BaseLLM
+    conversation: str
+    calls: ModelCalls
+    prompt: object = None
 
     def call(self, messages: Any, tools: Any = None, **options: Any) -> Any:
         with self._settings():
             if not self._is_of_loop(messages, **options):
-                return self._llm.call(messages, tools, **options)
-            packed = now(self._calls.request(self._conversation, messages, tools=tools or ()))
-            reply = self._llm.call(packed.with_system, tools, **options)
-        now(self._calls.keep(self._conversation, _answers(reply)))
+                return self.llm.call(messages, tools, **options)
+            packed = now(self.calls.request(self.conversation, messages, tools=tools or ()))
+            reply = self.llm.call(packed.with_system, tools, **options)
+        now(self.calls.keep(self.conversation, _answers(reply)))
         return reply
 
     async def acall(self, messages: Any, tools: Any = None, **options: Any) -> Any:
         with self._settings():
             if not self._is_of_loop(messages, **options):
-                return await self._llm.acall(messages, tools, **options)
-            packed = await self._calls.request(self._conversation, messages, tools=tools or ())
-            reply = await self._llm.acall(packed.with_system, tools, **options)
-        await self._calls.keep(self._conversation, _answers(reply))
+                return await self.llm.acall(messages, tools, **options)
+            packed = await self.calls.request(self.conversation, messages, tools=tools or ())
+            reply = await self.llm.acall(packed.with_system, tools, **options)
+        await self.calls.keep(self.conversation, _answers(reply))
         return reply
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
         """Give the model the settings of its copy, which the agent changes for a call."""
-        is_streamed = bool(self._kept._effective_stream())
+        is_streamed = bool(self.kept._effective_stream())
         with (
-            call_stop_override(self._llm, self._kept.stop_sequences),
-            call_stream_override(self._llm, is_streamed),
+            call_stop_override(self.llm, self.kept.stop_sequences),
+            call_stream_override(self.llm, is_streamed),
         ):
             yield
 
@@ -112,10 +113,10 @@ class _AgentCalls:
     ) -> bool:
         """Return whether an agent's loop calls. Its last call names no agent, if it is forced."""
         if from_agent is None:
-            return self._prompt is not None and messages[0] == self._prompt
+            return self.prompt is not None and messages[0] == self.prompt
         if available_functions:
             return False  # a plan
-        self._prompt = messages[0]
+        self.prompt = messages[0]
         return True
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from kaosmem.arguments import json_text
 from kaosmem.errors import needs_extra
-from kaosmem.formats.fields import plainest
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
 from kaosmem.integrations.conversations import now
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
+from kaosmem.types import ContentBlock
 from kaosmem.types import items as chat
-from kaosmem.types.content import ToolResultBlock, ToolUseBlock, check_content
+from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 
 with needs_extra("haystack"):
     from haystack import component
@@ -28,17 +28,17 @@ def read_message(message: ChatMessage) -> list[chat.ChatMessage]:
     thinking = [] if reasoning is None else [{"thinking": reasoning.reasoning_text}]
     given = {**message.to_openai_dict_format(), "thinking_blocks": thinking}
     result = message.tool_call_result
-    calls = message.tool_calls
-    if result is not None:
-        calls = [result.origin]
     (said,) = read_chat_dict(given, is_error=result is not None and result.error)
-    extras = iter([json_text(call.extra) if call.extra else "" for call in calls])
-    blocks = []
-    for block in said.blocks:
-        if isinstance(block, ToolUseBlock | ToolResultBlock):
-            block = replace(block, extra=next(extras))
-        blocks.append(block)
-    return [replace(said, content=check_content(plainest(blocks)))]
+    calls = message.tool_calls if result is None else [result.origin]
+    if not calls:
+        return [said]
+    first = len(said.blocks) - len(calls)
+    blocks = map(_with_state, said.blocks[first:], calls)
+    return [replace(said, content=(*said.blocks[:first], *blocks))]
+
+
+def _with_state(block: Any, call: ToolCall) -> ContentBlock:
+    return replace(block, extra=json_text(call.extra) if call.extra else "")
 
 
 def write_message(message: chat.ChatMessage) -> ChatMessage:

@@ -100,14 +100,14 @@ class KaosmemMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def wrap_model_call(self, request: _Request, handler: Callable[[_Request], Any]) -> Any:
         """Pack a request, and keep its reply."""
-        thread = get_config().get("configurable", {}).get("thread_id")
+        thread = _thread_id()
         response = handler(now(self._packed(thread, request)))
         now(self.calls.keep(thread, response.result))
         return response
 
     async def awrap_model_call(self, request: _Request, handler: Callable[[_Request], Any]) -> Any:
         """Pack a request, and keep its reply."""
-        thread = get_config().get("configurable", {}).get("thread_id")
+        thread = _thread_id()
         response = await handler(await self._packed(thread, request))
         await self.calls.keep(thread, response.result)
         return response
@@ -120,6 +120,10 @@ class KaosmemMiddleware(AgentMiddleware[Any, Any, Any]):
         if packed.system != given:
             changes["system_message"] = SystemMessage(packed.system)
         return request.override(**changes)
+
+
+def _thread_id() -> object:
+    return get_config().get("configurable", {}).get("thread_id")
 
 
 STORE_SECTION = SectionSpec("store", eviction="none")
@@ -188,22 +192,21 @@ def _search(memory: SessionMemory, op: base.SearchOp) -> list[base.SearchItem]:
     """Return the live items, or the indexed ones that match a query, best first."""
     section = memory[STORE_SECTION.name]
     limit = len(section)
-    candidates: list[tuple[Item, float | None]] = [(item, None) for item in section]
+    found = list(section)
+    scores = {}
     if op.query:
         hits = memory.search(op.query, STORE_SECTION.name, limit, archived=False)
-        candidates = [(hit.item, hit.score) for hit in hits if hit.item.metadata["is_indexed"]]
+        found = [hit.item for hit in hits if hit.item.metadata["is_indexed"]]
+        scores = {hit.item.id: hit.score for hit in hits}
     unranked = op._replace(query=None, limit=limit, offset=0)
     met: Any
     try:
-        (met,) = _in_memory(item for item, _ in candidates).batch([unranked])
+        (met,) = _in_memory(found).batch([unranked])
     except ValueError as error:
         raise InvalidArgumentError(f"{error}; give a condition of LangGraph's filters") from error
     keys = {_item_key(each) for each in met}
-    found = []
-    for item, score in candidates:
-        if item.key in keys:
-            found.append(base.SearchItem(**_fields(item), score=score))
-    return found[op.offset : op.offset + op.limit]
+    shown = [item for item in found if item.key in keys][op.offset : op.offset + op.limit]
+    return [base.SearchItem(**_fields(item), score=scores.get(item.id)) for item in shown]
 
 
 def _in_memory(items: Iterable[Item]) -> InMemoryStore:

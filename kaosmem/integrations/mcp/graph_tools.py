@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Iterable
-from typing import Annotated
 
-from pydantic import Field
 from typing_extensions import TypedDict
 
 from kaosmem.entities import Entity, Relationship
@@ -19,34 +17,32 @@ from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.content import Trust
 
 _MAX_HITS = 50
-_Name = Annotated[str, Field(description="The name of an entity.")]
-_Relation = Annotated[str, Field(description="The type of the relation, in active voice.")]
 
 
 class EntityNode(TypedDict):
     """An entity as the reference server shows it."""
 
-    name: _Name
-    entityType: Annotated[str, Field(description="The type of the entity.")]
-    observations: Annotated[list[str], Field(description="Statements about the entity.")]
+    name: str
+    entityType: str
+    observations: list[str]
 
 
-RelationEdge = TypedDict("RelationEdge", {"from": _Name, "to": _Name, "relationType": _Relation})
+RelationEdge = TypedDict("RelationEdge", {"from": str, "to": str, "relationType": str})
 """A relation as the reference server shows it."""
 
 
 class NewContents(TypedDict):
     """Statements to add to an entity."""
 
-    entityName: _Name
-    contents: Annotated[list[str], Field(description="The statements to add.")]
+    entityName: str
+    contents: list[str]
 
 
 class OldObservations(TypedDict):
     """Statements to delete from an entity."""
 
-    entityName: _Name
-    observations: Annotated[list[str], Field(description="The statements to delete.")]
+    entityName: str
+    observations: list[str]
 
 
 class KnowledgeGraph:
@@ -71,7 +67,7 @@ class KnowledgeGraph:
         return {"entities": created}
 
     def create_relations(self, relations: list[RelationEdge]) -> JSONDict:
-        """Create relations between entities of the knowledge graph."""
+        """Create relations, in active voice, between entities named in `from` and `to`."""
         for edge in relations:
             self._entity(edge["from"])
             self._entity(edge["to"])

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from mcp.server import MCPServer
 from mcp.server.auth.provider import AccessToken
@@ -25,8 +25,6 @@ from kaosmem.serving import serve_app
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
 from kaosmem.session.tools import MemoryTools, cut, item_line
-
-T = TypeVar("T")
 
 MAX_ATTEMPTS = 5
 """Number of times that a call runs if other processes change the same items."""
@@ -178,8 +176,8 @@ class _Turns:
         self._session_id = session_id
         self.max_tokens = max_tokens
 
-    async def run(self, work: Callable[[SessionMemory], Awaitable[T]]) -> T:
-        """Return the result of a function of the memory, and save what it changed.
+    async def run(self, work: Callable[[SessionMemory], Any]) -> Any:
+        """Return the result of a function of the memory, awaited if need be, and save its changes.
 
         If another process changed the same items meanwhile, the function runs again on the stored
         session.
@@ -190,7 +188,8 @@ class _Turns:
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
                 async with self._sessions.turn(self._session_id) as memory:
-                    return await work(memory)
+                    result = work(memory)
+                    return await result if inspect.isawaitable(result) else result
             except KaosmemError as error:
                 if attempt == MAX_ATTEMPTS or not isinstance(error, ConflictError):
                     raise ToolError(str(error)) from error
@@ -199,7 +198,7 @@ class _Turns:
     async def section(self, name: str) -> str:
         """Return the newest items of a section that fit the size of a result, newest first."""
 
-        async def work(memory: SessionMemory) -> str:
+        def work(memory: SessionMemory) -> str:
             newest = islice(reversed(memory[name]), self.max_tokens // _LEAST_LINE_TOKENS + 1)
             text = "\n".join(map(item_line, newest))
             return cut(text, memory.admin.counter, self.max_tokens)
@@ -208,11 +207,8 @@ class _Turns:
 
     async def graph(self) -> str:
         """Read the knowledge graph, the newest entities first, as far as the budget allows."""
-
-        async def work(memory: SessionMemory) -> str:
-            return json_of(KnowledgeGraph(memory, self.max_tokens).read_graph())
-
-        return await self.run(work)
+        graph = await self.run(lambda memory: KnowledgeGraph(memory, self.max_tokens).read_graph())
+        return json_of(graph)
 
 
 def _add_tools(
@@ -247,11 +243,7 @@ def _tool(
     """Return a function with the parameters of a method, which calls it in a turn."""
 
     async def call(**given: Any) -> object:
-        async def work(memory: SessionMemory) -> object:
-            result = method(tools(memory, turns.max_tokens), **given)
-            return await result if inspect.isawaitable(result) else result
-
-        result = await turns.run(work)
+        result = await turns.run(lambda memory: method(tools(memory, turns.max_tokens), **given))
         if not isinstance(result, dict):
             return result
         # The reference server gives a result twice, as a text and as an object.
