@@ -20,6 +20,7 @@ with needs_extra("strands"):
     from strands.middleware import InvokeModelStage
     from strands.middleware.stages import InvokeModelContext
     from strands.plugins import Plugin
+    from strands.types.content import split_system_prompt
 
 
 _CALL_FIELDS = ("reasoningSignature",)
@@ -76,14 +77,15 @@ class KaosmemPlugin(Plugin):
 
     async def pack(self, context: InvokeModelContext) -> InvokeModelContext:
         """Pack a request."""
-        given = context.system_prompt
+        text, prompt = split_system_prompt(context.system_prompt)
         packed = await self.calls.request(
             self._named(context.agent),
             list(map(_said, context.messages)),
-            system=given if isinstance(given, str) else "",
+            system=text or "",
             tools=context.tool_specs,
         )
-        prompt = packed.system if isinstance(given, str | None) else given
+        if packed.static:
+            prompt = [*(prompt or ()), {"text": packed.static}]
         return context.replace(messages=packed.messages, system_prompt=prompt)
 
     async def keep(self, event: AfterModelCallEvent) -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from kaosmem import SyncSessionMemory
 from kaosmem.formats import count_messages
+from tests.integrations.script import INSTRUCTIONS
 
 # Frameworks warn of the packages that they need, and of their own types.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -164,3 +166,16 @@ async def test_a_question_is_asked_again(make, budget, tmp_path):
     asked = [place for place, text in enumerate(last) if "Who owns the deal?" in text]
     assert len(asked) == 2
     assert any("Answer 2." in text for text in last[asked[0] : asked[1]])
+
+
+@pytest.mark.frameworks
+async def test_static_sections_follow_the_instructions_of_strands(tmp_path):
+    """The framework gives instructions as a list of blocks, which are counted like a text."""
+    module = pytest.importorskip("tests.integrations.agents.strands", exc_type=ImportError)
+    with SyncSessionMemory.open(tmp_path, "talk", namespace="main") as memory:
+        memory.add("playbooks", "Answer in one word.")
+    agent = module.StrandsAgent(tmp_path, budget=BUDGET)
+    await agent.ask("talk", "Who owns the deal?")
+    instructions, *_ = agent.script.requests[0]
+    assert instructions.text.startswith(INSTRUCTIONS)
+    assert "Answer in one word." in instructions.text
