@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kaosmem.language.dates import Period
     from kaosmem.language.query import Query
     from kaosmem.retrieval import Index
-    from kaosmem.retrieval.ranker import StorableIndex, StorableRanker
+    from kaosmem.retrieval.ranker import CollectionStatistics, StorableIndex, StorableRanker
     from kaosmem.types.items import Item
 
 _ALIGNED = 64
@@ -219,6 +219,10 @@ class DatedIndex:
         if frequencies is None:
             return False
         size = max(1, len(self))
+        collection: CollectionStatistics | None = getattr(self.index, "collection", None)
+        if collection is not None:  # the entries are a sample that matches the words
+            size = collection.entries
+            frequencies = collection.frequencies
         expected = float(size)
         for frequency in filter(None, frequencies.values()):
             expected *= frequency / size

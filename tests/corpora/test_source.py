@@ -73,6 +73,22 @@ async def test_the_same_candidates_give_the_bytes_of_a_section():
     assert shown[0]
 
 
+async def test_a_question_is_vague_by_the_words_of_the_whole_corpus():
+    """All candidates have the word "garden", which names its subject: few passages have it."""
+    corpus = InMemoryCorpus()
+    texts = [f"The garden of house {n}." for n in range(30)] + [
+        f"The rent of {n}." for n in range(900)
+    ]
+    await corpus.add([passage(f"p{n}", text, f"{n}.md") for n, text in enumerate(texts)])
+    for question, is_vague in (("Whose garden, of which house?", False), ("The rent?", True)):
+        memory = SessionMemory.test_mode()
+        await memory.attach(CorpusSource(corpus, candidates=50, ranker=BM25Ranker()))
+        for message in ("And rent 7?", question):
+            memory.add("messages", message)
+        context = await memory.assemble_context(budget=700)
+        assert any("earlier" in (each.signals or {}) for each in context.decisions) == is_vague
+
+
 async def test_neighbours_have_consecutive_ordinals():
     """Two passages follow each other only if they were added together, one after the other."""
     corpus = InMemoryCorpus()
