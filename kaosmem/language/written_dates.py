@@ -28,7 +28,7 @@ _DAY_AND_MONTH = re.compile(r"(?<![\d.])(\d{1,2})\.\s?(\d{1,2})\.\s?$")
 _DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th|\.)?")
 # Between the words of a date, and before them: all but the end of a sentence or clause.
 _GAPS = re.compile(rf"[^\w{MARKS}.:;?!]+")
-_MOST_BEFORE = 40
+_MOST_BEFORE = 28
 """The day and the month stand among so many characters before the year."""
 
 
@@ -79,6 +79,8 @@ class DateReader:
                         self._beginnings[form[:-1]] = number
                     else:
                         self._months[form] = number
+        # One pattern: a loop over all of them took a third of the time of a text full of years.
+        self._any_beginning = re.compile("|".join(map(re.escape, self._beginnings)) or r"(?!)")
 
     def read(self, text: str) -> Iterator[WrittenDate]:
         """Yield the dates of a text in order."""
@@ -129,10 +131,8 @@ class DateReader:
         word = word.rstrip(".")
         if word in self._months:
             return self._months[word]
-        for beginning, number in self._beginnings.items():
-            if word.startswith(beginning):
-                return number
-        return 0
+        beginning = self._any_beginning.match(word)
+        return self._beginnings[beginning[0]] if beginning else 0
 
 
 def _day(word: str) -> int:
