@@ -52,12 +52,11 @@ class KaosmemPlugin(BasePlugin):
     ) -> None:
         """Pack a request."""
         config = llm_request.config
-        given = config.system_instruction
         tools = [tool.model_dump(exclude_none=True, mode="json") for tool in config.tools or ()]
         packed = await self.calls.request(
             _conversation(callback_context),
             llm_request.contents,
-            system=given if isinstance(given, str) else "",
+            system=config.system_instruction or "",
             tools=tools,
             agent=callback_context.agent_name,
         )

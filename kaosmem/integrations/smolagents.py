@@ -102,7 +102,9 @@ def _grouped(messages: list[Any]) -> list[Group]:
     groups: list[Group] = []
     for each in messages:
         message = ChatMessage.from_dict(each) if isinstance(each, dict) else each
-        is_result = message.role == MessageRole.TOOL_RESPONSE and bool(groups)
-        call = groups.pop() if is_result and groups[-1][0].role == MessageRole.TOOL_CALL else ()
-        groups.append((*call, message))
+        is_result = message.role == MessageRole.TOOL_RESPONSE
+        if is_result and groups and groups[-1][0].role == MessageRole.TOOL_CALL:
+            groups[-1] += (message,)
+        else:
+            groups.append((message,))
     return groups

@@ -4,15 +4,15 @@ import asyncio
 import subprocess
 import sys
 import tomllib
+from contextlib import asynccontextmanager
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from kaosmem import SyncSessionMemory
 from kaosmem.formats import count_messages
-from tests.integrations.script import INSTRUCTIONS
+from kaosmem.integrations.conversations import Conversations
 
 # Frameworks warn of the packages that they need, and of their own types.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -168,14 +168,21 @@ async def test_a_question_is_asked_again(make, budget, tmp_path):
     assert any("Answer 2." in text for text in last[asked[0] : asked[1]])
 
 
-@pytest.mark.frameworks
-async def test_static_sections_follow_the_instructions_of_strands(tmp_path):
-    """The framework gives instructions as a list of blocks, which are counted like a text."""
-    module = pytest.importorskip("tests.integrations.agents.strands", exc_type=ImportError)
-    with SyncSessionMemory.open(tmp_path, "talk", namespace="main") as memory:
-        memory.add("playbooks", "Answer in one word.")
-    agent = module.StrandsAgent(tmp_path, budget=BUDGET)
+async def test_static_sections_come_before_the_question(make, budget, monkeypatch, tmp_path):
+    """Each request has what the session holds in static sections once, before the question."""
+    turn = Conversations.turn
+
+    @asynccontextmanager
+    async def with_a_playbook(self, conversation):
+        async with turn(self, conversation) as memory:
+            if not memory["playbooks"]:
+                memory.add("playbooks", "Answer in one word.")
+            yield memory
+
+    monkeypatch.setattr(Conversations, "turn", with_a_playbook)
+    agent = make(tmp_path, budget=budget)
     await agent.ask("talk", "Who owns the deal?")
-    instructions, *_ = agent.script.requests[0]
-    assert instructions.text.startswith(INSTRUCTIONS)
-    assert "Answer in one word." in instructions.text
+    for request in agent.script.requests:
+        said = "".join(seen.text for seen in request)
+        assert said.count("Answer in one word.") == 1
+        assert said.index("Answer in one word.") < said.index("Who owns the deal?")
