@@ -27,7 +27,7 @@ _UNSPACED = re.compile(r"\s?[年년](?:\s?(\d{1,2})\s?[月월](?:\s?(\d{1,2})\s?
 _DAY_AND_MONTH = re.compile(r"(?<![\d.])(\d{1,2})\.\s?(\d{1,2})\.\s?$")
 _DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th|\.)?")
 # Between the words of a date, and before them: all but the end of a sentence or clause.
-_GAPS = re.compile(rf"[^\w{MARKS}.:;?!]+")
+_GAPS = re.compile(rf"[^\w{MARKS}.:;?!]+|(?<=\d)\.(?=[^\W\d])")
 _MOST_BEFORE = 28
 """The day and the month stand among so many characters before the year."""
 
