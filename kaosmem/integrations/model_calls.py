@@ -14,7 +14,7 @@ from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.windows import Window
-from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue
+from kaosmem.types import ContentBlock, JSONObject
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
 
@@ -186,19 +186,6 @@ class ModelCalls(Conversations):
             if said:
                 found.setdefault(said, []).append(each)
         return found
-
-
-def tool_schema(
-    name: str,
-    description: str | None,
-    parameters: JSONValue,
-) -> JSONDict:
-    """Return the schema of a tool, to count it.
-
-    Args:
-        parameters: The JSON schema of its arguments.
-    """
-    return {"name": name, "description": description, "parameters": parameters}
 
 
 def _is_prompt(message: Any) -> bool:

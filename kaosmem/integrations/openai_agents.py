@@ -7,7 +7,7 @@ from typing import Any
 
 from kaosmem.errors import needs_extra
 from kaosmem.integrations.conversations import Conversations
-from kaosmem.integrations.model_calls import ModelCalls, tool_schema
+from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 
 with needs_extra("openai-agents"):
@@ -43,7 +43,11 @@ class KaosmemFilter(RunHooks[Any]):
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Pack a request."""
         tools = [
-            tool_schema(tool.name, tool.description, tool.params_json_schema)
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.params_json_schema,
+            }
             for tool in data.agent.tools
             if isinstance(tool, FunctionTool)
         ]

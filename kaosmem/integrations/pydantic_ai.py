@@ -7,7 +7,7 @@ from typing import Any
 
 from kaosmem.errors import needs_extra
 from kaosmem.integrations import part_tables as part
-from kaosmem.integrations.model_calls import ModelCalls, tool_schema
+from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types.items import ChatMessage
 
@@ -98,7 +98,11 @@ class KaosmemCapability(AbstractCapability[Any]):
         """Pack a request."""
         given = request_context.model_request_parameters
         tools = [
-            tool_schema(tool.name, tool.description, tool.parameters_json_schema)
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters_json_schema,
+            }
             for tool in (*given.function_tools, *given.output_tools)
         ]
         packed = await self.calls.request(
