@@ -174,6 +174,27 @@ _PUNCTUATION = ".,:;!?\"'()[]{}"
 _POSSESSIVE = re.compile(r"'(?:s|re|ve|ll|d|m)$")
 
 
+# With the letters before, by which `promise`, `exercise`, `decision` and `hour` are left alone.
+_BRITISH = re.compile(
+    r"(?<=[a-z]{3})(?<!cont)our(?=(?:s|ed|ing|ful|ites?|able|hoods?|al)?$)"
+    r"|(?<=al|an|ar|at|er|gn|ic|il|im|it|og|om|on|or|rd|rn)(?<!prom|reat)is(?=(?:e[drs]?|ers|ing|ations?)$)"
+    r"|(?<=al)ys(?=(?:e[drs]?|ers|ing)$)|(?<=alo)gue(?=s?$)|(?<=cent|heat)re(?=s?$)"
+    r"|^grey|^licence(?=s?$)|^defence(?=s?$)|^offence(?=s?$)|^programme(?=s?$)|^tyre(?=s?$)"
+)
+_AMERICAN = {
+    "our": "or",
+    "is": "iz",
+    "ys": "yz",
+    "gue": "g",
+    "re": "er",
+    "grey": "gray",
+    "licence": "license",
+    "defence": "defense",
+    "offence": "offense",
+    "programme": "program",
+    "tyre": "tire",
+}
+
 _WHITE_SPACE = re.compile(r"\s")
 _PART_CHARS = 1 << 16
 
@@ -355,7 +376,12 @@ def _stem(word: str) -> str:
     bare = _POSSESSIVE.sub("", folded) if "'" in folded else folded
     if bare in STOP_WORDS:
         return ""
-    return (not bare.isascii() and stem_of_script(bare)) or _english_stemmer()(bare)
+    return (not bare.isascii() and stem_of_script(bare)) or _english_stemmer()(_american(bare))
+
+
+def _american(word: str) -> str:
+    """Return a word in American spelling, so that `colour` and `color` have one term."""
+    return _BRITISH.sub(lambda found: _AMERICAN[found[0]], word, count=1)
 
 
 @remembered(None)

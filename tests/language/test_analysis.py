@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks.corpus import text_item
 from kaosmem.language.analysis import MAX_WORD_CHARS, STOP_WORDS, analyze
+from kaosmem.language.scripts import snowball
 from kaosmem.memos import clear_memos
 from kaosmem.retrieval.rankers import BM25Ranker
 
@@ -271,3 +272,24 @@ def test_stop_words_have_no_terms(words):
 def test_terms_of_a_text_are_those_of_its_pieces(pieces):
     """Analysis looks no further than white space, so texts joined by it have the terms of both."""
     assert analyze(" ".join(pieces)) == [term for piece in pieces for term in analyze(piece)]
+
+
+@pytest.mark.parametrize(
+    ("british", "american"),
+    [
+        ("organisation organised", "organization organized"),
+        ("colours favourite neighbourhood", "colors favorite neighborhood"),
+        ("analysing prioritised", "analyzing prioritized"),
+        ("catalogues theatre centres", "catalogs theater centers"),
+        ("grey licence programmes", "gray license programs"),
+    ],
+)
+def test_british_and_american_spellings_are_one_term(british, american):
+    assert analyze(british) == analyze(american)
+    assert analyze(british.upper()) == analyze(american)
+
+
+def test_words_that_look_british_keep_their_spelling():
+    """They have a vector of their own, and other words would become theirs."""
+    words = "promise exercise decision advise raise hour four tour course precise sentence"
+    assert all(analyze(word)[0] == snowball("english")(word) for word in words.split())
