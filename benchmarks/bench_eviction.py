@@ -142,18 +142,18 @@ def test_a_proposal_costs_the_same_at_any_size(capsys: pytest.CaptureFixture[str
         print("", *table, sep="\n")
 
 
-def batch(steps: int) -> list[Link]:
-    """Return the calls of one batch, each followed by its result."""
+def answered(steps: int) -> list[Link]:
+    """Return the calls of one answer, each followed by its result."""
     pairs = (
-        (Link((f"c{n}",), batch="b", role="assistant"), Link(answers=(f"c{n}",), role="tool"))
+        (Link((f"c{n}",), served=("b",), role="assistant"), Link(answers=(f"c{n}",), role="tool"))
         for n in range(steps)
     )
     return [link for pair in pairs for link in pair]
 
 
 def answered_late(steps: int) -> list[Link]:
-    """Return the calls of one batch, then the results of all of them."""
-    calls = [Link((f"c{n}",), batch="b", role="assistant") for n in range(steps)]
+    """Return the calls of one answer, then the results of all of them."""
+    calls = [Link((f"c{n}",), served=("b",), role="assistant") for n in range(steps)]
     return [*calls, *(Link(answers=(f"c{n}",), role="tool") for n in range(steps))]
 
 
@@ -164,14 +164,14 @@ def grouped(links: list[Link]) -> Units:
     return units
 
 
-@pytest.mark.parametrize("history", [batch, answered_late])
+@pytest.mark.parametrize("history", [answered, answered_late])
 def test_a_long_unit_holds_all_its_members(history: Callable[[int], list[Link]]) -> None:
     links = history(200)
     assert grouped(links).members(0) == tuple(range(len(links)))
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize("history", [batch, answered_late])
+@pytest.mark.parametrize("history", [answered, answered_late])
 def test_a_growing_unit_costs_the_same_per_entry(
     history: Callable[[int], list[Link]], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -72,6 +72,8 @@ def say(*said):
 async def work_for_ever(folder, name):
     """Change every kind of store, side by side, and say each change once it is acknowledged."""
     async with open_stores(folder) as stores:
+        # The first search imports NumPy, which takes longer than all that is said before a kill.
+        await stores.vectors.search((1, 0), limit=1)
         say("opened", name)
         kinds = (_append, _update, _move, _index, _upload, _learn, _link)
         await asyncio.gather(*(change(stores, name) for change in kinds))
