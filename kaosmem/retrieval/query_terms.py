@@ -15,7 +15,7 @@ from kaosmem.language.scripts import MARKS
 from kaosmem.memos import remembered
 from kaosmem.retrieval.bm25 import SHARE_BITS, idf_q16, share_of
 from kaosmem.retrieval.scores import ONE, product, share_of_best
-from kaosmem.retrieval.vocabulary import word_vectors
+from kaosmem.retrieval.vocabulary import common_terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,7 +136,7 @@ class QueryTerms:
         for word in dict.fromkeys(self.text.split()):
             for term in self._analyze(word)[:1]:  # the others are parts of the word
                 is_word = len(term) >= _MISSPELT_CHARS and bool(_SPELT.fullmatch(term))
-                if is_word and not known.number(term) and not word_vectors().row_of(term):
+                if is_word and not known.number(term) and term not in common_terms():
                     yield term
 
     @cached_property

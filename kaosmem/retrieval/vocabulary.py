@@ -19,6 +19,7 @@ from kaosmem.language.written_dates import date_terms
 from kaosmem.retrieval.columns import GrowingArray
 
 if TYPE_CHECKING:
+    from numpy.lib.npyio import NpzFile
     from numpy.typing import NDArray
 
     from kaosmem.retrieval.columns import Int64s, UInt32s
@@ -258,11 +259,22 @@ class WordVectors:
 
 
 @cache
+def common_terms() -> dict[str, None]:
+    """Return the common English terms of the table in order, read when they are first needed."""
+    with _table() as table:
+        return dict.fromkeys(table["terms"].tobytes().decode().split())
+
+
+@cache
 def word_vectors() -> WordVectors:
-    """Return the table, read when it is first needed.
+    """Return the table, read when it is first needed: that takes ten times as long as the terms.
 
     `benchmarks/distill_word_vectors.py` makes it of all-MiniLM-L6-v2.
     """
-    data = files("kaosmem.retrieval").joinpath(FILE).read_bytes()
-    arrays = np.load(io.BytesIO(data))
-    return WordVectors(arrays["terms"].tobytes().decode().split(), arrays["rows"])
+    with _table() as table:
+        return WordVectors(common_terms(), table["rows"])
+
+
+def _table() -> NpzFile:
+    found: NpzFile = np.load(io.BytesIO(files("kaosmem.retrieval").joinpath(FILE).read_bytes()))
+    return found
