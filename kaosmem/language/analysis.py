@@ -174,7 +174,8 @@ _PUNCTUATION = ".,:;!?\"'()[]{}"
 _POSSESSIVE = re.compile(r"'(?:s|re|ve|ll|d|m)$")
 
 
-# With the letters before, by which `promise`, `exercise`, `decision` and `hour` are left alone.
+# Each ending is given with the letters before it. So `promise`, `exercise`, `decision` and `hour`
+# stay as they are.
 _BRITISH = re.compile(
     r"(?<=[a-z]{3})(?<!cont)our(?=(?:s|ed|ing|ful|ites?|able|hoods?|al)?$)"
     r"|(?<=al|an|ar|at|er|gn|ic|il|im|it|og|om|on|or|rd|rn)(?<!prom|reat)is(?=(?:e[drs]?|ers|ing|ations?)$)"

@@ -64,7 +64,7 @@ class _Phrases:
         if for_ascii:
             forms = {phrase: form for phrase, form in forms.items() if phrase.isascii()}
         longest_first = [forms[phrase] for phrase in sorted(forms, key=len, reverse=True)]
-        self.pattern = re.compile(_any_of(longest_first))
+        self.pattern = re.compile(_any_of(longest_first), re.IGNORECASE)
 
     def period(self, phrase: str, today: date) -> Period:
         """Return the days that a phrase means. Raises OverflowError for days before the year 1."""
@@ -314,8 +314,7 @@ def _any_of(patterns: Iterable[str]) -> str:
 
 
 def _whole(pattern: str) -> str:
-    # The case of letters is ignored in the words alone: sets of letters compile slowly with it.
-    return rf"(?<![\w{MARKS}])(?i:{pattern})(?![\w{MARKS}])"
+    return rf"(?<![\w{MARKS}])(?:{pattern})(?![\w{MARKS}])"
 
 
 def _period(written: WrittenDate) -> Period:
