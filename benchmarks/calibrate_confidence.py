@@ -34,13 +34,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kaosmem import SessionMemory
-from kaosmem.assembly.confidence import BIAS, figures, terms_of
+from kaosmem.assembly.confidence import BIAS, figures
 from kaosmem.cli.terminal import Phases
 from kaosmem.evaluation import read_corpora
 from kaosmem.evaluation.assemblers import SessionAssembler
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
 from kaosmem.evaluation.measurement import DEFAULT_BUDGETS
 from kaosmem.evaluation.report import UNSCORED
+from kaosmem.language.dates import without_periods
+from kaosmem.language.query import excerpt
 from kaosmem.sections.proposal import Stock
 
 FIGURES = "covered", "at_once", "pairs", "shown"
@@ -102,7 +104,7 @@ class Asker:
         context = asyncio.run(self._memory.assemble_context(query, budget=budget, filter=passing))
         shown = {item.id for item in context.items}
         with self._memory[SECTION].index.asked() as index:
-            frequencies = index.frequencies(terms_of(query))
+            frequencies = index.frequencies(without_periods(excerpt(query)))
         stock = Stock(len(self._memory[SECTION]), self._memory.admin.used, frequencies)
         found = figures(query, context.items, stock) if shown else None
         share = len(shown.intersection(evidence)) / len(evidence) if evidence else 0.0

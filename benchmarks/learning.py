@@ -91,6 +91,7 @@ BOUNDS: Mapping[str, Bounds] = {
         "topic": (0.0, 1.0),
         "named_speaker": (2.0, 2.0),
         "rule": (2.5, 2.5),
+        "answer": (4.0, 4.0),
     },
     "documents": DOCUMENTS
     | {
@@ -108,11 +109,12 @@ BOUNDS: Mapping[str, Bounds] = {
 Beside the axioms they are chosen by hand, the same for all data sets. Plain BM25 keeps a share, so
 that the model does not rank worse than BM25 on texts that are unlike all it has learned from.
 Longer texts hold more answers and take more room; the effect depends on the data set, so the size
-is not learned. Neither are `named_speaker`, as one data set alone has speakers with names, and
-`rule`, as few questions ask for standing rules. Where a question names no document, answers may
-stand in several, so most weights have bounds there: one page, or a few texts that match best, would
-leave no room for others. All but `meaning` end at their bounds: these are chosen by hand. `meaning`
-keeps a share there: texts that say it in other words come before texts that say something else.
+is not learned. Neither are `named_speaker`, as one data set alone has speakers with names, `rule`,
+as few questions ask for standing rules, and `answer`, as few sets have short answers. Where a
+question names no document, answers may stand in several, so most weights have bounds there: one
+page, or a few texts that match best, would leave no room for others. All but `meaning` end at their
+bounds: these are chosen by hand. `meaning` keeps a share there: texts that say it in other words
+come before texts that say something else.
 """
 OF_ANY_ENTRY = frozenset(
     {"match", "best_of_source", "nearby_words", "phrases", "size", "meaning"}

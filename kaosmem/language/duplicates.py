@@ -31,9 +31,11 @@ _WORDS_AT_ONCE = 10_000
 @once_per_item
 def statement(item: Item) -> bytes:
     """Return a digest that duplicates share. That of an item with an image is empty."""
-    if not _is_text(item):
-        return b""
-    text = item.text
+    return statement_of(item.text) if _is_text(item) else b""
+
+
+def statement_of(text: str) -> bytes:
+    """Return the digest of an item with this text."""
     if len(text) <= _CHARS_AT_ONCE:
         return blake2b(_joined(text.split()), digest_size=16).digest()
     digest = blake2b(digest_size=16)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from kaosmem.retrieval.columns import Int64s
     from kaosmem.retrieval.linear_index import LinearIndex
+    from kaosmem.retrieval.text_index import Echoes
 
 Signals: TypeAlias = "dict[str, Int64s]"
 """Signals of candidates by name, each of shape (n,)."""
@@ -51,6 +52,8 @@ _LITTLE = CHANCE // 1_000
 """Lower chances of neighbours hardly count."""
 _BELOW = UNIT // 100
 """The difference between the best test of a thing and the thing, in the logarithm of a score."""
+_BRIEF = 64
+"""An answer of so many tokens counts half: it may repeat the words of its question."""
 _SHORT = 64
 """A text of so many tokens has a size that tells."""
 _DEFINING = analyze("def class function func fn struct interface trait type enum")
@@ -65,6 +68,7 @@ class Matches:
         asked: The query.
         terms: Numbers of its terms, 0 for a term that no entry has.
         clause: Numbers of the terms of the clause that is ranked by.
+        echoes: The entries that have just its terms. They match nothing.
         words: BM25 scores of all slots for the query, as shares of the best.
         in_clause: The same for the clause. It is the same array if the clause is the query.
         sources: How their sources match.
@@ -77,6 +81,7 @@ class Matches:
     asked: QueryTerms
     terms: list[int]
     clause: list[int]
+    echoes: Echoes
     words: Int64s
     in_clause: Int64s
     sources: SourceMatches
@@ -183,9 +188,23 @@ class Candidates:
             "words": self._words,
             "assistant": (roles == assistant) * ONE,
             "named_speaker": is_named[roles] * ONE,
+            "answer": self._answers(),
             # Rules say how to work. They count for less where a query asks for a fact.
             "rule": recency // 2 if self._asked.is_for_fact else recency,
         }
+
+    def _answers(self) -> Int64s:
+        """Return how well each entry answers a question that matches: the entry before it.
+
+        A short answer lacks the words of its question, and a long one repeats them. The matches are
+        cubed, so that few stand out.
+        """
+        words = self.matches.words.copy()
+        words[self.matches.echoes.slots] = ONE
+        asked = _at(words, self.index.questions_before(self.slots))
+        tokens = self.index.facts.values["tokens"][self.slots]
+        brevity = _BRIEF * ONE // (_BRIEF + tokens)
+        return product(product(product(asked, asked), asked), brevity)
 
     def _defined(self) -> Signals:
         """Return the signals of source code."""

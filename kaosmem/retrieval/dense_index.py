@@ -168,7 +168,10 @@ class DenseIndex(LinearIndex):
         self._digests.take_over(columns.numbers("digests", np.int64))
 
     def _matched(self, asked: QueryTerms) -> Matches:
-        return replace(super()._matched(asked), likeness=self._likeness(asked))
+        matches = super()._matched(asked)
+        likeness = self._likeness(asked)
+        likeness[matches.echoes.slots] = 0
+        return replace(matches, likeness=likeness)
 
     def _likeness(self, asked: QueryTerms) -> Int64s:
         """Return the likeness of each slot to the query and its last clause.

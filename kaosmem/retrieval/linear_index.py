@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kaosmem.exact import logs
 from kaosmem.language.analysis import Analyzer, analyze
+from kaosmem.retrieval.bm25 import SHARE_BITS
 from kaosmem.retrieval.candidate_signals import Candidates, Matches, Signals, weighted
 from kaosmem.retrieval.candidate_terms import ENOUGH_TEXTS, CandidateTerms, topics
 from kaosmem.retrieval.query_terms import NONE, QueryTerms, SourceMatches
@@ -24,7 +25,7 @@ from kaosmem.retrieval.scores import (
     signals_of,
     top,
 )
-from kaosmem.retrieval.text_index import TextIndex
+from kaosmem.retrieval.text_index import Echoes, TextIndex
 from kaosmem.retrieval.vocabulary import NO_ROW, NO_TERM, TOPIC_UNITS, word_vectors
 
 if TYPE_CHECKING:
@@ -83,17 +84,34 @@ class LinearIndex(TextIndex):
         """
         if limit < 1:
             return Ranking()
-        found, ordinals, proposed = self._proposed(query, max(limit, CANDIDATES), among)
+        matches = self._matched(QueryTerms(query, self.analyze))
+        echoes = self._echoing(matches, among)
+        found, ordinals, proposed = self._proposed(matches, max(limit, CANDIDATES), among)
         if found is None:
-            return Ranking()
+            return Ranking(echoes[:limit])
         added = self.weighted(found)
         scores = hundredths(sum(added.values(), np.zeros(len(found.ordinals), np.int64)))
         order = top(scores, found.ordinals, limit)
-        matches = matches_of(found.ordinals[order], scores[order])
-        if len(ordinals) and len(matches) < limit:
-            below = scaled_below(int(scores[order[-1]]), ordinals, proposed)
-            matches += below[: limit - len(matches)]
-        return Ranking(matches, signals=signals_of(found.ordinals, added))
+        ranked = matches_of(found.ordinals[order], scores[order])
+        if len(ordinals) and len(ranked) < limit:
+            ranked += scaled_below(int(scores[order[-1]]), ordinals, proposed)
+        if echoes:
+            ranked = [*(dict(ranked) | dict(echoes)).items()]
+            ranked.sort(key=lambda each: (-each[1], -each[0]))
+        return Ranking(ranked[:limit], signals=signals_of(found.ordinals, added))
+
+    def _echoing(
+        self,
+        matches: Matches,
+        among: Collection[int] | None,
+    ) -> list[tuple[int, float]]:
+        """Return the messages that are the query itself: all have the best score."""
+        ordinals = self.slots.ordinals[matches.echoes.slots].tolist()
+        return [
+            (each, 100.0)
+            for each in sorted(ordinals, reverse=True)
+            if among is None or each in among
+        ]
 
     @property
     def is_conversation(self) -> bool:
@@ -106,7 +124,7 @@ class LinearIndex(TextIndex):
         Returns:
             None if nothing matches.
         """
-        return self._proposed(query, CANDIDATES, None)[0]
+        return self._proposed(self._matched(QueryTerms(query, self.analyze)), CANDIDATES, None)[0]
 
     def weighted(self, found: Candidates) -> Signals:
         """Return the weighted signals of candidates, by name."""
@@ -120,14 +138,11 @@ class LinearIndex(TextIndex):
 
     def _proposed(
         self,
-        query: str,
+        matches: Matches,
         limit: int,
         among: Collection[int] | None,
     ) -> tuple[Candidates | None, Int64s, Int64s]:
         """Return the candidates, and the ordinals and scores of the entries after them."""
-        asked = QueryTerms(query, self.analyze)
-        asked.respell(self.vocabulary)
-        matches = self._matched(asked)
         scores = self._proposing(matches)
         is_allowed = None
         if among is not None:
@@ -139,15 +154,17 @@ class LinearIndex(TextIndex):
         ranked = top(scores, ordinals, limit)
         if len(ranked) > first and scores[ranked[first - 1]] == scores[ranked[first]]:
             ranked = top(self._untied(scores, scores[ranked[first]], matches), ordinals, limit)
-        if not len(ranked):
+        slots = self._with_others(ranked[:first], matches.echoes, is_allowed)
+        if not len(slots):
             return None, ranked, ranked
-        slots = self._with_others(ranked[:first], is_allowed)
         is_chosen = np.zeros(self.size, np.bool_)
         is_chosen[slots] = True
         rest = ranked[~is_chosen[ranked]]
         return Candidates(self, matches, slots), ordinals[rest], scores[rest]
 
     def _matched(self, asked: QueryTerms) -> Matches:
+        echoes = self.echoes(asked.text, asked.terms)
+        asked.respell(self.vocabulary, len(echoes.slots))
         terms = self.numbers_of(asked.terms)
         counts = Counter(filter(None, terms))
         clause = terms
@@ -155,26 +172,51 @@ class LinearIndex(TextIndex):
         # its subject.
         if not self.is_conversation:
             clause = self.numbers_of(asked.clause)
-        words, in_clause = self._words(counts, Counter(filter(None, clause)))
+        related = self._related(asked, echoes)
+        asked_words = self.weights(counts, echoes) | related
+        clause_words = self.weights(filter(None, clause), echoes) | related
+        words, in_clause = self._words(asked_words, clause_words, echoes)
         sources = SourceMatches(self, asked, counts)
         named = ONE if self.is_conversation else sources.named()
         # Sources count in full from ENOUGH_TEXTS entries on: fewer say little.
         trust = min(ONE, len(self) * ONE // ENOUGH_TEXTS) * named // ONE
         by_source = product(sources.shares, trust)
-        return Matches(asked, terms, clause, words, in_clause, sources, by_source, trust, named)
+        return Matches(
+            asked, terms, clause, echoes, words, in_clause, sources, by_source, trust, named
+        )
 
-    def _words(self, terms: Counter[int], clause: Counter[int]) -> tuple[Int64s, Int64s]:
+    def _related(self, asked: QueryTerms, echoes: Echoes) -> dict[int, int]:
+        """Return the weights of the terms that stand for the words that no entry has.
+
+        "What did the dental treatment cost?" finds "We paid 412 euros for the dentist".
+        """
+        weights = {}
+        for number, share in asked.related(self.vocabulary, len(echoes.slots)).items():
+            weights[number] = self.idf(number, echoes) * share >> SHARE_BITS
+        return weights
+
+    def _words(
+        self,
+        asked: Mapping[int, int],
+        clause: Mapping[int, int],
+        echoes: Echoes,
+    ) -> tuple[Int64s, Int64s]:
         """Return the matches of all slots with the query and its clause, as shares of the best.
 
         Both are the same array if the clause is the query.
+
+        Args:
+            asked, clause: The weights of the terms of the query and of its clause.
         """
-        asked = self.weights(terms)
-        if clause == terms:
+        if clause == asked:
             (scores,) = self.bm25(asked)
+            scores[echoes.slots] = 0
             words = share_of_best(scores)
             return words, words
-        of_all = dict.fromkeys(clause, 0) | asked
-        scores, of_clause = self.bm25(of_all, self.weights(clause))
+        of_all = {**dict.fromkeys(clause, 0), **asked}
+        scores, of_clause = self.bm25(of_all, clause)
+        scores[echoes.slots] = 0
+        of_clause[echoes.slots] = 0
         return share_of_best(scores), share_of_best(of_clause)
 
     def _proposing(self, matches: Matches) -> Int64s:
@@ -207,24 +249,48 @@ class LinearIndex(TextIndex):
         untied[tied] += terms.phrase_shares(matches.clause)
         return untied
 
-    def _with_others(self, first: Int64s, is_allowed: NDArray[np.bool_] | None) -> Int64s:
+    def _with_others(
+        self,
+        first: Int64s,
+        echoes: Echoes,
+        is_allowed: NDArray[np.bool_] | None,
+    ) -> Int64s:
         """Return slots with the slots of neighbours and of rules after them, each once.
 
-        A question for a word finds the entries with the word, and their neighbours: the entries
-        beside them in the same named source.
+        A question for a word finds the entries with the word, the answers to questions with the
+        word, and the neighbours: the entries beside them in the same named source. Rules alone are
+        no answer.
         """
         allowed = self.slots.are_full if is_allowed is None else is_allowed.copy()
         allowed[first] = False
         best = first[:_NEIGHBOURED]
         named = best[self.sources.numbers[best] != NONE]
         found = self.neighbours(named, _NEIGHBOURS).T.ravel()
+        if self.is_conversation:
+            after = self.neighbours(np.concatenate([echoes.slots, best]), [1])[0]
+            after = after[after >= 0]
+            answers = after[self.questions_before(after) >= 0]
+            found = np.concatenate([answers, found])
         found = found[found >= 0]
         _, places = np.unique(found, return_index=True)
         neighbours = found[np.sort(places)]
         neighbours = neighbours[allowed[neighbours]][:_NEIGHBOURED]
+        if not len(first) and not len(neighbours):
+            return first
         allowed[neighbours] = False
         rules = self.rules()[: -_RULES - 1 : -1] if self.is_conversation else first[:0]
         return np.concatenate([first, neighbours, rules[allowed[rules]]])
+
+    def questions_before(self, slots: Int64s) -> Int64s:
+        """Return the slot of the question that each entry answers, -1 for none.
+
+        It is the entry right before it in the same source, by another speaker.
+        """
+        before = self.neighbours(slots, [-1])[0]
+        roles = self.roles.numbers
+        is_asked = self.facts.values["is_question"][before] > 0
+        is_answer = (before >= 0) & is_asked & (roles[before] != roles[slots])
+        return np.where(is_answer, before, -1)
 
     def rules(self) -> Int64s:
         """Return the slots of the entries that state standing rules, in order of ordinals."""

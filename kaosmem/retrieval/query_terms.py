@@ -15,7 +15,7 @@ from kaosmem.language.scripts import MARKS
 from kaosmem.memos import remembered
 from kaosmem.retrieval.bm25 import SHARE_BITS, idf_q16, share_of
 from kaosmem.retrieval.scores import ONE, product, share_of_best
-from kaosmem.retrieval.vocabulary import common_terms
+from kaosmem.retrieval.vocabulary import common_terms, near_terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,11 +107,14 @@ class QueryTerms:
         self.is_for_number = bool(_ASKS_FOR_NUMBER.search(text.casefold()))
         self.is_for_fact = bool(_ASKS_FOR_FACT.search(text))
 
-    def respell(self, known: Vocabulary) -> None:
+    def respell(self, known: Vocabulary, echoes: int = 0) -> None:
         """Replace misspelt words by the known words that are one typing error away.
 
         A word is taken for misspelt if no entry and no title has it, and if it is no common English
         word. The last words of a pasted text are left as they are.
+
+        Args:
+            echoes: How many entries with the query's terms do not count.
 
         >>> from kaosmem.retrieval.vocabulary import Vocabulary
         >>> known = Vocabulary(["mongodb", "redis"])
@@ -122,7 +125,7 @@ class QueryTerms:
         ['configure', 'mongodb']
         """
         spelt: dict[str, str] = {}
-        for term in islice(self._misspelt(known), _MAX_MISSPELT):
+        for term in islice(self._misspelt(known, echoes), _MAX_MISSPELT):
             meant = _one_error_away(term, known)
             if meant:
                 spelt[term] = meant
@@ -131,12 +134,30 @@ class QueryTerms:
             self.clause = [spelt.get(term, term) for term in self.clause]
             self.counts = Counter(self.terms)
 
-    def _misspelt(self, known: Vocabulary) -> Iterator[str]:
+    def related(self, known: Vocabulary, echoes: int) -> dict[int, int]:
+        """Return the known terms that are near in meaning to words that no entry has, by number.
+
+        The value is the square of the cosine in Q16, the largest if there are several.
+
+        Args:
+            echoes: How many entries with the query's terms do not count.
+        """
+        found: dict[int, int] = {}
+        for term in self.counts:
+            if known.has(term, echoes):
+                continue
+            for other, share in near_terms(term):
+                number = known.number_in_entries(other)
+                if number and other not in self.counts:
+                    found[number] = max(found.get(number, 0), share)
+        return found
+
+    def _misspelt(self, known: Vocabulary, echoes: int) -> Iterator[str]:
         """Yield the words that may be misspelt: numbers and short words never are."""
         for word in dict.fromkeys(self.text.split()):
             for term in self._analyze(word)[:1]:  # the others are parts of the word
                 is_word = len(term) >= _MISSPELT_CHARS and bool(_SPELT.fullmatch(term))
-                if is_word and not known.number(term) and term not in common_terms():
+                if is_word and not known.has(term, echoes) and term not in common_terms():
                     yield term
 
     @cached_property

@@ -38,8 +38,9 @@ class Index(Protocol):
 
     An index may have four more members:
     `ranking`, with the arguments of `rank`, returns a `Ranking` with the parts of its scores.
-    `frequencies` returns the number of entries with each of some terms of `analyze`, or None if the
-    index analyses texts otherwise.
+    `frequencies` returns the number of entries with each of the terms that `analyze` finds in a
+    query, without the messages that are the query itself. It returns None if the index analyses
+    texts otherwise.
     `is_exact` is True if the scores are the same on every machine, since they come from whole
     numbers.
     `is_quick` is True if a text is added in far less than a millisecond. Then a session adds a few
@@ -79,10 +80,10 @@ class Index(Protocol):
     ) -> list[tuple[int, float]]:
         """Return at most `limit` (ordinal, score), best first.
 
-        There are none if no entry has a word of the query. Scores are above 0. Of equal scores, the
-        newest entry comes first. The same entries and query give the same answer, whatever changes
-        led to the entries. Scores need no rounding: `ranking_of` rounds them wherever an index is
-        asked.
+        There are none if no entry has a word of the query, or a word that stands for it. Scores are
+        above 0. Of equal scores, the newest entry comes first. The same entries and query give the
+        same answer, whatever changes led to the entries. Scores need no rounding: `ranking_of`
+        rounds them wherever an index is asked.
 
         Args:
             among: The ordinals to choose from. Unknown ordinals are passed over. None is all. If an

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -11,6 +12,7 @@ import numpy as np
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.analysis import Analyzer
 from kaosmem.language.analysis import analyze as own_analysis
+from kaosmem.language.duplicates import statement, statement_of
 from kaosmem.language.rules import plain_rules_in
 from kaosmem.retrieval.bm25 import (
     BM25,
@@ -52,7 +54,9 @@ FACTS = np.dtype(
         ("tokens", np.int64),
         ("length", np.int32),
         ("figures", np.int32),
-        ("is_rule", np.int64),
+        ("is_rule", np.int32),
+        ("is_question", np.int32),
+        ("statement", np.int64),
     ]
 )
 """The numbers of each slot, all 0 for an empty slot.
@@ -61,9 +65,14 @@ tokens: how many tokens its item has.
 length: how many terms it has.
 figures: how many of its terms are made of digits alone.
 is_rule: 1 if it states a standing rule.
+is_question: 1 if it asks something.
+statement: the same number for texts that differ in case and white space alone.
 """
 _RULE_CHARS = 4_096
 """Rules are looked for in so much of a text. A longer text is mostly pasted."""
+_QUESTION_MARK = re.compile("[?？؟]")
+_QUESTION_CHARS = 256
+"""A question mark is looked for in so much of the end of a text."""
 _NEVER_RULES = frozenset({"", "assistant", "tool"})
 """The roles that set no rules."""
 
@@ -71,6 +80,16 @@ _NEVER_RULES = frozenset({"", "assistant", "tool"})
 def sets_rule(item: Item) -> bool:
     """Return whether an item states a standing rule."""
     return item.role not in _NEVER_RULES and any(plain_rules_in(item.text[:_RULE_CHARS]))
+
+
+def asks(item: Item) -> bool:
+    """Return whether an item ends with a question, or with little after one."""
+    return bool(_QUESTION_MARK.search(item.text[-_QUESTION_CHARS:]))
+
+
+def _number_of(digest: bytes) -> int:
+    """Return the number that the first 8 bytes of a digest make, 0 for an empty one."""
+    return int.from_bytes(digest[:8], "little", signed=True)
 
 
 def source_of(item: Item) -> str | None:
@@ -89,6 +108,24 @@ class Embedded(NamedTuple):
 
     digests: Int64s
     rows: NDArray[np.int8]
+
+
+class Echoes(NamedTuple):
+    """The messages that say just what a query says, but for case and white space.
+
+    Such a message is the question itself, or was the same question earlier. So it does not count
+    where the other entries are compared with the query.
+
+    Attributes:
+        slots: Of the entries.
+        numbers: Of their terms.
+    """
+
+    slots: Int64s
+    numbers: Collection[int]
+
+
+NO_ECHOES = Echoes(np.empty(0, np.int64), ())
 
 
 class TextIndex:
@@ -204,6 +241,8 @@ class TextIndex:
         facts["tokens"] = [item.tokens for item in items]
         facts["figures"] = self._count_figures(values, sizes)
         facts["is_rule"] = [*map(sets_rule, items)]
+        facts["is_question"] = [*map(asks, items)]
+        facts["statement"] = [_number_of(statement(item)) for item in items]
         self.facts.extend(facts)
         self.roles.extend([item.role for item in items])
         for name in self.sources.extend(list(map(source_of, items))):
@@ -339,7 +378,8 @@ class TextIndex:
         *,
         among: Collection[int] | None = None,
     ) -> list[tuple[int, float]]:
-        weights = self.weights(self.terms_of(query))
+        numbers = self.numbers_of(self.analyze(query))
+        weights = self.weights(filter(None, numbers), NO_ECHOES)
         if not weights or limit < 1:
             return []
         (scores,) = self.bm25(weights)
@@ -351,33 +391,49 @@ class TextIndex:
         values = scores[slots] * self._parameters.unit
         return list(zip(self.slots.ordinals[slots].tolist(), values.tolist(), strict=True))
 
-    def frequencies(self, terms: Iterable[str]) -> dict[str, int] | None:
-        """Return the number of entries with each term; None with an analysis of the caller's."""
+    def frequencies(self, query: str) -> dict[str, int] | None:
+        """Return the number of entries with each term of a query, without its echoes.
+
+        Return None with an analysis of the caller's.
+        """
         if not self._is_ours:
             return None
+        terms = self.analyze(query)
+        echoes = len(self.echoes(query, terms).slots)
         found = {}
         for term in terms:
-            found[term] = int(self.vocabulary.frequencies.values[self.vocabulary.number(term)])
+            number = self.vocabulary.number(term)
+            found[term] = int(self.vocabulary.frequencies.values[number]) - echoes
         return found
 
-    def terms_of(self, query: str) -> list[int]:
-        """Return the numbers of a query's terms that some entry has, in order."""
-        return [*filter(None, self.numbers_of(self.analyze(query)))]
+    def echoes(self, query: str, terms: Iterable[str]) -> Echoes:
+        """Return the messages that say just what a query says.
+
+        Args:
+            terms: Of the query. Without any, there are no such messages.
+        """
+        is_said = self.roles.numbers != self.roles.number("")
+        is_same = self.facts.values["statement"] == _number_of(statement_of(query))
+        slots = np.flatnonzero(is_said & is_same)
+        numbers = frozenset(self.numbers_of(terms))
+        return Echoes(slots, numbers) if numbers and len(slots) else NO_ECHOES
 
     def numbers_of(self, terms: Iterable[str]) -> list[int]:
         """Return the numbers of terms, 0 for a term that no entry has."""
         return [*map(self.vocabulary.number_in_entries, terms)]
 
-    def weights(self, numbers: Iterable[int]) -> dict[int, int]:
+    def weights(self, numbers: Iterable[int], echoes: Echoes) -> dict[int, int]:
         """Return the weight of each term of a query: its idf in Q16 times its count."""
         weights = {}
         for number, times in Counter(numbers).items():
-            weights[number] = times * self.idf(number)
+            weights[number] = times * self.idf(number, echoes)
         return weights
 
-    def idf(self, number: int) -> int:
+    def idf(self, number: int, echoes: Echoes) -> int:
         """Return the weight of a term in Q16, larger for one that fewer entries have."""
         frequency = int(self.vocabulary.frequencies.values[number])
+        if number in echoes.numbers:
+            frequency -= len(echoes.slots)
         if self.collection is None:
             return idf_q16(len(self), frequency)
         size = max(len(self), self.collection.entries)

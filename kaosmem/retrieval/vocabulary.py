@@ -16,6 +16,8 @@ import numpy as np
 from kaosmem.language.analysis import MAX_CHUNK_CHARS, Analyzer, analyze, chunk_terms, words_of
 from kaosmem.language.keys import key_words
 from kaosmem.language.written_dates import date_terms
+from kaosmem.memos import remembered
+from kaosmem.retrieval.bm25 import WEIGHT_BITS
 from kaosmem.retrieval.columns import GrowingArray
 
 if TYPE_CHECKING:
@@ -83,6 +85,13 @@ class Vocabulary:
         """Return the number of a term that an entry has, NO_TERM for any other."""
         number = self.number(term)
         return number if self.frequencies.values[number] else NO_TERM
+
+    def has(self, term: str, echoes: int) -> bool:
+        """Return whether a title has a term, or more entries than those that do not count."""
+        number = self.number(term)
+        return bool(
+            self.frequencies.values[number] > echoes or self.title_frequencies.values[number]
+        )
 
     def in_order(self) -> Int64s:
         """Return the numbers of the terms in order of the terms.
@@ -197,6 +206,8 @@ NO_ROW = 0
 _BYTE = 127
 TOPIC_UNITS = 1 << 12
 """Weights of terms are whole numbers of 1 / TOPIC_UNITS."""
+_NEAR_TERMS = 8
+"""So many terms with a cosine of a half or more may stand for a word that nobody said."""
 GRID = 1 << 20
 """Cosines are whole numbers of 1 / GRID."""
 
@@ -273,6 +284,30 @@ def word_vectors() -> WordVectors:
     """
     with _table() as table:
         return WordVectors(common_terms(), table["rows"])
+
+
+@remembered(1 << 12)
+def near_terms(term: str) -> Sequence[tuple[str, int]]:
+    """Return the terms of the table that are nearest to a term in meaning, nearest first.
+
+    Each comes with the square of its cosine in Q16. There are none of a term without a vector.
+    """
+    table = word_vectors()
+    row = table.row_of(term)
+    if row == NO_ROW:
+        return ()
+    # All vectors are about as long as this one.
+    products = table.products(np.arange(len(table.rows)), table.rows[row].astype(np.int64))
+    longest = int(products[row])
+    products[row] = 0
+    (near,) = np.nonzero(products * 2 >= longest)
+    near = near[np.argsort(-products[near], kind="stable")][:_NEAR_TERMS]
+    terms = list(common_terms())
+    found = []
+    for number in near.tolist():
+        product = min(longest, int(products[number]))
+        found.append((terms[number - 1], (product**2 << WEIGHT_BITS) // longest**2))
+    return found
 
 
 def _table() -> NpzFile:

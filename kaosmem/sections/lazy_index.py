@@ -123,10 +123,10 @@ class LazyIndex:
                 changed.add(at)
         self._begin(index, changed.union(self._pending))
 
-    def frequencies(self, terms: Iterable[str]) -> Mapping[str, int] | None:
-        """Return the number of items with each term; None if the index does not count them."""
+    def frequencies(self, query: str) -> Mapping[str, int] | None:
+        """Return the number of items with each term of a query; None if the index counts none."""
         count = getattr(self.synced().index, "frequencies", None)
-        return None if count is None else count(terms)
+        return None if count is None else count(query)
 
     @property
     def behind(self) -> int:

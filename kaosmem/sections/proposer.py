@@ -8,7 +8,6 @@ from datetime import datetime
 from itertools import filterfalse
 
 from kaosmem.filters import MetadataFilter
-from kaosmem.language.analysis import analyze
 from kaosmem.language.query import Query
 from kaosmem.sections.item_table import ItemTable, is_needed
 from kaosmem.sections.lazy_index import LazyIndex
@@ -275,6 +274,6 @@ class Proposer:
             query: A query that was just ranked by, so that the index is there.
         """
         held = self.held
-        frequencies = None if query is None else self._index.frequencies(analyze(query.topic))
+        frequencies = None if query is None else self._index.frequencies(query.topic)
         items = len(held) + len(held.evicted)
         return Stock(items, held.used + held.evicted_used, frequencies)

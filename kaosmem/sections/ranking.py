@@ -13,7 +13,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Self, cast
 
 from kaosmem.exact import log
-from kaosmem.language.analysis import analyze
 from kaosmem.language.dates import day_of
 from kaosmem.retrieval.ranker import Ranking, ranking_of
 from kaosmem.sections.item_table import ItemTable
@@ -212,10 +211,11 @@ class DatedIndex:
     def _is_vague(self, text: str) -> bool:
         """Return whether the words of a question together are expected to be in several entries.
 
-        Words that no entry has tell nothing. An index that does not count its words cannot tell.
+        Words that no entry has tell nothing, and a question of such words is not vague. An index
+        that does not count its words cannot tell.
         """
         count = getattr(self.index, "frequencies", None)
-        frequencies = None if count is None else count(dict.fromkeys(analyze(text)))
+        frequencies = None if count is None else count(text)
         if frequencies is None:
             return False
         size = max(1, len(self))
@@ -224,9 +224,10 @@ class DatedIndex:
             size = collection.entries
             frequencies = collection.frequencies
         expected = float(size)
-        for frequency in filter(None, frequencies.values()):
+        known = [*filter(None, frequencies.values())]
+        for frequency in known:
             expected *= frequency / size
-        return expected > 1
+        return bool(known) and expected > 1
 
     def remove(self, ordinal: int) -> None:
         """Remove an entry."""

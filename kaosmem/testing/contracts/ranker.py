@@ -90,20 +90,20 @@ class RankerContract:
 
     def test_a_removed_entry_is_gone_and_its_ordinal_free(self):
         """After a removal nothing finds the entry; an index emptied is as good as new."""
-        index = self.index({0: "lease", 1: "rent", 2: "deposit"})
+        index = self.index({0: "lease", 1: "violin", 2: "deposit"})
         assert [ordinal for ordinal, _ in index.rank("lease", 10)] == [0]
         index.remove(0)
         assert index.rank("lease", 10) == []
         index.remove(2)
         index.remove(1)
         assert len(index) == 0
-        assert index.rank("rent", 10) == []
-        index.add(entries_of({0: "notice", 1: "rent", 2: "cure"}))
+        assert index.rank("violin", 10) == []
+        index.add(entries_of({0: "notice", 1: "violin", 2: "cure"}))
         assert [ordinal for ordinal, _ in index.rank("notice", 10)] == [0]
 
     def test_an_updated_entry_is_found_by_its_new_text_alone(self):
         """After an update the old words find nothing, and the new ones the entry."""
-        index = self.index({0: "lease", 1: "rent", 2: "deposit"})
+        index = self.index({0: "lease", 1: "violin", 2: "deposit"})
         assert index.rank("notice", 10) == []
         index.update(0, item_of("notice"))
         assert index.rank("lease", 10) == []
