@@ -91,7 +91,7 @@ BOUNDS: Mapping[str, Bounds] = {
         "topic": (0.0, 1.0),
         "named_speaker": (2.0, 2.0),
         "rule": (2.5, 2.5),
-        "answer": (4.0, 4.0),
+        "answer": (6.0, 6.0),
     },
     "documents": DOCUMENTS
     | {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -163,8 +164,9 @@ class LinearIndex(TextIndex):
         return Candidates(self, matches, slots), ordinals[rest], scores[rest]
 
     def _matched(self, asked: QueryTerms) -> Matches:
-        echoes = self.echoes(asked.text, asked.terms)
-        asked.respell(self.vocabulary, len(echoes.slots))
+        echoes = self.echoes(asked.text)
+        is_known = partial(self.is_known, echoes=echoes)
+        asked.respell(self.vocabulary, is_known)
         terms = self.numbers_of(asked.terms)
         counts = Counter(filter(None, terms))
         clause = terms
@@ -172,7 +174,10 @@ class LinearIndex(TextIndex):
         # its subject.
         if not self.is_conversation:
             clause = self.numbers_of(asked.clause)
-        related = self._related(asked, echoes)
+        # "What did the dental work cost?" finds "We paid 412 euros for the dentist".
+        related = {}
+        for number, share in asked.related(self.vocabulary, is_known).items():
+            related[number] = self.idf(number, echoes) * share >> SHARE_BITS
         asked_words = self.weights(counts, echoes) | related
         clause_words = self.weights(filter(None, clause), echoes) | related
         words, in_clause = self._words(asked_words, clause_words, echoes)
@@ -184,16 +189,6 @@ class LinearIndex(TextIndex):
         return Matches(
             asked, terms, clause, echoes, words, in_clause, sources, by_source, trust, named
         )
-
-    def _related(self, asked: QueryTerms, echoes: Echoes) -> dict[int, int]:
-        """Return the weights of the terms that stand for the words that no entry has.
-
-        "What did the dental treatment cost?" finds "We paid 412 euros for the dentist".
-        """
-        weights = {}
-        for number, share in asked.related(self.vocabulary, len(echoes.slots)).items():
-            weights[number] = self.idf(number, echoes) * share >> SHARE_BITS
-        return weights
 
     def _words(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
@@ -107,25 +107,25 @@ class QueryTerms:
         self.is_for_number = bool(_ASKS_FOR_NUMBER.search(text.casefold()))
         self.is_for_fact = bool(_ASKS_FOR_FACT.search(text))
 
-    def respell(self, known: Vocabulary, echoes: int = 0) -> None:
+    def respell(self, known: Vocabulary, is_known: Callable[[str], bool]) -> None:
         """Replace misspelt words by the known words that are one typing error away.
 
         A word is taken for misspelt if no entry and no title has it, and if it is no common English
         word. The last words of a pasted text are left as they are.
 
         Args:
-            echoes: How many entries with the query's terms do not count.
+            is_known: Whether an entry or a title has a term.
 
         >>> from kaosmem.retrieval.vocabulary import Vocabulary
         >>> known = Vocabulary(["mongodb", "redis"])
         >>> known.frequencies.values[1:] = 1
         >>> asked = QueryTerms("configure mongod", str.split)
-        >>> asked.respell(known)
+        >>> asked.respell(known, {"mongodb", "redis"}.__contains__)
         >>> asked.terms
         ['configure', 'mongodb']
         """
         spelt: dict[str, str] = {}
-        for term in islice(self._misspelt(known, echoes), _MAX_MISSPELT):
+        for term in islice(self._misspelt(is_known), _MAX_MISSPELT):
             meant = _one_error_away(term, known)
             if meant:
                 spelt[term] = meant
@@ -134,17 +134,17 @@ class QueryTerms:
             self.clause = [spelt.get(term, term) for term in self.clause]
             self.counts = Counter(self.terms)
 
-    def related(self, known: Vocabulary, echoes: int) -> dict[int, int]:
+    def related(self, known: Vocabulary, is_known: Callable[[str], bool]) -> dict[int, int]:
         """Return the known terms that are near in meaning to words that no entry has, by number.
 
         The value is the square of the cosine in Q16, the largest if there are several.
 
         Args:
-            echoes: How many entries with the query's terms do not count.
+            is_known: Whether an entry or a title has a term.
         """
         found: dict[int, int] = {}
         for term in self.counts:
-            if known.has(term, echoes):
+            if is_known(term):
                 continue
             for other, share in near_terms(term):
                 number = known.number_in_entries(other)
@@ -152,12 +152,12 @@ class QueryTerms:
                     found[number] = max(found.get(number, 0), share)
         return found
 
-    def _misspelt(self, known: Vocabulary, echoes: int) -> Iterator[str]:
+    def _misspelt(self, is_known: Callable[[str], bool]) -> Iterator[str]:
         """Yield the words that may be misspelt: numbers and short words never are."""
         for word in dict.fromkeys(self.text.split()):
             for term in self._analyze(word)[:1]:  # the others are parts of the word
                 is_word = len(term) >= _MISSPELT_CHARS and bool(_SPELT.fullmatch(term))
-                if is_word and not known.has(term, echoes) and term not in common_terms():
+                if is_word and not is_known(term) and term not in common_terms():
                     yield term
 
     @cached_property

@@ -71,6 +71,7 @@ statement: the same number for texts that differ in case and white space alone.
 _RULE_CHARS = 4_096
 """Rules are looked for in so much of a text. A longer text is mostly pasted."""
 _QUESTION_MARK = re.compile("[?？؟]")
+_QUESTION_TOKENS = 128
 _QUESTION_CHARS = 256
 """A question mark is looked for in so much of the end of a text."""
 _NEVER_RULES = frozenset({"", "assistant", "tool"})
@@ -83,8 +84,12 @@ def sets_rule(item: Item) -> bool:
 
 
 def asks(item: Item) -> bool:
-    """Return whether an item ends with a question, or with little after one."""
-    return bool(_QUESTION_MARK.search(item.text[-_QUESTION_CHARS:]))
+    """Return whether an item is a short one that ends with a question, or with little after one.
+
+    A long one says more than it asks.
+    """
+    is_short = item.tokens <= _QUESTION_TOKENS
+    return is_short and bool(_QUESTION_MARK.search(item.text[-_QUESTION_CHARS:]))
 
 
 def _number_of(digest: bytes) -> int:
@@ -111,21 +116,21 @@ class Embedded(NamedTuple):
 
 
 class Echoes(NamedTuple):
-    """The messages that say just what a query says, but for case and white space.
+    """The messages that say just what a query or a line of it says, but for case and white space.
 
     Such a message is the question itself, or was the same question earlier. So it does not count
     where the other entries are compared with the query.
 
     Attributes:
         slots: Of the entries.
-        numbers: Of their terms.
+        frequencies: How many of them have each term, by number.
     """
 
     slots: Int64s
-    numbers: Collection[int]
+    frequencies: Mapping[int, int]
 
 
-NO_ECHOES = Echoes(np.empty(0, np.int64), ())
+NO_ECHOES = Echoes(np.empty(0, np.int64), {})
 
 
 class TextIndex:
@@ -399,24 +404,23 @@ class TextIndex:
         if not self._is_ours:
             return None
         terms = self.analyze(query)
-        echoes = len(self.echoes(query, terms).slots)
+        echoes = self.echoes(query)
         found = {}
         for term in terms:
-            number = self.vocabulary.number(term)
-            found[term] = int(self.vocabulary.frequencies.values[number]) - echoes
+            found[term] = self._frequency(self.vocabulary.number(term), echoes)
         return found
 
-    def echoes(self, query: str, terms: Iterable[str]) -> Echoes:
-        """Return the messages that say just what a query says.
-
-        Args:
-            terms: Of the query. Without any, there are no such messages.
-        """
-        is_said = self.roles.numbers != self.roles.number("")
-        is_same = self.facts.values["statement"] == _number_of(statement_of(query))
-        slots = np.flatnonzero(is_said & is_same)
-        numbers = frozenset(self.numbers_of(terms))
-        return Echoes(slots, numbers) if numbers and len(slots) else NO_ECHOES
+    def echoes(self, query: str) -> Echoes:
+        """Return the messages that say just what a query or a line of it says."""
+        texts = {query, *query.splitlines()}
+        numbers = [_number_of(statement_of(text)) for text in texts]
+        is_same = np.isin(self.facts.values["statement"], numbers)
+        is_said = (self.roles.numbers != self.roles.number("")) & (self.facts.values["length"] > 0)
+        slots = np.flatnonzero(is_same & is_said)
+        frequencies: Counter[int] = Counter()
+        for slot in slots.tolist():
+            frequencies.update({*self.sequences.of(slot).tolist()})
+        return Echoes(slots, frequencies)
 
     def numbers_of(self, terms: Iterable[str]) -> list[int]:
         """Return the numbers of terms, 0 for a term that no entry has."""
@@ -431,15 +435,23 @@ class TextIndex:
 
     def idf(self, number: int, echoes: Echoes) -> int:
         """Return the weight of a term in Q16, larger for one that fewer entries have."""
-        frequency = int(self.vocabulary.frequencies.values[number])
-        if number in echoes.numbers:
-            frequency -= len(echoes.slots)
+        frequency = self._frequency(number, echoes)
         if self.collection is None:
             return idf_q16(len(self), frequency)
         size = max(len(self), self.collection.entries)
         term = self.vocabulary.term(number)
         known = self.collection.frequencies.get(term, frequency * size // max(1, len(self)))
         return idf_q16(size, min(size, max(frequency, known)))
+
+    def _frequency(self, number: int, echoes: Echoes) -> int:
+        """Return how many entries have a term, without the echoes of the query."""
+        return int(self.vocabulary.frequencies.values[number]) - echoes.frequencies.get(number, 0)
+
+    def is_known(self, term: str, echoes: Echoes) -> bool:
+        """Return whether a title or an entry has a term, without the echoes of the query."""
+        number = self.vocabulary.number(term)
+        is_title = bool(self.vocabulary.title_frequencies.values[number])
+        return is_title or self._frequency(number, echoes) > 0
 
     def bm25(self, *queries: Mapping[int, int]) -> list[Int64s]:
         """Return the scores of all slots in Q32 for each query, 0 for an empty slot.
