@@ -38,6 +38,11 @@ from kaosmem.types.items import ChatMessage, Item
 
 Needs: TypeAlias = dict[str, TokenNeed]
 
+_LAST_EXCHANGE = 3
+"""Units that a window shows anew if they fit: a question, its reply, and the next question."""
+_MOST_OF_EXCHANGE = 0.75
+"""They may take this part of a history's grant, as the tail does without a window."""
+
 
 class Limits(NamedTuple):
     """The most tokens that the histories and the block may take, beside required items."""
@@ -205,7 +210,11 @@ class WindowPacker:
         a compaction has evicted, recall takes the tokens that the tail leaves.
         """
         if self.limits is not None:
-            return cutter.cut(max(cutter.must, min(cap, self.limits.history)))
+            # A follow-up question needs the exchange before it, even where long messages make a
+            # window rebase more often.
+            exchange = min(cutter.tokens_of_newest(_LAST_EXCHANGE), int(_MOST_OF_EXCHANGE * cap))
+            most = max(exchange, min(cap, self.limits.history))
+            return cutter.cut(max(cutter.must, most))
         tail = cutter.cut(cap)
         is_cut = tail.used < cutter.want
         if self._has_earlier(share, tail) and (is_cut or share.spec.compaction is None):

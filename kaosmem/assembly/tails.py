@@ -121,6 +121,13 @@ class TailCutter:
         mark = Mark(at.left_out)
         return at.unmarked + self._costs.format.entry_tokens(mark, self._costs.counter)
 
+    def tokens_of_newest(self, count: int) -> int:
+        """Return the tokens of the shortest tail of at least so many units, or of the longest."""
+        for at in reversed(self._places):
+            if len(self._units) - at.place >= count:
+                return self._used(at)
+        return self.want
+
     def cut(self, cap: int) -> HistoryTail:
         """Return the longest tail of at most `cap` tokens, or the shortest if none fits."""
         if not self._units:

@@ -30,6 +30,9 @@ from kaosmem.units import Link, Units
 _ASKED_FOR_FIELDS = 64
 """In so many of the newest items a field is looked for whose name is near that of a filter."""
 
+_MOST_QUESTIONS = 3
+"""So many user messages without a reply between them are one question."""
+
 
 class Moment(NamedTuple):
     """A moment of a section: the number of items taken and of updates made until then."""
@@ -141,6 +144,26 @@ class ItemTable(EvictedItems):
         """Yield the ordinals of a history's user messages with more than tool results, newest first."""
         if self.spec.placement == "history":
             yield from filter(self._is_question, reversed(self._live))
+
+    def newest_questions(self) -> list[int]:
+        """Return the ordinals of the newest questions since the last reply before them, in order.
+
+        A message that calls tools is no reply. If there is no reply within the newest questions,
+        the application may keep none: only the newest question is returned then.
+        """
+        asked: list[int] = []
+        for ordinal in reversed(self._live):
+            if self._is_question(ordinal):
+                asked.append(ordinal)
+                if len(asked) > _MOST_QUESTIONS:
+                    break
+            elif asked and self._is_reply(ordinal):
+                return asked[::-1]
+        return asked[:1]
+
+    def _is_reply(self, ordinal: int) -> bool:
+        link = Link.of(self._live[ordinal])
+        return link.speaks and not link.calls
 
     def _is_question(self, ordinal: int) -> bool:
         item = self._live[ordinal]

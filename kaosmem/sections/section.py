@@ -40,6 +40,7 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Substitution, message_of, substitution
 from kaosmem.telemetry import count_evictions
 from kaosmem.types import JSONValue
+from kaosmem.types.content import said_text
 from kaosmem.types.items import Item, StoredItem, check_extent
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 _COUNTS = ("taken", "updates", "clock", "archived", "evicted")
 """The counts in a stored state."""
+_CHARS_BEFORE = 200
 _NEWEST = 10
 """How many items a notebook shows."""
 
@@ -219,6 +221,20 @@ class Section:
     def questions(self) -> Iterator[Item]:
         """Yield a history's items of role user with more than tool results, newest first."""
         return map(self.held.__getitem__, self.held.questions())
+
+    def newest_questions(self) -> list[Item]:
+        """Return a history's newest questions since the last reply before them, in order."""
+        return [self.held[ordinal] for ordinal in self.held.newest_questions()]
+
+    @property
+    def question(self) -> str:
+        """Return what the user asked since the last reply, "" without any question.
+
+        Of the messages before the newest one, only the end of a long text counts.
+        """
+        said = [*dict.fromkeys(said_text(item.content) for item in self.newest_questions())]
+        before = "\n".join(said[:-1])[-_CHARS_BEFORE:]
+        return "\n".join(filter(None, (before, *said[-1:])))
 
     def freeze(
         self, why: str = "was opened read-only; open it without read_only to change it"

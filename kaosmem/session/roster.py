@@ -22,7 +22,7 @@ from kaosmem.sections.spec import SectionSpec, renamed
 from kaosmem.session.attachment import AttachedSection, Attachment
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.types.content import ToolResultBlock, content_text
+from kaosmem.types.content import said_text
 from kaosmem.types.items import Item
 
 _MESSAGES_BEFORE = 3
@@ -139,14 +139,14 @@ class Roster:
         return {name: spec for name, spec in in_order if name in wanted and spec.in_context}
 
     async def newest_question(self, names: Container[str]) -> str:
-        """Return the text of the newest user message in all histories of the session.
+        """Return the newest question in all histories of the session, without tool results.
 
-        Tool results are left out. Without a message, return that of the first source among these
-        names that has one.
+        It is what the user said since the last reply of that history. Without a message, return
+        that of the first source among these names that has one.
         """
         newest = self._newest_message()
         if newest is not None:
-            return _said(newest)
+            return self.sections[newest.section].question
         for name, attached in self.attached.items():
             found = await attached.newest_question() if name in names else ""
             if found:
@@ -154,15 +154,22 @@ class Roster:
         return ""
 
     def said_before(self, question: str) -> str:
-        """Return what the user said just before the newest message, "" if it is not this question.
+        """Return what the user said just before the newest question, "" if it is not this one.
 
         The messages are those of the same history, the oldest first.
         """
         newest = self._newest_message()
-        if newest is None or _said(newest) != question:
+        if newest is None:
             return ""
-        messages = islice(self.sections[newest.section].questions(), 1, 1 + _MESSAGES_BEFORE)
-        said = [*map(_said, messages)]
+        section = self.sections[newest.section]
+        if question == section.question:
+            asked = len(section.newest_questions())
+        elif question == said_text(newest.content):
+            asked = 1
+        else:
+            return ""
+        messages = islice(section.questions(), asked, asked + _MESSAGES_BEFORE)
+        said = [said_text(each.content) for each in messages]
         return "\n".join(reversed(said))[-_CHARS_BEFORE:]
 
     def _newest_message(self) -> Item | None:
@@ -316,9 +323,3 @@ def qualified(name: str, item_id: str) -> str:
 def _own_ids(name: str, item_id: str) -> dict[str, None]:
     """Return the ids that a source may have an item under: as given, and without its name."""
     return dict.fromkeys((item_id, item_id.removeprefix(qualified(name, ""))))
-
-
-def _said(message: Item) -> str:
-    """Return the text of a message without tool results."""
-    said = [each for each in message.message.blocks if not isinstance(each, ToolResultBlock)]
-    return content_text(tuple(said))

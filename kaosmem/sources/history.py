@@ -16,7 +16,7 @@ from kaosmem.sources.store_source import StoreSource
 from kaosmem.sources.thread import Thread
 from kaosmem.stores import HistoryProvider
 from kaosmem.types import JSONDict
-from kaosmem.types.content import ToolResultBlock, Trust, content_text
+from kaosmem.types.content import Trust
 from kaosmem.types.items import ChatMessage, Item
 
 HISTORY = SectionSpec("history", 32_000, 90, 0.35, placement="history", eviction="none")
@@ -92,15 +92,11 @@ class HistorySource(StoreSource):
         return replace(proposal, candidates=with_fitting_results(proposal.candidates, cap))
 
     async def newest_question(self) -> str:
-        """Return the text of the newest user message of the thread, "" if there is none."""
+        """Return what the user said since the last reply of the thread, "" without a message."""
         await self._thread.catch_up()
         while self._thread.mirror.newest_question is None and self._thread.mirror.begin:
             await self._thread.read_back(whole=False)
-        item = self._thread.mirror.newest_question
-        if item is None:
-            return ""
-        said = [block for block in item.message.blocks if not isinstance(block, ToolResultBlock)]
-        return content_text(tuple(said))
+        return self._thread.mirror.section.question
 
     async def get(self, item_id: str) -> Item | None:
         """Return a message, or None.

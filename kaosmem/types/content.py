@@ -261,6 +261,13 @@ def content_text(content: Content) -> str:
     return "\n".join(block_text(block) for block in content if not isinstance(block, ThinkingBlock))
 
 
+def said_text(content: Content) -> str:
+    """Return content as one text, without the results of tools."""
+    if isinstance(content, str):
+        return content
+    return content_text(tuple(each for each in content if not isinstance(each, ToolResultBlock)))
+
+
 def unshown_chars(content: Content) -> int:
     """Return the number of characters that only a provider sees: of thinking and opaque parts."""
     chars = 0
