@@ -80,8 +80,8 @@ class LinearIndex(TextIndex):
 
         The best entry has 100. An entry with 50 is half as likely to be an answer, by the model's
         reckoning. Entries are compared with one another, so `among` changes scores. A signal is its
-        addend to the logarithm of a score, less its average over the candidates. If no term of the
-        query is known, the terms that are spelt almost the same take its place.
+        addend to the logarithm of a score, less its average over the candidates. For a word that no
+        entry has, a word that is spelt almost the same stands, or words that mean almost the same.
         """
         if limit < 1:
             return Ranking()
