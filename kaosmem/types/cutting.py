@@ -36,11 +36,15 @@ def cut_text(
         most: Characters of the text that stay.
         whole: The name of the whole, for the note; "" for none.
     """
-    named = f"; {whole} is the whole" if whole else ""
-    note = f"… {len(text) - most:,} characters left out{named} …"
+    note = left_out_note(len(text) - most, f"; {whole} is the whole" if whole else "")
     if len(text) <= most + len(note) + _LEAST_GAIN:
         return text
     if not most:
         return note
     end = most // 3
     return f"{text[: most - end]}\n{note}\n{text[len(text) - end :]}"
+
+
+def left_out_note(chars: int, more: str = "") -> str:
+    """Return the note that stands in place of so many characters of a text."""
+    return f"… {chars:,} characters left out{more} …"
