@@ -15,7 +15,7 @@ _TELLING = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A line that tells of a failure, as compilers, tests and interpreters write it."""
-_MOST_TELLING = 20
+_MOST_TELLING = 8
 """Lines tell of a failure if at most one in so many does."""
 _GAP = "\n…\n"
 
