@@ -201,14 +201,15 @@ class WindowPacker:
         """Return the longest tail beside the share for recall.
 
         If messages are cut off or were evicted, the share for recall is reserved. The tail takes
-        the part of it that the earlier messages do not need. If a summary stands for messages that
-        a compaction has evicted, recall takes the tokens that the tail leaves.
+        the part of it that the earlier messages do not need. If a summary in the tail stands for
+        the messages that were evicted, recall takes the tokens that the tail leaves.
         """
         if self.limits is not None:
             return cutter.cut(max(cutter.must, min(cap, self.limits.history)))
         tail = cutter.cut(cap)
         is_cut = tail.used < cutter.want
-        if self._has_earlier(share, tail) and (is_cut or share.spec.compaction is None):
+        is_summarized = any(item.role == "summary" for item in items_of(tail.shown))
+        if self._has_earlier(share, tail) and (is_cut or not is_summarized):
             return self._cut_beside(share, cutter, cap)
         return tail
 
