@@ -47,6 +47,9 @@ Overflow: TypeAlias = Literal["raise", "cut"]
 
 T = TypeVar("T")
 
+_LEAST_IN_BLOCK = 192
+"""An excerpt in the block of a window has so many tokens, however small the block is."""
+
 _NOTHING = Layout((), (), ())
 
 
@@ -318,7 +321,9 @@ class Offers:
                 continue
             limit = excerpt_tokens(int(spec.recall * cap_of(spec, self.room)))
             if limits is not None:
-                limit = min(limit, limits.block // 2)
+                # Of the block of a window, earlier messages are sure of their share alone.
+                share = int(spec.recall * limits.block)
+                limit = min(limit, max(_LEAST_IN_BLOCK, share // 2))
             earlier = []
             for unit in proposal.earlier:
                 short = excerpts.of(unit, limit)

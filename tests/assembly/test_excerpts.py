@@ -143,3 +143,17 @@ async def test_earlier_messages_take_the_room_that_nothing_else_needs():
     memory.add("messages", "You are welcome.", role="assistant")
     context, _ = await block_of(memory, "How many tons does each harbour crane lift?")
     assert context.used > 2_000
+
+
+async def test_an_excerpt_fits_the_share_of_earlier_messages_in_the_block_of_a_window():
+    """Documents that match as well take the rest of the block."""
+    errors = "".join(f"undefined reference to frobnicate_{number}\n" for number in range(200))
+    memory, _ = after_a_build(result=f"{LOG}{errors}{LOG}")
+    texts = [
+        f"An undefined reference {number} broke the build of the day. " * 9 for number in range(90)
+    ]
+    memory.add_many("documents", texts)
+    question = "Which undefined reference broke the build?"
+    context, block = await block_of(memory, question, budget=32_000, window="main")
+    assert "frobnicate_" in block
+    assert context.by_section["documents"].items
