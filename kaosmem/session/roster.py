@@ -139,12 +139,12 @@ class Roster:
         return {name: spec for name, spec in in_order if name in wanted and spec.in_context}
 
     async def newest_question(self, names: Container[str]) -> str:
-        """Return the text of the newest user message in all histories of the session.
+        """Return the text of the newest user message in the histories among these names.
 
-        Tool results are left out. Without a message, return that of the first source among these
-        names that has one.
+        Tool results are left out. If these have no message, all histories of the session count. If
+        none has one, return that of the first source among these names that has one.
         """
-        newest = self._newest_message()
+        newest = self._newest_message(names)
         if newest is not None:
             return _said(newest)
         for name, attached in self.attached.items():
@@ -153,23 +153,31 @@ class Roster:
                 return found
         return ""
 
-    def said_before(self, question: str) -> str:
+    def said_before(self, question: str, names: Container[str]) -> str:
         """Return what the user said just before the newest message, "" if it is not this question.
 
         The messages are those of the same history, the oldest first.
         """
-        newest = self._newest_message()
+        newest = self._newest_message(names)
         if newest is None or _said(newest) != question:
             return ""
         messages = islice(self.sections[newest.section].questions(), 1, 1 + _MESSAGES_BEFORE)
         said = [*map(_said, messages)]
         return "\n".join(reversed(said))[-_CHARS_BEFORE:]
 
-    def _newest_message(self) -> Item | None:
-        """Return the newest user message in all histories of the session."""
-        questions = [section.newest_question for section in self.sections.values()]
-        asked = [item for item in questions if item is not None]
-        return max(asked, key=attrgetter("created_at"), default=None)
+    def _newest_message(self, names: Container[str]) -> Item | None:
+        """Return the newest user message in the histories among some names.
+
+        Without any, return that of all histories: a context may show documents alone.
+        """
+        asked = []
+        others = []
+        for name, section in self.sections.items():
+            question = section.newest_question
+            if question is not None:
+                found = asked if name in names else others
+                found.append(question)
+        return max(asked or others, key=attrgetter("created_at"), default=None)
 
     # Items of the sections.
 

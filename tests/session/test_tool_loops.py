@@ -2,7 +2,14 @@
 
 import pytest
 
-from kaosmem import DEFAULT_SECTIONS, Reason, SessionMemory, ToolResultBlock, ToolUseBlock
+from kaosmem import (
+    DEFAULT_SECTIONS,
+    Reason,
+    SectionSpec,
+    SessionMemory,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 
 
 def session(budget):
@@ -41,3 +48,18 @@ def test_a_question_that_leaves_no_room_for_an_answer_gives_way():
     answer = memory.add("messages", "I look. " * 80, role="assistant")
     assert task.id not in memory["messages"]
     assert answer.id in memory["messages"]
+
+
+async def test_each_of_two_agents_with_histories_of_their_own_is_asked_its_own_question():
+    """The query is the newest message of the histories that are shown, not that of the other agent."""
+    researcher = SectionSpec("researcher", 32_000, 90, placement="history")
+    memory = SessionMemory.test_mode(sections=(*DEFAULT_SECTIONS, researcher))
+    memory.add("messages", "Write a report on whales.")
+    memory.add("researcher", "Which whale is the largest?")
+    memory.add("researcher", "The blue whale.", role="assistant")
+    queries = []
+    for sections in (["messages", "findings"], ["researcher", "findings"], ["findings"]):
+        context = await memory.assemble_context(budget=500, sections=sections)
+        queries.append(context.query)
+    asked = "Which whale is the largest?"
+    assert queries == ["Write a report on whales.", asked, asked]
