@@ -170,8 +170,8 @@ class Roster:
 
         Without any, return that of all histories: a context may show documents alone.
         """
-        asked = []
-        others = []
+        asked: list[Item] = []
+        others: list[Item] = []
         for name, section in self.sections.items():
             question = section.newest_question
             if question is not None:
