@@ -29,7 +29,7 @@ class Reason(StrEnum):
     MUST = "must"
     """In: system prompt, pinned, newest user message or newest unit."""
     SHORTENED = "shortened"
-    """In: a shortened copy of a required item, which did not fit."""
+    """In: a copy without the middle of a required item, or the matching lines of an earlier one."""
     TAIL = "tail"
     """In: in the unbroken run of newest messages."""
     RELEVANT = "relevant"

@@ -25,6 +25,7 @@ def decide(packing: Packing) -> tuple[Decision, ...]:
     """Return one decision for each item that was proposed, sections in order of declaration."""
     decisions = []
     shortened = packing.packer.shortened
+    shows_copies = Reason.MUST, Reason.RECALLED
     for spec in packing.packer.specs:
         name = spec.name
         proposal = packing.packer.proposals[name]
@@ -35,11 +36,12 @@ def decide(packing: Packing) -> tuple[Decision, ...]:
             outcomes = _outcomes_in_share(share, _left_to_block(packing))
         for unit, reason, lacking in outcomes:
             for item in unit.items:
+                is_copy = item.id in shortened and reason in shows_copies
                 decision = Decision(
                     item.id,
                     name,
                     reason in IN,
-                    Reason.SHORTENED if item.id in shortened else reason,
+                    Reason.SHORTENED if is_copy else reason,
                     unit.rank,
                     unit.score,
                     item.tokens,

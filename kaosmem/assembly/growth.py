@@ -31,7 +31,7 @@ from kaosmem.sections import Candidate
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONDict, JSONValue
-from kaosmem.types.items import ChatMessage, Item
+from kaosmem.types.items import ChatMessage, Item, digest
 
 _IN_FORCE = ", in force from here on as in the system message"
 """Stands in the header over static items that came after the system message was sent."""
@@ -196,7 +196,7 @@ class Growth:
             if share is not None and spec.placement != "static":
                 notes |= share.notes
                 items = [*self._lost_from_tail(share), *self._unseen(share)]
-            notes |= self._newer(items)
+            notes |= self._newer(items, in_history=spec.is_history)
             chosen = {item.id for item in items}
             for item in self._corrected:
                 if item.section == spec.name:
@@ -207,12 +207,15 @@ class Growth:
             if items:
                 yield part_of(spec, header_of(spec), items, notes)
 
-    def _newer(self, items: Iterable[Item]) -> dict[str, str]:
-        """Return the notes of items of which an earlier version is visible."""
+    def _newer(self, items: Iterable[Item], *, in_history: bool = False) -> dict[str, str]:
+        """Return the notes of items of which an earlier version is visible.
+
+        A message never changes. It is shown again with other lines of it.
+        """
         notes = {}
         for item in items:
             has_key = item.key is not None and (item.section, item.key) in self._keys
-            is_newer = has_key or item.id in self._window.shown
+            is_newer = has_key or (item.id in self._window.shown and not in_history)
             if is_newer and not _is_of_announced(item):
                 notes[item.id] = NEWER
         return notes
@@ -243,13 +246,17 @@ class Growth:
         return items_of(lost)
 
     def _is_visible(self, unit: Candidate) -> bool:
-        shown = self._window.shown
         own = self._request.own
-        return all(
-            item.id in shown
-            and (item.section in own or shown[item.id].digest == shown_digest(item))
-            for item in unit.items
-        )
+        for item in unit.items:
+            shown = self._window.shown.get(item.id)
+            if shown is None:
+                return False
+            # Another question asks for other lines of a long message.
+            if unit.recalled and shown.excerpt not in ("", digest(item)):
+                return False
+            if item.section not in own and shown.digest != shown_digest(item):
+                return False
+        return True
 
     # The result.
 
@@ -363,7 +370,7 @@ def _decided(
     was_shown = decision.item_id in window.shown
     if decision.item_id in appended:
         reason = decision.reason
-        if was_shown or not decision.included:
+        if reason is not Reason.SHORTENED and (was_shown or not decision.included):
             is_message = reason is Reason.BEFORE_TAIL and not was_shown
             reason = Reason.TAIL if is_message else Reason.NEWER
         return replace(decision, included=True, reason=reason)

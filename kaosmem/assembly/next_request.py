@@ -15,7 +15,7 @@ from kaosmem.formats import Rendered
 from kaosmem.sections import Candidate
 from kaosmem.sections.section import Section
 from kaosmem.types import JSONDict
-from kaosmem.types.items import Item
+from kaosmem.types.items import Item, digest
 
 TurnRecord: TypeAlias = JSONDict
 """The record of a turn, which takes a window to the next one."""
@@ -128,7 +128,8 @@ def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
     visible = {}
     for item in items:
         name, stored = proposed.get(item.id, (item.section, item))
-        visible[stored.id] = Visible(name, shown_digest(stored), stored.key)
+        excerpt = "" if item.content == stored.content else digest(item)
+        visible[stored.id] = Visible(name, shown_digest(stored), stored.key, excerpt)
     return visible
 
 

@@ -23,10 +23,11 @@ from kaosmem.arguments import (
     json_text,
     text_digest,
 )
-from kaosmem.assembly.allocation import FRAME, Costs, scaled_floors, window_too_small
+from kaosmem.assembly.allocation import FRAME, Costs, cap_of, scaled_floors, window_too_small
 from kaosmem.assembly.confidence import confidence_of, terms_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
 from kaosmem.assembly.decisions import decide, retrieved
+from kaosmem.assembly.excerpts import Excerpts
 from kaosmem.assembly.packing import Limits, Packing, WindowPacker
 from kaosmem.assembly.shortening import Shortener
 from kaosmem.display import counted, listed
@@ -36,7 +37,7 @@ from kaosmem.formats import Format, Layout, Rendered, get_format, tool_dicts, to
 from kaosmem.formats.text import adds_up
 from kaosmem.language.analysis import analyze
 from kaosmem.names import shown, shown_name, shown_number
-from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.proposal import Proposal, excerpt_tokens
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types.items import Item, once_per_item
@@ -45,6 +46,9 @@ Overflow: TypeAlias = Literal["raise", "cut"]
 """The treatment of required items that do not fit: an error, or shortened copies."""
 
 T = TypeVar("T")
+
+_LEAST_IN_BLOCK = 192
+"""An excerpt in the block of a window has so many tokens, however small the block is."""
 
 _NOTHING = Layout((), (), ())
 
@@ -283,9 +287,11 @@ class Offers:
         offered = {name for name, each in self.proposals.items() if each.candidates}
         specs = scaled_floors([spec for spec in self.specs if spec.name in offered])
         room = window
-
+        proposals, shortened = self._with_excerpts(limits)
         while True:
-            packer = WindowPacker(specs, self.proposals, room, self.costs, barred, limits)
+            packer = WindowPacker(
+                specs, proposals, room, self.costs, barred, limits, shortened=shortened
+            )
             try:
                 is_cut = self.call.overflow == "cut"
                 packing = Shortener(packer).packed() if is_cut else packer.pack()
@@ -301,6 +307,31 @@ class Offers:
             # Pieces of a counter that is not additive can weigh more together: give the difference
             # up and pack again.
             room -= used - window
+
+    def _with_excerpts(
+        self, limits: Limits | None
+    ) -> tuple[Mapping[str, Proposal], frozenset[str]]:
+        """Return the proposals with excerpts of long earlier messages, and the ids of these."""
+        found = dict(self.proposals)
+        ids: set[str] = set()
+        excerpts = Excerpts(terms_of(self.query), self.counter)
+        for spec in self.specs:
+            proposal = found.get(spec.name)
+            if proposal is None or not proposal.earlier:
+                continue
+            limit = excerpt_tokens(int(spec.recall * cap_of(spec, self.room)))
+            if limits is not None:
+                # Of the block of a window, earlier messages are sure of their share alone.
+                share = int(spec.recall * limits.block)
+                limit = min(limit, max(_LEAST_IN_BLOCK, share // 2))
+            earlier = []
+            for unit in proposal.earlier:
+                short = excerpts.of(unit, limit)
+                if short is not unit:
+                    ids.update(item.id for item in unit.items)
+                earlier.append(short)
+            found[spec.name] = replace(proposal, earlier=tuple(earlier))
+        return found, frozenset(ids)
 
 
 def _with_loss(

@@ -206,8 +206,8 @@ class WindowPacker:
         """Return the longest tail beside the share for recall.
 
         If messages are cut off or were evicted, the share for recall is reserved. The tail takes
-        the part of it that the earlier messages do not need. If a summary stands for messages that
-        a compaction has evicted, recall takes the tokens that the tail leaves.
+        the part of it that the earlier messages do not need. If a summary in the tail stands for
+        the messages that were evicted, recall takes the tokens that the tail leaves.
         """
         if self.limits is not None:
             # A follow-up question needs the exchange before it, even where long messages make a
@@ -217,7 +217,8 @@ class WindowPacker:
             return cutter.cut(max(cutter.must, most))
         tail = cutter.cut(cap)
         is_cut = tail.used < cutter.want
-        if self._has_earlier(share, tail) and (is_cut or share.spec.compaction is None):
+        is_summarized = any(item.role == "summary" for item in items_of(tail.shown))
+        if self._has_earlier(share, tail) and (is_cut or not is_summarized):
             return self._cut_beside(share, cutter, cap)
         return tail
 
@@ -272,6 +273,9 @@ class WindowPacker:
             share = shares[spec.name]
             if share.is_in_block:
                 share.grant = min(share.cap, grants[spec.name])
+                if share.cutter is not None and share.cap and self.limits is None:
+                    # Earlier messages may take what no section needs, beside the tail.
+                    share.cap = cap_of(spec, self.window) - share.tail.used
                 of_block.append(share)
         if not of_block:
             return

@@ -82,7 +82,7 @@ class Shortener:
         """Return a packer whose required texts have at most so many characters, by section."""
         cut = dict(self._packer.proposals)
         counter = self._packer.costs.counter
-        ids: set[str] = set()
+        ids = {*self._packer.shortened}
         for name, limit in limits.items():
             units = []
             for unit in cut[name].candidates:

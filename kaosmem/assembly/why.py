@@ -240,7 +240,7 @@ IN = frozenset({"must", "shortened", "tail", "relevant", "newest", "newer", "rec
 """The reasons of items that are in."""
 MEANINGS = {
     "must": "it must be shown: static, pinned, or the newest message",
-    "shortened": "it is required; a shorter copy fits",
+    "shortened": "a shorter copy is shown, as the whole takes too much",
     "tail": "it is in the unbroken run of the newest messages",
     "relevant": "it is worth its tokens to the query",
     "newest": "it is among the newest of its section",

@@ -67,11 +67,16 @@ class Rebased(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """An item that a window shows, as it was stored then."""
+    """An item that a window shows, as it was stored then.
+
+    Attributes:
+        excerpt: A digest of the shortened copy that is shown, "" if the item is shown whole.
+    """
 
     section: str
     digest: str
     key: str | None = None
+    excerpt: str = ""
 
 
 def shown_digest(item: Item) -> str:
@@ -218,7 +223,11 @@ def history_limit(budget: int) -> int:
 
 def stored_items(shown: Mapping[str, Visible]) -> JSONDict:
     """Return visible items as JSON values."""
-    return {item_id: [each.section, each.digest, each.key] for item_id, each in shown.items()}
+    stored: JSONDict = {}
+    for item_id, each in shown.items():
+        excerpt = [each.excerpt] if each.excerpt else []
+        stored[item_id] = [each.section, each.digest, each.key, *excerpt]
+    return stored
 
 
 def _read_items(stored: Mapping[str, Any]) -> dict[str, Visible]:

@@ -21,6 +21,18 @@ _FOUND = 1.5
 """Scores of versions differ by less if the question names neither value: they share their words."""
 
 
+_LEAST_EXCERPT = 512
+"""A message of fewer tokens is recalled whole."""
+
+
+def excerpt_tokens(room: int) -> int:
+    """Return the most tokens of one earlier message, in a room for all that are recalled.
+
+    Of a longer one, an excerpt is recalled.
+    """
+    return max(_LEAST_EXCERPT, room // 8)
+
+
 class Candidate(NamedTuple):
     """One unit that a source proposes: a tuple, since hundreds are made in each turn.
 

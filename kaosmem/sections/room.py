@@ -165,7 +165,11 @@ class Room:
         with held.units.abandoned() if speaks else nullcontext():
             if speaks and asked is not None:
                 self._queue.push(held.units.first(asked))
-            victims = self._victims(newcomer, own=own, tokens=excess, items=surplus)
+            # A loop of tools may be longer than the section. It goes on with its task.
+            kept = own | self._asked(item)
+            victims = self._victims(newcomer, own=kept, tokens=excess, items=surplus)
+            if victims is None:
+                victims = self._victims(newcomer, own=own, tokens=excess, items=surplus)
         if victims is None:
             raise SectionFullError(
                 f"section {spec.name!r} is full: item {shown(item.id)} needs "
@@ -176,6 +180,16 @@ class Room:
                 budget=budget,
             )
         return victims
+
+    def _asked(self, item: Item) -> set[int]:
+        """Return the first ordinal of the unit with a history's newest question.
+
+        Return none if an item that comes is a question itself.
+        """
+        question = self._held.newest_question
+        if question is None or (item.role == "user" and not Link.of(item).is_results):
+            return set()
+        return {self._held.units.first(question)}
 
     def _prospect(self, item: Item, joined: Iterable[int]) -> Standing:
         """Return the standing of the unit that an item would be in with the units that it joins."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
+from math import sqrt
 
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.duplicates import Shown, part_of_room
 from kaosmem.language.query import Query
 from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.item_table import ItemTable
-from kaosmem.sections.proposal import Candidate, Proposal
-from kaosmem.sections.ranking import Scores
+from kaosmem.sections.proposal import Candidate, Proposal, excerpt_tokens
+from kaosmem.sections.ranking import Scores, with_importance
 from kaosmem.sections.versions import SectionCorrections, ShownVersions, in_order_of_time
 from kaosmem.types.content import unshown_chars
 from kaosmem.types.items import Item, StoredItem
@@ -195,7 +196,7 @@ class UnitSelection:
                 near.add(first)
         by_worth: Iterable[int] = chain(held.newest_first(), held.newest_evicted_first())
         if self.scores.of:
-            by_worth = self.scores.best_first(near)
+            by_worth = self._excerpts_by_worth().best_first(near)
         earlier: dict[int, None] = {}
         left: float = 2 * self.room
         for first in self.versions.order(by_worth):
@@ -205,9 +206,22 @@ class UnitSelection:
                 continue
             earlier[first] = None
             if first not in near:
-                part = self._part(first, self.room)
+                part = min(self._part(first, self.room), excerpt_tokens(self.room))
                 left -= part * 2 / _EVICTED_SLACK if first in held.evicted else part
         return earlier
+
+    def _excerpts_by_worth(self) -> Scores:
+        """Return the scores with long units in order of the worth of their excerpts."""
+        scores = with_importance(self.held, self.scores.of)
+        by_worth = self.scores.by_worth
+        if by_worth[0] not in scores:  # the newest units of a period come first
+            return self.scores
+        limit = excerpt_tokens(self.room)
+
+        def worth(first: int) -> float:
+            return scores.get(first, 0.0) / sqrt(min(max(1, self.held.tokens(first)), limit))
+
+        return replace(self.scores, by_worth=sorted(by_worth, key=worth, reverse=True))
 
     # Units in order.
 

@@ -118,7 +118,7 @@ async def ask(
         as_of=as_of,
         known_at=known_at,
         now=now,
-        earlier=roster.said_before(text),
+        earlier=roster.said_before(text, specs),
     )
     inquiry = Inquiry(roster, specs, query, call.wanted, session.clock)
     proposals, reports = await inquiry.propose(window=call.tokens, block=block)

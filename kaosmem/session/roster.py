@@ -139,12 +139,13 @@ class Roster:
         return {name: spec for name, spec in in_order if name in wanted and spec.in_context}
 
     async def newest_question(self, names: Container[str]) -> str:
-        """Return the newest question in all histories of the session, without tool results.
+        """Return the newest question in the histories among these names, without tool results.
 
-        It is what the user said since the last reply of that history. Without a message, return
-        that of the first source among these names that has one.
+        It is what the user said since the last reply of that history. If these have no message, all
+        histories of the session count. If none has one, return that of the first source among these
+        names that has one.
         """
-        newest = self._newest_message()
+        newest = self._newest_message(names)
         if newest is not None:
             return self.sections[newest.section].question
         for name, attached in self.attached.items():
@@ -153,12 +154,12 @@ class Roster:
                 return found
         return ""
 
-    def said_before(self, question: str) -> str:
+    def said_before(self, question: str, names: Container[str]) -> str:
         """Return what the user said just before the newest question, "" if it is not this one.
 
         The messages are those of the same history, the oldest first.
         """
-        newest = self._newest_message()
+        newest = self._newest_message(names)
         if newest is None:
             return ""
         section = self.sections[newest.section]
@@ -172,11 +173,19 @@ class Roster:
         said = [said_text(each.content) for each in messages]
         return "\n".join(reversed(said))[-_CHARS_BEFORE:]
 
-    def _newest_message(self) -> Item | None:
-        """Return the newest user message in all histories of the session."""
-        questions = [section.newest_question for section in self.sections.values()]
-        asked = [item for item in questions if item is not None]
-        return max(asked, key=attrgetter("created_at"), default=None)
+    def _newest_message(self, names: Container[str]) -> Item | None:
+        """Return the newest user message in the histories among some names.
+
+        Without any, return that of all histories: a context may show documents alone.
+        """
+        asked: list[Item] = []
+        others: list[Item] = []
+        for name, section in self.sections.items():
+            question = section.newest_question
+            if question is not None:
+                found = asked if name in names else others
+                found.append(question)
+        return max(asked or others, key=attrgetter("created_at"), default=None)
 
     # Items of the sections.
 

@@ -265,15 +265,11 @@ class Assembly:
         return Turn(self.number, {"sums": sums, "whole_items": stored, "seen": seen})
 
     def _whole_items(self) -> list[Item]:
-        """Return the shown items that no section holds: of sources, and shortened copies.
-
-        A window names its shortened items as they are stored.
-        """
+        """Return the shown items that no section holds: of sources, and shortened copies."""
         context = self.context
-        has_copies = not context.window and self.is_stored
         whole_items = []
         for item in context.items:
-            is_copy = has_copies and context.decision(item.id).reason is Reason.SHORTENED
+            is_copy = self.is_stored and context.decision(item.id).reason is Reason.SHORTENED
             if item.section in context.sources or is_copy:
                 whole_items.append(item)
         return whole_items

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import BM25Ranker, Reason, SectionSpec, SessionMemory
+from kaosmem.compaction import ToolResultCompaction
 
 FACT = "The zebrafish licence QX-7741 expires in March."
 QUESTION = "When does licence QX-7741 expire?"
@@ -234,3 +235,17 @@ async def test_recall_without_a_match_leaves_its_room_to_the_newest_messages(bud
     assert budget - context.used < 2 * messages[0].tokens
     shown = len(context.items)
     assert [item.id for item in context.items] == [item.id for item in messages[-shown:]]
+
+
+@pytest.mark.parametrize("budget", [700, 4_000])
+async def test_a_strategy_that_makes_no_summary_leaves_the_share_for_recall(budget):
+    """What a full section has evicted is found in a small window, and in one that shows the section whole."""
+    strategy = ToolResultCompaction(100)
+    memory = session(budget=900, compaction=strategy)
+    fact = memory.add("messages", FACT)
+    for number, text in enumerate(seeded_texts(160, seed=3, words=6)):
+        memory.add("messages", text, role=("user", "assistant")[number % 2])
+        await memory.assemble_context(budget=4_000)
+    assert fact.id not in memory["messages"]
+    context = await memory.assemble_context(QUESTION, budget=budget)
+    assert context.decision(fact.id).included

@@ -63,6 +63,26 @@ async def test_every_turn_is_replayed_byte_for_byte(place):
         assert [request_bytes(replay.request(n)) for n in range(1, len(sent) + 1)] == sent
 
 
+async def test_a_turn_with_lines_of_a_long_message_is_replayed_and_erased(place):
+    """The turn keeps what it showed of the message, and `forget` of the message erases it."""
+    sent = []
+    log = "Nothing new was found in this step of the search.\n" * 400
+    async with SessionMemory.open(place, "s", trace=True) as memory:
+        long = memory.add("messages", f"{log}{SECRET}\n{log}")
+        for number in range(40):
+            memory.add("messages", f"Please go on with chapter {number} of the novel. " * 3)
+        for call in CALLS:
+            memory.add("messages", "What is the password of the safe?")
+            context = await memory.assemble_context(budget=4_000, **call)
+            assert "swordfish" in str(request_of(context.rendered))
+            sent.append(request_bytes(request_of(context.rendered)))
+    async with SessionMemory.open(place, "s", trace=True) as memory:
+        replay = _replay(memory)
+        assert [request_bytes(replay.request(n)) for n in range(1, len(sent) + 1)] == sent
+        assert await memory.admin.verify(await memory.forget(long.id)) == ()
+    assert not any(b"swordfish" in data for data in files_in(place).values())
+
+
 async def test_forget_erases_turns_and_verify_covers_them(place):
     """Turns that showed the item keep only sums, others lose its decision; no file holds it."""
     async with SessionMemory.open(place, "s", trace=True) as memory:
