@@ -33,6 +33,7 @@ class Share:
         run: The tokens of the units taken.
         cap: The most tokens that the share may take.
         grant: Its guaranteed tokens.
+        most: The cap for tokens that no other share takes, if it is larger.
         recall: The most tokens of the contents of recalled units.
         barred: Positions of units that may not be taken.
         cutter: Cuts the tail of a history. None for any other section.
@@ -50,6 +51,7 @@ class Share:
     run: Run
     cap: int
     grant: int = 0
+    most: int = 0
     recall: float = math.inf
     barred: frozenset[int] = frozenset()
     cutter: TailCutter | None = None
@@ -355,7 +357,7 @@ def fill(
     """Fill shares, best served first, with at most `left` tokens.
 
     First each share is filled within its grant. Then each may take the tokens that the others left,
-    up to its cap. So no unit is left out that would fit: a unit costs no less beside more units
+    up to its cap, and what is left after that up to its most. So no unit is left out that would fit: a unit costs no less beside more units
     than it did before.
 
     Args:
@@ -364,12 +366,15 @@ def fill(
             stand in.
     """
     orders = [newest_first(share.left_out) for share in shares]
-    tried = [0] * len(shares)
-    for is_first in (True, False):
+    tried = [-1] * len(shares)
+    for step in ("within grants", "within caps", "with what is left"):
         for place, share in enumerate(shares):
             used = share.used
-            most = min(share.grant if is_first else share.cap, used + left - opening)
-            if not is_first and most <= tried[place]:
+            if step == "with what is left":
+                share.cap = max(share.cap, share.most)
+            most = share.grant if step == "within grants" else share.cap
+            most = min(most, used + left - opening)
+            if most <= tried[place]:
                 continue  # No unit fits that did not fit before.
             tried[place] = most
             _fill(share, orders[place], most, shown)

@@ -274,8 +274,7 @@ class WindowPacker:
             if share.is_in_block:
                 share.grant = min(share.cap, grants[spec.name])
                 if share.cutter is not None and share.cap and self.limits is None:
-                    # Earlier messages may take what no section needs, beside the tail.
-                    share.cap = cap_of(spec, self.window) - share.tail.used
+                    share.most = cap_of(spec, self.window) - share.tail.used
                 of_block.append(share)
         if not of_block:
             return

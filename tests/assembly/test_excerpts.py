@@ -122,8 +122,11 @@ async def test_a_window_shows_other_lines_of_the_same_message_for_another_questi
     memory, built = after_a_build(result=f"{RESULT}{LOG}hint: install libfoo from the attic\n{LOG}")
     window = {"budget": 16_000, "window": "main"}
     await block_of(memory, "Hello.", **window)
+    memory.add("messages", "Good day.", role="assistant")
     _, first = await block_of(memory, "Which undefined reference broke it?", **window)
+    memory.add("messages", "One of two.", role="assistant")
     context, second = await block_of(memory, "What did the hint say on libfoo?", **window)
+    memory.add("messages", "To install it.", role="assistant")
     _, third = await block_of(memory, "And what did the hint say on libfoo?", **window)
     assert "undefined reference to frobnicate" in first
     assert "libfoo from the attic" in second
