@@ -357,8 +357,8 @@ def fill(
     """Fill shares, best served first, with at most `left` tokens.
 
     First each share is filled within its grant. Then each may take the tokens that the others left,
-    up to its cap, and what is left after that up to its most. So no unit is left out that would fit: a unit costs no less beside more units
-    than it did before.
+    up to its cap, and what is left after that up to its most. So no unit is left out that would
+    fit: a unit costs no less beside more units than it did before.
 
     Args:
         shown: The items shown so far, of which no duplicate is taken.

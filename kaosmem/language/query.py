@@ -28,6 +28,21 @@ if TYPE_CHECKING:
     from kaosmem.types.versions import Version
 
 T = TypeVar("T")
+
+_QUESTION_MARK = re.compile("[?？؟]")
+_QUESTION_CHARS = 256
+"""A question mark is looked for in so much of the end of a text."""
+
+
+def asks(text: str) -> bool:
+    """Return whether a text ends with a question, or with little after one.
+
+    >>> asks("Where is it? Be quick."), asks("It is here.")
+    (True, False)
+    """
+    return bool(_QUESTION_MARK.search(text[-_QUESTION_CHARS:]))
+
+
 MAX_QUERY_CHARS = 8_000
 """A longer query is ranked by an excerpt of at most so many characters."""
 

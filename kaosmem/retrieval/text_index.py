@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -13,6 +12,7 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.analysis import Analyzer
 from kaosmem.language.analysis import analyze as own_analysis
 from kaosmem.language.duplicates import statement, statement_of
+from kaosmem.language.query import asks
 from kaosmem.language.rules import plain_rules_in
 from kaosmem.retrieval.bm25 import (
     BM25,
@@ -70,10 +70,7 @@ statement: the same number for texts that differ in case and white space alone.
 """
 _RULE_CHARS = 4_096
 """Rules are looked for in so much of a text. A longer text is mostly pasted."""
-_QUESTION_MARK = re.compile("[?？؟]")
 _QUESTION_TOKENS = 128
-_QUESTION_CHARS = 256
-"""A question mark is looked for in so much of the end of a text."""
 _NEVER_RULES = frozenset({"", "assistant", "tool"})
 """The roles that set no rules."""
 
@@ -83,13 +80,9 @@ def sets_rule(item: Item) -> bool:
     return item.role not in _NEVER_RULES and any(plain_rules_in(item.text[:_RULE_CHARS]))
 
 
-def asks(item: Item) -> bool:
-    """Return whether an item is a short one that ends with a question, or with little after one.
-
-    A long one says more than it asks.
-    """
-    is_short = item.tokens <= _QUESTION_TOKENS
-    return is_short and bool(_QUESTION_MARK.search(item.text[-_QUESTION_CHARS:]))
+def is_question(item: Item) -> bool:
+    """Return whether an item is a question. A long text that ends with one says more than it asks."""
+    return item.tokens <= _QUESTION_TOKENS and asks(item.text)
 
 
 def _number_of(digest: bytes) -> int:
@@ -246,7 +239,7 @@ class TextIndex:
         facts["tokens"] = [item.tokens for item in items]
         facts["figures"] = self._count_figures(values, sizes)
         facts["is_rule"] = [*map(sets_rule, items)]
-        facts["is_question"] = [*map(asks, items)]
+        facts["is_question"] = [*map(is_question, items)]
         facts["statement"] = [_number_of(statement(item)) for item in items]
         self.facts.extend(facts)
         self.roles.extend([item.role for item in items])

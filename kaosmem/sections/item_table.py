@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.filters import Grouping, MetadataFilter
+from kaosmem.language.query import asks
 from kaosmem.names import shown
 from kaosmem.sections.archive import (
     Archived,
@@ -24,6 +25,7 @@ from kaosmem.sections.keyed_versions import KeyedVersion, KeyedVersions
 from kaosmem.sections.ledger import Ledger
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONValue
+from kaosmem.types.content import said_text
 from kaosmem.types.items import Item, StoredItem
 from kaosmem.units import Link, Units
 
@@ -31,7 +33,7 @@ _ASKED_FOR_FIELDS = 64
 """In so many of the newest items a field is looked for whose name is near that of a filter."""
 
 _MOST_QUESTIONS = 3
-"""So many user messages without a reply between them are one question."""
+"""So many user messages without a reply between them may be one question."""
 
 
 class Moment(NamedTuple):
@@ -146,20 +148,32 @@ class ItemTable(EvictedItems):
             yield from filter(self._is_question, reversed(self._live))
 
     def newest_questions(self) -> list[int]:
-        """Return the ordinals of the newest questions since the last reply before them, in order.
+        """Return the ordinals of the user's newest messages, from the last one that asks, in order.
 
-        A message that calls tools is no reply. If there is no reply within the newest questions,
-        the application may keep none: only the newest question is returned then.
+        None of them has a reply. A message that calls tools is no reply. If no message asks, the
+        newest one is returned alone. So it is if there is no reply before the newest messages: the
+        application may keep none.
         """
-        asked: list[int] = []
+        said: list[int] = []
         for ordinal in reversed(self._live):
             if self._is_question(ordinal):
-                asked.append(ordinal)
-                if len(asked) > _MOST_QUESTIONS:
+                said.append(ordinal)
+                if len(said) > _MOST_QUESTIONS:
                     break
-            elif asked and self._is_reply(ordinal):
-                return asked[::-1]
-        return asked[:1]
+            elif said and self._is_reply(ordinal):
+                return self._from_question(said)
+        return said[:1]
+
+    def _from_question(self, said: list[int]) -> list[int]:
+        """Return the messages from the last one that asks on, oldest first.
+
+        Args:
+            said: Newest first.
+        """
+        for place, ordinal in enumerate(said):
+            if asks(said_text(self[ordinal].content)):
+                return said[place::-1]
+        return said[:1]
 
     def _is_reply(self, ordinal: int) -> bool:
         link = Link.of(self._live[ordinal])

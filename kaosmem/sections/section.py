@@ -223,14 +223,15 @@ class Section:
         return map(self.held.__getitem__, self.held.questions())
 
     def newest_questions(self) -> list[Item]:
-        """Return a history's newest questions since the last reply before them, in order."""
+        """Return a history's newest user messages, from the last one that asks, in order."""
         return [self.held[ordinal] for ordinal in self.held.newest_questions()]
 
     @property
     def question(self) -> str:
-        """Return what the user asked since the last reply, "" without any question.
+        """Return what the user asks, "" without any message.
 
-        Of the messages before the newest one, only the end of a long text counts.
+        It is the newest message, after those from the last one that asks and has no reply. Of
+        these, only the end of a long text counts.
         """
         said = [*dict.fromkeys(said_text(item.content) for item in self.newest_questions())]
         before = "\n".join(said[:-1])[-_CHARS_BEFORE:]

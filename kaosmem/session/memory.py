@@ -797,9 +797,9 @@ class SessionMemory:
         the section is shown as it is, and `notices` says so.
 
         Args:
-            query: Ranks the items. The default is what the user said since the last reply. If the
-                session has no user message, an attached history's is taken. "Yesterday" and the
-                like follow the session's clock.
+            query: Ranks the items. The default is the newest user message, after a question that
+                has no reply yet. If the session has no user message, an attached history's is
+                taken. "Yesterday" and the like follow the session's clock.
             budget: Tokens of the request, counted in its format.
             format: "text", "openai", "openai-responses", "anthropic", "gemini", "bedrock", "blocks"
                 for `context.chat_messages`, or a `kaosmem.formats.Format` of your own.

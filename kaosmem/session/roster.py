@@ -141,7 +141,7 @@ class Roster:
     async def newest_question(self, names: Container[str]) -> str:
         """Return the newest question in the histories among these names, without tool results.
 
-        It is what the user said since the last reply of that history. If these have no message, all
+        It is what the user asks in that history. If these have no message, all
         histories of the session count. If none has one, return that of the first source among these
         names that has one.
         """

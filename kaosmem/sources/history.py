@@ -92,7 +92,7 @@ class HistorySource(StoreSource):
         return replace(proposal, candidates=with_fitting_results(proposal.candidates, cap))
 
     async def newest_question(self) -> str:
-        """Return what the user said since the last reply of the thread, "" without a message."""
+        """Return what the user asks at the end of the thread, "" without a message."""
         await self._thread.catch_up()
         while self._thread.mirror.newest_question is None and self._thread.mirror.begin:
             await self._thread.read_back(whole=False)

@@ -80,13 +80,21 @@ async def test_many_messages_without_a_reply_are_not_one_question():
     assert (await memory.assemble_context(budget=1_000)).query == AFTER[-1]
 
 
+async def test_a_message_that_asks_is_the_question_alone():
+    """What was said before it without a reply may be of another matter."""
+    memory = building_memory()
+    for message in (AFTER[2], QUESTION, "Where is the merger?"):
+        memory.add("messages", message)
+    assert (await memory.assemble_context(budget=1_000)).query == "Where is the merger?"
+
+
 async def test_of_a_pasted_text_before_the_question_only_the_end_counts():
     """A long text does not drown the question that follows it."""
     memory = building_memory()
-    memory.add("messages", f"{'The merger is a meeting of five. ' * 100}Read this.")
-    memory.add("messages", QUESTION)
+    memory.add("messages", f"{'The merger is a meeting of five. ' * 100}{QUESTION}")
+    memory.add("messages", AFTER[0])
     context = await memory.assemble_context(budget=8_000)
-    assert context.query.endswith(f"Read this.\n{QUESTION}")
+    assert context.query.endswith(f"{QUESTION}\n{AFTER[0]}")
     assert len(context.query) < 300
 
 
