@@ -68,7 +68,7 @@ class Matches:
         asked: The query.
         terms: Numbers of its terms, 0 for a term that no entry has.
         clause: Numbers of the terms of the clause that is ranked by.
-        echoes: The entries that have just its terms. They match nothing.
+        echoes: The messages that are the query itself. They match nothing.
         words: BM25 scores of all slots for the query, as shares of the best.
         in_clause: The same for the clause. It is the same array if the clause is the query.
         sources: How their sources match.
