@@ -18,10 +18,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.corpus import seeded_texts
 from kaosmem import BM25Ranker, LinearRanker, SessionMemory
 from kaosmem.cli.terminal import Phases
 from kaosmem.evaluation import read_corpora
-from kaosmem.evaluation.evidence import Corpus
+from kaosmem.evaluation.evidence import Corpus, EvidenceItem
 from kaosmem.retrieval.ranker import Ranker
 
 FILE = Path(__file__).parent / "everyday.tsv"
@@ -91,6 +92,21 @@ async def measure(corpora: Sequence[Corpus], ranker: Ranker) -> dict[str, list[i
                 for place, shown in enumerate(await is_shown(corpus, line, ranker), 1):
                     counts[place] += shown
     return sums
+
+
+def test_answers_are_found_in_a_small_conversation() -> None:
+    """The default ranking shows each answer to a question that is asked again."""
+    talk = seeded_texts(200, words=20)
+    items = [
+        EvidenceItem(f"i{number}", text, role=("user", "assistant")[number % 2])
+        for number, text in enumerate(talk)
+    ]
+    figures = asyncio.run(measure([Corpus("talk", tuple(items), ())], LinearRanker()))
+    for kind in ("again, in other words", "again, in the same words"):
+        assert figures[kind] == [12, 12, 12]
+    questions, *shown = figures["in words that nobody used"]
+    assert questions == 40
+    assert min(shown) > 20
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

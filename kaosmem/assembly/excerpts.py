@@ -1,7 +1,7 @@
 """Excerpts of long messages: the lines that a question speaks of, and the lines around them.
 
-A tool's output is often larger than the share of a window for earlier messages. Whole, it would
-never be recalled.
+The output of a tool is often larger than the share of a window for earlier messages. Whole, it
+would never be recalled.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _BEFORE, _AFTER = 3, 12
 """The most lines that are shown before and after a line that matches: answers mostly follow."""
 _LAST = 3
 """The last lines of a text often have the sum of it, such as an error."""
-_PARTS = 60
+_VALUE_UNITS = 60
+"""Values of lines are whole numbers of so many units for each point of weight."""
 _LEAST_GAP = 64
 """A gap of fewer characters is shown."""
 
@@ -117,7 +118,7 @@ class Excerpts:
         weights = {term: (len(pieces) // count).bit_length() for term, count in counts.items()}
         values: dict[int, int] = {}
         for place, terms in found.items():
-            value = _PARTS * sum(weights[term] for term in terms)
+            value = _VALUE_UNITS * sum(weights[term] for term in terms)
             for at in range(max(0, place - _BEFORE), min(len(pieces), place + _AFTER + 1)):
                 values[at] = max(values.get(at, 0), value // (1 + abs(at - place)))
         return values

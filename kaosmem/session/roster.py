@@ -141,9 +141,8 @@ class Roster:
     async def newest_question(self, names: Container[str]) -> str:
         """Return the newest question in the histories among these names, without tool results.
 
-        It is what the user asks in that history. If these have no message, all
-        histories of the session count. If none has one, return that of the first source among these
-        names that has one.
+        If these have no message, all histories of the session count. If none has one, return the
+        question of the first source among these names that has one.
         """
         newest = self._newest_message(names)
         if newest is not None:
