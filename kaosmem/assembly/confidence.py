@@ -28,12 +28,20 @@ from kaosmem.formats.labels import source_label
 from kaosmem.language.analysis import analyze
 from kaosmem.language.dates import without_periods
 from kaosmem.language.keys import key_words
-from kaosmem.language.query import excerpt
+from kaosmem.language.query import Query, asks, excerpt
 from kaosmem.sections.proposal import Proposal, Stock
 from kaosmem.types.items import Item
 
 BIAS = "bias"
 _LEAST = 0.1  # by hand: at 0 the logarithm has no end
+
+_WEAK_FOR_QUESTION = 0.1
+_WEAK_FOR_STATEMENT = 0.2
+"""Matches are weak if none has so large a share of the query's terms.
+
+Of the evidence for the questions of ten data sets, all but 1 unit of 182 is above it. Of the
+matches of LoCoMo's small talk in reports, contracts and articles, 29 % are.
+"""
 
 
 def confidence_of(
@@ -95,10 +103,27 @@ def figures(
     share = math.fsum(rarity[term] for term in covered)
     return {
         "covered": share,
-        "at_once": log((at_once + _LEAST) / (1 + _LEAST)),
+        "at_once": _logarithm(at_once),
         "pairs": len(side_by_side) / len(pairs) if pairs else share,
         "shown": log(shown / max(shown, stock.tokens)) if shown else -math.inf,
     }
+
+
+def are_weak(
+    query: str,
+    items: Iterable[Item],
+    stock: Stock | None,
+) -> bool:
+    """Return whether no item that a source retrieved has a fifth of the terms of a query.
+
+    A tenth is enough for a question. A rare term counts more. False if the source does not count
+    words, or if the query names no subject, as "Go on." does not.
+    """
+    if stock is None or stock.frequencies is None or not Query(excerpt(query)).has_topic:
+        return False
+    found = figures(query, items, stock)
+    least = _WEAK_FOR_QUESTION if asks(query) else _WEAK_FOR_STATEMENT
+    return found is not None and found["at_once"] < _logarithm(least)
 
 
 def stock_of(query: str, proposals: Iterable[Proposal]) -> Stock:
@@ -130,6 +155,10 @@ def terms_of(query: str) -> list[str]:
     Of a long query, the terms are those of its excerpt.
     """
     return analyze(without_periods(excerpt(query)))
+
+
+def _logarithm(share: float) -> float:
+    return log((share + _LEAST) / (1 + _LEAST))
 
 
 def _rarity(terms: Iterable[str], stock: Stock) -> dict[str, float]:

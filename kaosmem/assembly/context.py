@@ -53,7 +53,10 @@ class Reason(StrEnum):
     ORPHAN = "orphan"
     """Out: a tool result without its call, or a second one for the same call."""
     LOW_CONFIDENCE = "low_confidence"
-    """Out: it was retrieved, and the confidence is below `min_confidence`."""
+    """Out: it was retrieved, and the confidence is below `min_confidence`.
+
+    Or all matches of its section are weak, and a window is half full.
+    """
     FILTERED = "filtered"
     """Out: it does not pass the filter, or did not hold or was not known at the time asked for."""
     VISIBLE = "visible"

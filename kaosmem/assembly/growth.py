@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from kaosmem.arguments import json_text, text_digest
-from kaosmem.assembly.allocation import entries_of, header_of, items_of
+from kaosmem.assembly.allocation import best_match, entries_of, header_of, items_of
+from kaosmem.assembly.confidence import are_weak
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
+from kaosmem.assembly.decisions import retrieved
 from kaosmem.assembly.fitting import Share
 from kaosmem.assembly.offers import Offers
 from kaosmem.assembly.packing import Packing, Part, part_of
@@ -223,14 +225,38 @@ class Growth:
     def _unseen(self, share: Share) -> list[Item]:
         """Return the items of a share whose units are not visible, or correct such a unit."""
         found: set[int] = set()
-        asked = [unit for unit in share.taken.values() if self.is_asked or unit.must]
-        left = [unit for unit in asked if not self._is_visible(unit)]
+        left = [unit for unit in self._asked(share) if not self._is_visible(unit)]
         while left:
             unit = left.pop()
             if unit.position not in found:
                 found.add(unit.position)
                 left += share.corrections_of(unit)
         return items_of(unit for unit in share.kept() if unit.position in found)
+
+    def _asked(self, share: Share) -> list[Candidate]:
+        """Return the taken units that the turn asks for.
+
+        Once half of the room is used, the best match of a section stands for all of them if they
+        are weak. Small talk would fill the window with them.
+        """
+        asked = [unit for unit in share.taken.values() if self.is_asked or unit.must]
+        offers = self._request.offers
+        if 2 * self._window.used < offers.room:
+            return asked
+        retrieved = self._retrieved.get(share.spec.name, frozenset())
+        matches = [unit for unit in asked if unit.position in retrieved]
+        best = best_match(matches)
+        stock = offers.proposals[share.spec.name].stock
+        if best is None or not are_weak(offers.query, items_of(matches), stock):
+            return asked
+        # A replaced version needs the current one.
+        kept = {best.position, *best.needs}
+        return [unit for unit in asked if unit.position not in retrieved - kept]
+
+    @cached_property
+    def _retrieved(self) -> Mapping[str, frozenset[int]]:
+        """The positions of the units that the query brings in, by section."""
+        return retrieved(self._request.packing)
 
     def _lost_from_tail(self, share: Share) -> list[Item]:
         """Return messages in the tail of a call without a window that this one does not show."""
@@ -304,7 +330,8 @@ class Growth:
         uses: Mapping[str, SectionUse] = self.by_section
         appended = {item.id: item for item in self.items}
         shown = {item.id: item for item in _live(window, self._request.own)} | appended
-        decided = partial(_decided, window=window, appended=appended)
+        reason = Reason.LOW_CONFIDENCE if self.is_asked else Reason.LATER
+        decided = partial(_decided, window=window, appended=appended, left_out=reason)
         offers = self._request.offers
         rendered, lost, thoughtless = without_unbound(grown, offers.call.format, offers.counter)
         notices = anew.notices
@@ -365,8 +392,13 @@ def _decided(
     *,
     window: WindowState,
     appended: Mapping[str, Item],
+    left_out: Reason,
 ) -> Decision:
-    """Return a decision of a call without a window as it is in a window."""
+    """Return a decision of a call without a window as it is in a window.
+
+    Args:
+        left_out: The reason of an item that is in the call, but not appended.
+    """
     was_shown = decision.item_id in window.shown
     if decision.item_id in appended:
         reason = decision.reason
@@ -376,4 +408,4 @@ def _decided(
         return replace(decision, included=True, reason=reason)
     if was_shown:
         return replace(decision, included=True, reason=Reason.VISIBLE, same_as=None)
-    return replace(decision, included=False, reason=Reason.LATER) if decision.included else decision
+    return replace(decision, included=False, reason=left_out) if decision.included else decision

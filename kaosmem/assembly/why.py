@@ -252,7 +252,7 @@ MEANINGS = {
     "duplicate": "an item that is in says the same",
     "before_tail": "it is an earlier message than the newest that fit",
     "orphan": "it is a tool result without its call, or a second one",
-    "low_confidence": "it was retrieved, and the confidence is below the least asked for",
+    "low_confidence": "it was retrieved, and too little of the query speaks for it",
     "filtered": "it does not pass the filter, or did not hold then",
     "visible": "an earlier turn of the window showed it",
     "later": "the window appends no block before the user speaks",
