@@ -116,14 +116,27 @@ def are_weak(
 ) -> bool:
     """Return whether no item that a source retrieved has a fifth of the terms of a query.
 
-    A tenth is enough for a question. A rare term counts more. False if the source does not count
-    words, or if the query names no subject, as "Go on." does not.
+    A tenth is enough for a question. False if words cannot tell.
+    """
+    found = match_of(query, items, stock)
+    least = _WEAK_FOR_QUESTION if asks(query) else _WEAK_FOR_STATEMENT
+    return found is not None and found < _logarithm(least)
+
+
+def match_of(
+    query: str,
+    items: Iterable[Item],
+    stock: Stock | None,
+) -> float | None:
+    """Return the figure `at_once` of items that a source retrieved, by the rarity of terms there.
+
+    None if words cannot tell: the source does not count them, or the query names no subject, as
+    "Go on." does not.
     """
     if stock is None or stock.frequencies is None or not Query(excerpt(query)).has_topic:
-        return False
+        return None
     found = figures(query, items, stock)
-    least = _WEAK_FOR_QUESTION if asks(query) else _WEAK_FOR_STATEMENT
-    return found is not None and found["at_once"] < _logarithm(least)
+    return None if found is None else found["at_once"]
 
 
 def stock_of(query: str, proposals: Iterable[Proposal]) -> Stock:

@@ -278,7 +278,7 @@ class Growth:
             if shown is None:
                 return False
             # Another question asks for other lines of a long message.
-            if unit.recalled and shown.excerpt not in ("", digest(item)):
+            if unit.recalled and shown.excerpts and digest(item) not in shown.excerpts:
                 return False
             if item.section not in own and shown.digest != shown_digest(item):
                 return False

@@ -128,8 +128,8 @@ def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
     visible = {}
     for item in items:
         name, stored = proposed.get(item.id, (item.section, item))
-        excerpt = "" if item.content == stored.content else digest(item)
-        visible[stored.id] = Visible(name, shown_digest(stored), stored.key, excerpt)
+        excerpts = () if item.content == stored.content else (digest(item),)
+        visible[stored.id] = Visible(name, shown_digest(stored), stored.key, excerpts)
     return visible
 
 

@@ -290,7 +290,14 @@ class Offers:
         proposals, shortened = self._with_excerpts(limits)
         while True:
             packer = WindowPacker(
-                specs, proposals, room, self.costs, barred, limits, shortened=shortened
+                specs,
+                proposals,
+                room,
+                self.costs,
+                barred,
+                limits,
+                shortened=shortened,
+                query=self.query,
             )
             try:
                 is_cut = self.call.overflow == "cut"

@@ -25,6 +25,7 @@ from kaosmem.assembly.allocation import (
     line_measure,
     window_too_small,
 )
+from kaosmem.assembly.confidence import match_of
 from kaosmem.assembly.context import SectionUse
 from kaosmem.assembly.fitting import Share, fill
 from kaosmem.assembly.tails import HistoryTail, TailCutter
@@ -32,6 +33,8 @@ from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout
 from kaosmem.formats.labels import LabelStyle
 from kaosmem.formats.text import item_piece
 from kaosmem.language.duplicates import Shown
+from kaosmem.language.query import asks
+from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types.items import ChatMessage, Item
@@ -42,6 +45,11 @@ _LAST_EXCHANGE = 3
 """Units that a window shows anew if they fit: a question, its reply, and the next question."""
 _MOST_OF_EXCHANGE = 0.75
 """They may take this part of a history's grant, as the tail does without a window."""
+
+_LEADING_SHARE = 0.75
+"""The most that earlier messages are sure of in the block of a window if they match best."""
+_JUDGED = 20
+"""So many of the best units of a section tell how well it matches."""
 
 
 class Limits(NamedTuple):
@@ -61,6 +69,7 @@ class WindowPacker:
         barred: Positions of units that are left out for low confidence, by section.
         limits: The limits of the histories and the block. None is the room that the window leaves.
         shortened: Ids of items that are shortened copies.
+        query: The question.
     """
 
     specs: Sequence[SectionSpec]
@@ -70,6 +79,7 @@ class WindowPacker:
     barred: Mapping[str, frozenset[int]] = field(default_factory=dict)
     limits: Limits | None = None
     shortened: frozenset[str] = frozenset()
+    query: str = ""
 
     def pack(self) -> Packing:
         """Return the packing. Raises WindowTooSmallError, with the sums."""
@@ -305,11 +315,38 @@ class WindowPacker:
             of_block[name] = needs[name]
             if share.spec.is_history:
                 # Earlier messages are mostly visible in a window: they get no more of its block
-                # than their share.
-                most = min(share.cap, int(share.spec.recall * self.limits.block))
+                # than their share, unless they match best.
+                part = share.spec.recall
+                if self._leads(share, shares.values()):
+                    part = max(part, _LEADING_SHARE)
+                most = min(share.cap, int(part * self.limits.block))
                 of_block[name] = TokenNeed(0, most)
             required += of_block[name].must
         return allocate(self.specs, of_block, self.limits.block + required)
+
+    def _leads(self, history: Share, shares: Iterable[Share]) -> bool:
+        """Return whether an earlier message has more of the query's words than all other matches.
+
+        A message that asks is no answer.
+        """
+        told = [unit for unit in history.candidates if not asks(unit.items[0].text)]
+        best = self._match(history, told)
+        if best is None:
+            return False
+        for share in shares:
+            if share.spec.is_history or not share.is_in_block:
+                continue
+            if self.proposals[share.spec.name].is_all:
+                continue  # It was not asked for matches.
+            match = self._match(share, share.candidates)
+            if match is None or match >= best:
+                return False
+        return True
+
+    def _match(self, share: Share, units: Sequence[Candidate]) -> float | None:
+        """Return how well the best of some units of a share match the query, None if unknown."""
+        found = [unit for unit in units if unit.score][:_JUDGED]
+        return match_of(self.query, items_of(found), self.proposals[share.spec.name].stock)
 
 
 class Part(NamedTuple):

@@ -70,13 +70,24 @@ class Visible:
     """An item that a window shows, as it was stored then.
 
     Attributes:
-        excerpt: A digest of the shortened copy that is shown, "" if the item is shown whole.
+        excerpts: Digests of the shortened copies that are shown, () if the item is shown whole.
     """
 
     section: str
     digest: str
     key: str | None = None
-    excerpt: str = ""
+    excerpts: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, section: str, digest: str, key: str | None = None, *excerpts: str) -> Visible:
+        """Return an item as `stored_items` stores it. Raises TypeError."""
+        return cls(section, digest, key, excerpts)
+
+    def beside(self, earlier: Visible | None) -> Visible:
+        """Return the item as a window shows it that has shown it before."""
+        if earlier is None or not (self.excerpts and earlier.excerpts):
+            return self
+        return replace(self, excerpts=(*earlier.excerpts, *self.excerpts))
 
 
 def shown_digest(item: Item) -> str:
@@ -143,6 +154,10 @@ class WindowState:
             return WindowState(self.name, max(self.epoch, turn["epoch"]), turn["ended"])
         first = WindowState(self.name) if "settings" in turn else self
         messages = tuple(map(_checked_text, turn["messages"]))
+        shown = {
+            item_id: each.beside(first.shown.get(item_id))
+            for item_id, each in _read_items(turn["items"]).items()
+        }
         text = None if turn["text"] is None else (first.text or "") + _checked_text(turn["text"])
         return replace(
             first,
@@ -156,7 +171,7 @@ class WindowState:
             sent=len(first.messages),
             used=int(turn["used"]),
             uses=_pairs(turn["uses"]),
-            shown={**first.shown, **_read_items(turn["items"])},
+            shown={**first.shown, **shown},
             marks={**first.marks, **_pairs(turn["marks"])},
             foreign=None,
             question=_checked_text(turn["question"]),
@@ -225,13 +240,12 @@ def stored_items(shown: Mapping[str, Visible]) -> JSONDict:
     """Return visible items as JSON values."""
     stored: JSONDict = {}
     for item_id, each in shown.items():
-        excerpt = [each.excerpt] if each.excerpt else []
-        stored[item_id] = [each.section, each.digest, each.key, *excerpt]
+        stored[item_id] = [each.section, each.digest, each.key, *each.excerpts]
     return stored
 
 
 def _read_items(stored: Mapping[str, Any]) -> dict[str, Visible]:
-    return {item_id: Visible(*each) for item_id, each in stored.items()}
+    return {item_id: Visible.read(*each) for item_id, each in stored.items()}
 
 
 def _pairs(stored: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

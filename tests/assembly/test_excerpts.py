@@ -5,6 +5,7 @@ import json
 import pytest
 
 from kaosmem import Reason, SessionMemory
+from kaosmem.assembly.windows import Visible, stored_items
 
 LOG = "".join(
     f"step {number}: compiled module {number} without a warning\n" for number in range(400)
@@ -134,6 +135,31 @@ async def test_a_window_shows_other_lines_of_the_same_message_for_another_questi
     assert ", newer]" not in second
     assert context.rebased is None
     assert context.decision(built.id).reason is Reason.SHORTENED
+
+
+async def test_a_window_appends_lines_once_also_if_others_came_between():
+    """It knows all excerpts of a message that it shows, also after it was stored."""
+    memory, built = after_a_build(result=f"{RESULT}{LOG}hint: install libfoo from the attic\n{LOG}")
+    window = {"budget": 16_000, "window": "main"}
+    blocks = []
+    for question in (
+        "Hello.",
+        "Which undefined reference broke it?",
+        "What did the hint say on libfoo?",
+        "Which undefined reference broke it?",
+        "What did the hint say on libfoo?",
+    ):
+        context, block = await block_of(memory, question, **window)
+        blocks.append(block)
+        memory.add("messages", "As the lines say.", role="assistant")
+        assert context.rebased in ("new", None)
+    assert "undefined reference to frobnicate" in blocks[1]
+    assert "libfoo from the attic" in blocks[2]
+    assert "undefined reference to frobnicate" not in blocks[3]
+    assert "libfoo from the attic" not in blocks[4]
+    excerpts = tuple(str(number) for number in range(2))
+    shown = Visible("messages", "d", None, excerpts)
+    assert Visible.read(*stored_items({built.id: shown})[built.id]) == shown
 
 
 async def test_earlier_messages_take_the_room_that_nothing_else_needs():

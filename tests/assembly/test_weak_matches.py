@@ -78,3 +78,44 @@ def test_weak_matches_have_few_of_the_words_of_a_query():
     assert not are_weak(f"{statement}.", items, Stock(100, 1_000))
     assert not are_weak(f"{statement}.", items, None)
     assert not are_weak("Please go on.", items, counted)
+
+
+async def shown_of(question, *, earlier):
+    """Return how many tokens of documents and of earlier messages a new window shows."""
+    memory = SessionMemory.test_mode()
+    memory.add_many("documents", PASSAGES)
+    for text in earlier:
+        memory.add("messages", text)
+        memory.add("messages", "I see.", role="assistant")
+    memory.add("messages", "Now something else: " + "so it goes, and on and on. " * 120)
+    memory.add("messages", "Yes.", role="assistant")
+    memory.add("messages", question)
+    window = Window("main", block=800)
+    context = await memory.assemble_context(budget=4_000, format="openai", window=window)
+    documents = sum(item.tokens for item in context.items if item.section == "documents")
+    recalled = [each for each in context.decisions if each.reason is Reason.RECALLED]
+    return documents, sum(each.tokens for each in recalled)
+
+
+async def test_what_matches_best_gets_most_of_a_block():
+    """A question about the conversation shows earlier messages, one about documents documents."""
+    told = [
+        f"Day {n}: I met Anna at the lake, we swam to the island and had soup with product {n}."
+        for n in range(60)
+    ]
+    documents, messages = await shown_of(
+        "Which product had Anna in the soup at the lake?", earlier=told
+    )
+    assert messages > documents
+    documents, messages = await shown_of(
+        "What work on product 17 did the company report for customers?", earlier=told
+    )
+    assert documents > 2 * messages
+
+
+async def test_earlier_questions_take_no_room_of_documents():
+    """They have the words of a question that is asked again, and do not answer it."""
+    question = "Dear assistant, what work on product {} did the company report?"
+    asked = [f"{question.format(n)} Be brief." for n in range(60)]
+    documents, messages = await shown_of(question.format(17), earlier=asked)
+    assert documents > 2 * messages
