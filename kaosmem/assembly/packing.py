@@ -327,9 +327,13 @@ class WindowPacker:
     def _leads(self, history: Share, shares: Iterable[Share]) -> bool:
         """Return whether an earlier message has more of the query's words than all other matches.
 
-        A message that asks is no answer.
+        Questions and replies do not count: both repeat the words of questions.
         """
-        told = [unit for unit in history.candidates if not asks(unit.items[0].text)]
+        told = []
+        for unit in history.candidates:
+            last = unit.items[-1]
+            if last.role != "assistant" and not asks(last.text):
+                told.append(unit)
         best = self._match(history, told)
         if best is None:
             return False

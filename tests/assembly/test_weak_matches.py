@@ -80,13 +80,13 @@ def test_weak_matches_have_few_of_the_words_of_a_query():
     assert not are_weak("Please go on.", items, counted)
 
 
-async def shown_of(question, *, earlier):
+async def shown_of(question, *, earlier, reply="I see."):
     """Return how many tokens of documents and of earlier messages a new window shows."""
     memory = SessionMemory.test_mode()
     memory.add_many("documents", PASSAGES)
     for text in earlier:
         memory.add("messages", text)
-        memory.add("messages", "I see.", role="assistant")
+        memory.add("messages", reply.format(text.replace("?", "")), role="assistant")
     memory.add("messages", "Now something else: " + "so it goes, and on and on. " * 120)
     memory.add("messages", "Yes.", role="assistant")
     memory.add("messages", question)
@@ -113,9 +113,10 @@ async def test_what_matches_best_gets_most_of_a_block():
     assert documents > 2 * messages
 
 
-async def test_earlier_questions_take_no_room_of_documents():
+@pytest.mark.parametrize("reply", ["I see.", "You asked me: {} I do not know."])
+async def test_earlier_questions_and_replies_take_no_room_of_documents(reply):
     """They have the words of a question that is asked again, and do not answer it."""
     question = "Dear assistant, what work on product {} did the company report?"
     asked = [f"{question.format(n)} Be brief." for n in range(60)]
-    documents, messages = await shown_of(question.format(17), earlier=asked)
+    documents, messages = await shown_of(question.format(17), earlier=asked, reply=reply)
     assert documents > 2 * messages
