@@ -219,13 +219,11 @@ class FolderFileStore(BlobStore):
         raise unknown_blob(key)
 
     def _signed(self, path: str, expires_s: float) -> str:
-        from fsspec.implementations.dirfs import DirFileSystem
         from fsspec.implementations.local import LocalFileSystem
 
-        filesystem = filesystem_of(self._location)
-        while isinstance(filesystem, DirFileSystem):
-            path = f"{filesystem.path}/{path}"
-            filesystem = filesystem.fs
+        from kaosmem.persistence.storage.objects import inner_filesystem
+
+        filesystem, path = inner_filesystem(filesystem_of(self._location), path)
         if isinstance(filesystem, LocalFileSystem):
             return Path(path).as_uri()
         try:

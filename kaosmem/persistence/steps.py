@@ -39,8 +39,7 @@ class ReadParts:
     Raises FileNotFoundError.
 
     Attributes:
-        parts: Of each its path, its first byte and its number of bytes. On a disk, a first byte
-            below 0 is as many bytes before the end, or as there are.
+        parts: Of each its path, its first byte and its number of bytes.
     """
 
     parts: tuple[tuple[str, int, int], ...]

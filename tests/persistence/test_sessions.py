@@ -191,6 +191,17 @@ def test_a_folder_of_others_is_not_deleted(tmp_path):
     assert list_sessions(tmp_path) == []
 
 
+def test_a_folder_of_others_in_a_namespace_is_no_session(tmp_path):
+    """It is not listed, and does not keep a namespace from being deleted."""
+    started(tmp_path)
+    others = tmp_path / "default" / "photos" / "2020"
+    others.mkdir(parents=True)
+    (others / "sea.txt").write_text("waves")
+    assert list_sessions(tmp_path) == ["s"]
+    assert delete_namespace(tmp_path, "default") == ["s"]
+    assert (others / "sea.txt").read_text() == "waves"
+
+
 def test_urls_paths_and_filesystems_name_the_same_place(tmp_path):
     """A path, its file URL and a filesystem rooted there open the same session."""
     from fsspec.implementations.dirfs import DirFileSystem

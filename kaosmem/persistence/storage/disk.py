@@ -62,15 +62,9 @@ class Disk:
         start: int,
         size: int | None = None,
     ) -> bytes:
-        """Return a file's bytes from `start` on, `size` of them or all.
-
-        Args:
-            start: Less than 0 is as many bytes before the end, or as there are.
-        """
-        if start < 0 or size is None:
-            end = os.fstat(descriptor).st_size
-            start = start if start >= 0 else max(0, end + start)
-            size = end - start if size is None else size
+        """Return a file's bytes from `start` on, `size` of them or all."""
+        if size is None:
+            size = os.fstat(descriptor).st_size - start
         os.lseek(descriptor, start, os.SEEK_SET)
         chunks = []
         left = size

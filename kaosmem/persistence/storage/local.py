@@ -145,9 +145,11 @@ class LocalStorage:
     def state(self, folder: str) -> Hashable:
         """Return a value that changes with the sizes and the ends of a folder's files."""
         sizes = sorted(self.sizes(folder).items())
-        parts = tuple((f"{folder}/{name}", -_END_BYTES, _END_BYTES) for name, _ in sizes)
+        parts = []
+        for name, size in sizes:
+            parts.append((f"{folder}/{name}", max(0, size - _END_BYTES), _END_BYTES))
         try:
-            ends = tuple(map(crc32, self.perform(ReadParts(parts))))
+            ends = tuple(map(crc32, self.perform(ReadParts(tuple(parts)))))
         except (FileNotFoundError, CorruptionError):  # who reads the session is told
             ends = ()
         return tuple(sizes), ends
@@ -480,26 +482,23 @@ def _note_of(last: tuple[int, int], inode: int) -> bytes:
     return note + b" %08x\n" % crc32(note)
 
 
-def list_folders(root: Path, namespace: str) -> list[str]:
-    """Return the names of the folders in a namespace that hold a session."""
-    folder = root / namespace
+def list_folders(folder: Path) -> list[str]:
+    """Return the names of the folders in a folder, sorted. Links are passed over."""
     try:
-        entries = sorted(folder.iterdir())
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except FileNotFoundError:
         return []
     except NotADirectoryError:
         raise irregular(folder.as_posix()) from None
-    return [
-        entry.name
-        for entry in entries
-        if not entry.is_symlink()
-        and (
-            (entry / SESSION).exists()
-            or any(
-                (entry / kind).is_dir() and any((entry / kind).iterdir()) for kind in (LOG, SNAP)
-            )
-        )
-    ]
+
+
+def holds_session(folder: Path) -> bool:
+    """Return whether a session is in a folder, and not only the files of others."""
+    if (folder / SESSION).exists():
+        return True
+    kinds = (folder / LOG, folder / SNAP)
+    return any(kind.is_dir() and any(kind.iterdir()) for kind in kinds)
 
 
 def _gathered(chunks: Iterable[bytes]) -> Iterable[bytes]:

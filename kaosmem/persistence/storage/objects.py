@@ -84,7 +84,7 @@ class ObjectStorage:
         self._single_writer = single_writer
         self._retention_s = retention_s
         self._clock = clock
-        self._in_memory = _is_in_memory(filesystem)
+        self._in_memory = isinstance(inner_filesystem(filesystem)[0], MemoryFileSystem)
 
     def perform(self, step: Step) -> Any:
         """Do a step, durably, and return its answer.
@@ -162,7 +162,7 @@ class ObjectStorage:
 
         Return None if it is not S3, or refuses to tell.
         """
-        filesystem, path = _inner(self._filesystem, self._prefix)
+        filesystem, path = inner_filesystem(self._filesystem, self._prefix)
         if self._in_memory:
             return False
         if not hasattr(filesystem, "call_s3"):
@@ -180,7 +180,7 @@ class ObjectStorage:
 
         Only S3 is asked.
         """
-        filesystem, path = _inner(self._filesystem, self._prefix)
+        filesystem, path = inner_filesystem(self._filesystem, self._prefix)
         if not hasattr(filesystem, "call_s3") or self.keeps_versions() is False:
             return set()
         bucket, key, _ = filesystem.split_path(path)
@@ -337,7 +337,8 @@ class ObjectStorage:
         Return 0 if the filesystem does not tell: then the object stays.
         """
         try:
-            return self._clock() - _timestamp(self._filesystem.modified(f"{self._prefix}/{path}"))
+            modified = as_time(self._filesystem.modified(f"{self._prefix}/{path}"))
+            return self._clock() - modified.timestamp()
         except NotImplementedError:
             return 0.0
 
@@ -409,11 +410,9 @@ def _entries(filesystem: AbstractFileSystem, folder: str) -> Iterator[tuple[str,
             yield path.rpartition("/")[2], info
 
 
-def _is_in_memory(filesystem: AbstractFileSystem) -> bool:
-    return isinstance(_inner(filesystem)[0], MemoryFileSystem)
-
-
-def _inner(filesystem: AbstractFileSystem, path: str = "") -> tuple[AbstractFileSystem, str]:
+def inner_filesystem(
+    filesystem: AbstractFileSystem, path: str = ""
+) -> tuple[AbstractFileSystem, str]:
     """Return the filesystem of which others show a folder, and a path in it."""
     from fsspec.implementations.dirfs import DirFileSystem
 
@@ -428,7 +427,7 @@ def _takes_timeout(filesystem: AbstractFileSystem) -> bool:
 
     fsspec waits for one without end unless it is told a timeout.
     """
-    filesystem, _ = _inner(filesystem)
+    filesystem, _ = inner_filesystem(filesystem)
     return iscoroutinefunction(getattr(filesystem.pipe_file, "__wrapped__", None))
 
 
@@ -439,14 +438,16 @@ def _is_overridden(filesystem: AbstractFileSystem) -> bool:
     """
     from fsspec import AbstractFileSystem
 
-    filesystem, _ = _inner(filesystem)
+    filesystem, _ = inner_filesystem(filesystem)
     return filesystem.async_impl or type(filesystem).pipe_file is not AbstractFileSystem.pipe_file
 
 
-def _timestamp(modified: datetime | float) -> float:
-    if isinstance(modified, datetime):
-        return (modified if modified.tzinfo else modified.replace(tzinfo=UTC)).timestamp()
-    return modified
+def as_time(time: float | str | datetime) -> datetime:
+    """Return the time that a filesystem states in one of several forms, UTC without a zone."""
+    if isinstance(time, int | float):
+        return datetime.fromtimestamp(time, UTC)
+    parsed = datetime.fromisoformat(time) if isinstance(time, str) else time
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 @contextmanager

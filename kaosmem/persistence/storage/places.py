@@ -110,39 +110,30 @@ def folder_storage(
 
 def session_folders(location: Location, namespace: str) -> list[str]:
     """Return the folder names of a namespace's sessions. Raises InvalidNameError before any I/O."""
-    folder = path_of(check_name(namespace, "namespace"))
+    place = path_of(check_name(namespace, "namespace"))
+    folders = folders_at(location, place)
+    root = _root(location)
+    if not isinstance(root, Path):
+        return folders
+    from kaosmem.persistence.storage.local import holds_session
+
+    return [name for name in folders if holds_session(root / place / name)]
+
+
+def folders_at(location: Location, folder: str = "") -> list[str]:
+    """Return the names of the folders in a folder of a location, sorted.
+
+    Of an object store, those that hold an object.
+    """
     root = _root(location)
     if isinstance(root, Path):
         from kaosmem.persistence.storage.local import list_folders
 
-        return list_folders(root, folder)
+        return list_folders(root / folder)
     from kaosmem.persistence.storage.objects import list_prefixes
 
     filesystem, path = root
     return list_prefixes(filesystem, "/".join(filter(None, (path, folder))))
-
-
-def folders_at(location: Location) -> list[str]:
-    """Return the names of the folders at a location. Raises InvalidNameError before any I/O."""
-    root = _root(location)
-    if isinstance(root, Path):
-        try:
-            return sorted(
-                entry.name for entry in root.iterdir() if entry.is_dir() and not entry.is_symlink()
-            )
-        except FileNotFoundError:
-            return []
-    from kaosmem.persistence.storage.objects import list_prefixes
-
-    return list_prefixes(*root)
-
-
-def remove_namespace(location: Location, namespace: str) -> None:
-    """Remove the folder of a namespace if it is empty; object stores have none."""
-    root = _root(location)
-    if isinstance(root, Path):
-        with suppress(OSError):  # not empty, or gone
-            (root / path_of(check_name(namespace, "namespace"))).rmdir()
 
 
 def stored_files(storage: Storage) -> set[str]:
@@ -200,8 +191,9 @@ def _root(location: Location) -> Path | tuple[AbstractFileSystem, str]:
     """Return the local folder that a location is, or else its filesystem and the path in it."""
     if isinstance(location, os.PathLike) or (isinstance(location, str) and "://" not in location):
         return _folder(location)
-    from fsspec.implementations.dirfs import DirFileSystem
     from fsspec.implementations.local import LocalFileSystem
+
+    from kaosmem.persistence.storage.objects import inner_filesystem
 
     filesystem, path = _filesystem(location)
     # Filesystems that leave credentials in the path, such as s3fs and fsspec's http, log them.
@@ -211,11 +203,7 @@ def _root(location: Location) -> Path | tuple[AbstractFileSystem, str]:
             "credentials in the URL; "
             "give them in the environment, or pass an fsspec filesystem"
         )
-    below = path
-    inner = filesystem
-    while isinstance(inner, DirFileSystem):
-        below = "/".join(filter(None, (inner.path.rstrip("/"), below)))
-        inner = inner.fs
+    inner, below = inner_filesystem(filesystem, path)
     if isinstance(inner, LocalFileSystem):
         return _folder(below or "/")
     return filesystem, path.rstrip("/")
@@ -329,8 +317,12 @@ def list_sessions(location: Location, namespace: str = "default") -> list[str]:
     Raises InvalidNameError, DurabilityError.
     """
     with as_durability_error("listing the sessions"):
-        folders = session_folders(location, namespace)
-    return sorted(name for folder in folders if (name := name_of(folder)) is not None)
+        return _names_of(session_folders(location, namespace))
+
+
+def _names_of(folders: Iterable[str]) -> list[str]:
+    """Return the names of folders, sorted, without the folders of others."""
+    return sorted(name for name in map(name_of, folders) if name is not None)
 
 
 def unknown_session(
@@ -367,8 +359,7 @@ def list_namespaces(location: Location) -> list[str]:
     Raises InvalidNameError, DurabilityError.
     """
     with as_durability_error("listing the namespaces"):
-        found = [name for folder in folders_at(location) if (name := name_of(folder)) is not None]
-        return sorted(name for name in found if list_sessions(location, name))
+        return [name for name in _names_of(folders_at(location)) if list_sessions(location, name)]
 
 
 def stored_sessions(location: Location, namespace: str = "default") -> list[StoredSession]:
@@ -400,15 +391,10 @@ def _stored(
 
 
 def _last_change(files: Iterable[Mapping[str, Any]]) -> datetime | None:
+    from kaosmem.persistence.storage.objects import as_time
+
     times = (next((info[name] for name in _TIMES if info.get(name)), None) for info in files)
-    return max((_as_time(time) for time in times if time is not None), default=None)
-
-
-def _as_time(time: float | str | datetime) -> datetime:
-    if isinstance(time, int | float):
-        return datetime.fromtimestamp(time, UTC)
-    parsed = datetime.fromisoformat(time) if isinstance(time, str) else time
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    return max((as_time(time) for time in times if time is not None), default=None)
 
 
 def delete_session(
@@ -432,7 +418,10 @@ def delete_namespace(location: Location, namespace: str) -> list[str]:
     deleted = list_sessions(location, namespace)
     for session_id in deleted:
         delete_session(location, session_id, namespace)
-    remove_namespace(location, namespace)
+    root = _root(location)
+    if isinstance(root, Path):  # an object store has no folders
+        with suppress(OSError):  # not empty, or gone
+            (root / path_of(namespace)).rmdir()
     return deleted
 
 
