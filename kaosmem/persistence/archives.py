@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -118,15 +118,8 @@ class Archives:
             counter: Name of the caller's token counter. A file by another counter has none.
             at: Of the archive of that record alone.
         """
-
-        def read(
-            archives: Iterable[ListedArchive],
-        ) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
-            wanted = [each for each in archives if at in (None, each.seq)]
-            perform = self._perform if self.storage.appends else None
-            return evicted_items(wanted, counter, perform)
-
-        return self._read(read)
+        perform = self._perform if self.storage.appends else None
+        return self._read(partial(evicted_items, counter=counter, perform=perform, at=at))
 
     def _read(self, steps: Callable[[Sequence[ListedArchive]], Steps[T]]) -> T:
         """Read the archives, anew if another writer has forgotten something and replaced them."""

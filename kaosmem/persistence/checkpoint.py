@@ -56,7 +56,7 @@ def store_snapshot(
     head: Head,
     seq: int,
     lines: Iterable[bytes],
-    archive: NewArchive | None,
+    archive: NewArchive,
     *,
     sound: Collection[int],
     purged: int,
@@ -67,7 +67,7 @@ def store_snapshot(
     Raises ConflictError if the log is no longer the one that `head` is of.
 
     Args:
-        archive: None for nothing; else it is read before the lines, which name it.
+        archive: It is read before the lines, which name it.
         sound: Other snapshots that were read or written whole.
         purged: Up to where the writer knows of files deleted because something was to be forgotten.
     """
@@ -76,7 +76,7 @@ def store_snapshot(
         return False
     before = max((each for each in sound if each < seq and each in view.snapshots), default=0)
     drafts = []
-    if archive is not None:
+    if not archive.is_empty:
         drafts.append((yield from _drafted(archive, seq)))
     path = snapshot_file(seq)
     drafts.append((path, (yield Draft(path, lines))))
@@ -113,9 +113,8 @@ def _publish(drafts: Iterable[tuple[str, Any]]) -> Steps[OSError | None]:
 def _drafted(archive: NewArchive, seq: int) -> Steps[tuple[str, Any]]:
     """Prepare an archive file, and return its path, which its bytes decide, and the draft."""
     draft = yield Draft(archive_file(seq, 0), archive)
-    if archive.listed is None:
-        raise AssertionError("a draft was made without reading its lines")
-    return archive.listed.path, draft
+    (listed,) = archive.listed
+    return listed.path, draft
 
 
 def _view(head: Head) -> Steps[LogView]:
@@ -131,7 +130,7 @@ def _view(head: Head) -> Steps[LogView]:
 def purge(
     head: Head,
     lines: Iterable[bytes],
-    archive: NewArchive | None,
+    archive: NewArchive,
     *,
     locks: bool,
 ) -> Steps[None]:
@@ -150,7 +149,7 @@ def purge(
     yield from look_at_end(head)
     yield Write(PURGE, [b"unfinished"])
     own = ""
-    if archive is not None:
+    if not archive.is_empty:
         own, draft = yield from _drafted(archive, head.seq)
         yield Publish(own, draft)
     yield Write(snapshot_file(head.seq), lines)

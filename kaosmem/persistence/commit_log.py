@@ -48,6 +48,11 @@ class CommitLog:
 
     After a DurabilityError, a commit of the same changes may be tried again. After a ConflictError,
     `catch_up` returns the changes of other writers, and `adopt` goes on from there.
+
+    Attributes:
+        has_leftovers: Whether files are left that a forgetting should have deleted.
+        late_files: The files that a server has stored after their erasure. It may carry out
+            requests that their senders gave up.
     """
 
     def __init__(
@@ -64,7 +69,7 @@ class CommitLog:
         self._read_only = read_only
         self._clock = clock
         self._unsettled: tuple[Commit, list[Change]] | None = None
-        self._late: list[str] = []
+        self.late_files: list[str] = []
         self._measures = threading.Lock()
         self.archives = Archives(storage, recovered, salvages=read_only)
         # The first writer may have been killed before the identity was durable. Only a log of one
@@ -78,7 +83,7 @@ class CommitLog:
         self._head, self._torn, self._seen_at = recovered.head, recovered.torn, self._clock()
         self._since_snapshot = LogSinceSnapshot(recovered)
         self.archives.start_from(recovered)
-        self._has_leftovers = recovered.has_leftovers
+        self.has_leftovers = recovered.has_leftovers
         self._has_tombstone = any(record.op == Forget.op for record in recovered.records)
 
     @property

@@ -18,9 +18,8 @@ from kaosmem.persistence.checkpoint import (
 )
 from kaosmem.persistence.commit import LogEnd
 from kaosmem.persistence.commit_log import CommitLog
-from kaosmem.persistence.files.archive import Entry, NewArchive, new_archive
+from kaosmem.persistence.files.archive import Entry, NewArchive
 from kaosmem.persistence.files.items import ItemFile, encode_items
-from kaosmem.persistence.files.manifest import ListedArchive
 from kaosmem.persistence.files.records import Head
 from kaosmem.persistence.layout import index_file, older_files
 from kaosmem.persistence.recovery import Recovered, recover
@@ -34,7 +33,7 @@ from kaosmem.persistence.storage.places import (
     open_storage,
     stored_files,
 )
-from kaosmem.types import JSONDict, JSONObject, JSONValue
+from kaosmem.types import JSONDict, JSONObject
 
 MIN_LOG_BYTES = 256 * 1024
 """A snapshot is not worth taking for a shorter log."""
@@ -106,13 +105,8 @@ class SessionLog(CommitLog):
                 check_no_other(storage)
         log = cls(storage, recovered, session_id, read_only=read_only, clock=clock)
         if recovered.purged and not (read_only or storage.appends):
-            log._late = older_files(stored_files(storage), recovered.purged)
+            log.late_files = older_files(stored_files(storage), recovered.purged)
         return log, recovered
-
-    @property
-    def has_leftovers(self) -> bool:
-        """Return whether files are left that a forgetting should have deleted."""
-        return self._has_leftovers
 
     @property
     def snapshot_due(self) -> bool:
@@ -155,14 +149,15 @@ class SessionLog(CommitLog):
                 return False
             # Another writer may finish an unfinished purge at any time, and delete archive files
             # that are named here.
-            if self.archives.is_outdated or self._has_leftovers:
+            if self.archives.is_outdated or self.has_leftovers:
                 return False
             sound = {*self._since_snapshot.sound}
             purged = self.archives.purged
         if self._is_forgetting(purged):
             return False
         seq = at.head.seq
-        archive = self._new_archive(archived, seq, header.get("counter"))
+        log_id = self._head.log_id
+        archive = NewArchive(archived, seq=seq, log_id=log_id, counter=header.get("counter"))
         file = self._snapshot_file(at.head, header, purged)
         file = replace(file, archives=tuple(self.archives.listed or ()))
         file = replace(file, txns=(*self._indexed_commits(), *file.txns))
@@ -173,7 +168,7 @@ class SessionLog(CommitLog):
             stored = run(storing, self.storage)
         if stored:
             with self._measures:
-                self.archives.listed = _listed(self.archives.listed or (), archive)
+                self.archives.listed = (*(self.archives.listed or ()), *archive.listed)
                 self._since_snapshot.cut(at, snapshot_bytes=sum(sizes))
         return stored
 
@@ -260,7 +255,7 @@ class SessionLog(CommitLog):
         counter = (
             header.get("counter") if self.archives.counters <= {header.get("counter")} else None
         )
-        archive = self._new_archive(archived, head.seq, counter)
+        archive = NewArchive(archived, seq=head.seq, log_id=head.log_id, counter=counter)
         sizes: list[int] = []
         lines = _lines(self._snapshot_file(head, header, head.seq), items, archive, sizes)
         with as_durability_error("forgetting"):
@@ -269,18 +264,10 @@ class SessionLog(CommitLog):
             self._head = head.before(0)
             self._torn = b""
             self._has_tombstone = False
-            self.archives.listed = _listed((), archive)
+            self.archives.listed = archive.listed
             self._since_snapshot.begin_anew(head, snapshot_bytes=sum(sizes))
             self.archives.purged = head.seq
-            self._has_leftovers = False
-
-    @property
-    def has_late_files(self) -> bool:
-        """Return whether a server has stored files after their erasure.
-
-        It may carry out requests that their senders gave up.
-        """
-        return bool(self._late)
+            self.has_leftovers = False
 
     def delete_late_files(self) -> None:
         """Delete the files that a server stored after their erasure.
@@ -289,8 +276,8 @@ class SessionLog(CommitLog):
         """
         self._check_writable()
         with as_durability_error("forgetting"):
-            run(erase(self._late), self.storage)
-        self._late = []
+            run(erase(self.late_files), self.storage)
+        self.late_files = []
 
     def _snapshot_file(
         self,
@@ -301,35 +288,20 @@ class SessionLog(CommitLog):
         """Return a snapshot at an end of the log, without items and archives."""
         return ItemFile(head.seq, head.crc, head.txns, self._head.log_id, purged, header)
 
-    def _new_archive(
-        self,
-        archived: Iterable[Entry],
-        seq: int,
-        counter: JSONValue,
-    ) -> NewArchive | None:
-        named = counter if isinstance(counter, str) else None
-        return new_archive(archived, seq=seq, log_id=self._head.log_id, counter=named)
-
 
 def _lines(
     file: ItemFile,
     items: Iterable[Entry],
-    archive: NewArchive | None,
+    archive: NewArchive,
     sizes: list[int],
 ) -> Iterator[bytes]:
     """Yield the lines of a snapshot, and enter their sizes.
 
     Args:
         file: The snapshot, without items and without its newest archive file.
-        archive: That file, if it has one, which is read before the first line.
+        archive: That file, which is read before the first line.
     """
-    for line in encode_items(replace(file, archives=_listed(file.archives, archive)), items):
+    file = replace(file, archives=(*file.archives, *archive.listed))
+    for line in encode_items(file, items):
         sizes.append(len(line))
         yield line
-
-
-def _listed(archives: Iterable[ListedArchive], new: NewArchive | None) -> tuple[ListedArchive, ...]:
-    """Return archive files, the new one last, once it is read."""
-    return (
-        (*archives, new.listed) if new is not None and new.listed is not None else tuple(archives)
-    )

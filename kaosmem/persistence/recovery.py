@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from kaosmem.errors import ConflictError, CorruptionError
@@ -195,12 +194,11 @@ def archives_after_purge(
     """
     for _ in range(LOOKS):
         try:
-            newest = yield from _newest_readable()
+            snapshots = numbers((yield List(SNAP)))
+            newest, _ = yield from _newest_snapshot(snapshots, "", [])
         except FileNotFoundError:
             # Another has deleted it since it was listed, and stored a newer one.
             continue
-        if newest is None:
-            return None
         before, after = (
             [each.path for each in files if each.seq <= purged]
             for files in (known, newest.archives)
@@ -208,17 +206,6 @@ def archives_after_purge(
         is_replaced = newest.purged > purged or (newest.purged == purged > 0 and before != after)
         return newest.archives if is_replaced else None
     raise changed_meanwhile()
-
-
-def _newest_readable() -> Steps[ItemFile | None]:
-    """Return the newest sound snapshot.
-
-    Raises FileNotFoundError if one is gone that was just listed.
-    """
-    for seq in reversed(numbers((yield List(SNAP)))):
-        with suppress(CorruptionError):
-            return (yield from read_snapshot(seq))
-    return None
 
 
 def read_snapshot(seq: int) -> Steps[ItemFile]:

@@ -6,7 +6,7 @@ import weakref
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from tempfile import SpooledTemporaryFile
 from threading import Lock
 
@@ -27,7 +27,7 @@ from kaosmem.persistence.files.manifest import (
 )
 from kaosmem.persistence.steps import Read, ReadParts, Steps
 from kaosmem.sections.archive import EvictedItem
-from kaosmem.types import JSONDict, JSONObject
+from kaosmem.types import JSONDict, JSONObject, JSONValue
 
 Entry = tuple[str, JSONDict]
 """A section and what is stored of an item."""
@@ -209,7 +209,11 @@ class LocalCopy:
 
 
 class NewArchive:
-    """The lines of a new archive file. Once they are read, `listed` says how a snapshot names it.
+    """The lines of a new archive file.
+
+    Attributes:
+        is_empty: Whether nothing is to be in it. Then it is not stored.
+        listed: How a snapshot names it, once the lines are read; nothing before.
 
     Args:
         archived: Items with their sections, oldest first.
@@ -222,13 +226,16 @@ class NewArchive:
         *,
         seq: int,
         log_id: str,
-        counter: str | None,
+        counter: JSONValue,
     ) -> None:
-        self.listed: ListedArchive | None = None
-        self._archived = archived
+        entries = iter(archived)
+        first = [*islice(entries, 1)]
+        self.is_empty = not first
+        self.listed: tuple[ListedArchive, ...] = ()
+        self._archived = chain(first, entries)
         self._seq = seq
         self._log_id = log_id
-        self._counter = counter
+        self._counter = counter if isinstance(counter, str) else None
 
     def __iter__(self) -> Iterator[bytes]:
         size = 0
@@ -238,28 +245,15 @@ class NewArchive:
         for line in encode_items(head, self._archived, contents=contents):
             size += len(line)
             yield line
-        self.listed = ListedArchive(self._seq, stated_crc(line), size, size - len(line))
-
-
-def new_archive(
-    archived: Iterable[Entry],
-    *,
-    seq: int,
-    log_id: str,
-    counter: str | None,
-) -> NewArchive | None:
-    """Return an archive file to be written, None if nothing is to be in it."""
-    entries = iter(archived)
-    first = next(entries, None)
-    if first is None:
-        return None
-    return NewArchive(chain([first], entries), seq=seq, log_id=log_id, counter=counter)
+        self.listed = (ListedArchive(self._seq, stated_crc(line), size, size - len(line)),)
 
 
 def evicted_items(
     archives: Iterable[ListedArchive],
+    *,
     counter: str,
     perform: Callable[[Steps[bytes]], bytes] | None,
+    at: int | None,
 ) -> Steps[list[tuple[ArchiveFile, list[EvictedItem]]]]:
     """Return the evicted items in the archives, oldest first, by file.
 
@@ -267,9 +261,12 @@ def evicted_items(
         counter: Name of the caller's token counter. A file by another counter has none.
         perform: Performs the steps that read lines later. Raises CorruptionError. None: the files
             are not on this machine, and are copied to it.
+        at: Of the archive of that record alone.
     """
     found = []
     for listed in archives:
+        if at not in (None, listed.seq):
+            continue
         table = yield from _table(listed)
         if perform is None:
             copy = LocalCopy((yield from _whole(listed)))

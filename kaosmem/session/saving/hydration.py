@@ -184,7 +184,8 @@ def _hydrate(
         notices.append(
             f"counted again with {counter.name}: the session was counted with {min(others)}"
         )
-        recount(sections.values(), counter)
+        for section in sections.values():
+            section.recount(lambda item: count_content(item.content, counter))
     newest = descriptions[-1] if descriptions else {}
     description = {name: value for name, value in newest.items() if name not in STATE_FIELDS}
     forgotten = Forgotten(header.get("forgotten", ()))
@@ -308,23 +309,9 @@ def _shrunk_notice(section: Section, stored: JSONValue) -> str:
     return notice
 
 
-def recount(sections: Iterable[Section], counter: TokenCounter) -> None:
-    """Count all items anew."""
-    for section in sections:
-        section.recount(lambda item: count_content(item.content, counter))
-
-
 def operation_of(record: Record) -> Operation:
     """Return the operation of a record. Raises as `parse_operation`."""
     return parse_operation(record.section, record.op, record.data)
-
-
-def drain(sections: Iterable[Section]) -> list[Operation]:
-    """Return the changes since the last drain. A section that is not kept has none."""
-    operations: list[Operation] = []
-    for section in sections:
-        operations += section.drain_journal()
-    return operations
 
 
 def keep_indexes(

@@ -64,17 +64,21 @@ class Past:
         """
         return self._versions(self._log.archives.all(), self._unpurged)
 
-    async def by_section(self) -> dict[str, list[Archived]]:
-        """Return the archived versions of all files, by section. Raises CorruptionError."""
-        return await asyncio.to_thread(lambda: by_section(self.stored()))
+    async def by_section(self, *, with_unpurged: bool = False) -> dict[str, list[Archived]]:
+        """Return the archived versions of all files, by section. Raises CorruptionError.
 
-    async def all_by_section(self) -> dict[str, list[Archived]]:
-        """Return the versions of `by_section` and those that are about to be erased."""
+        Args:
+            with_unpurged: Return those that are about to be erased, too.
+        """
+        left_out = () if with_unpurged else self._unpurged
 
         def read() -> dict[str, list[Archived]]:
-            return by_section(self._versions(self._log.archives.all(), ()))
+            return by_section(self._versions(self._log.archives.all(), left_out))
 
         return await asyncio.to_thread(read)
+
+    async def _counted_by_section(self) -> dict[str, list[Archived]]:
+        return await asyncio.to_thread(lambda: by_section(self._counted(self.stored())))
 
     def _versions(self, entries: Iterable[Entry], left_out: Container[str]) -> Iterator[Archived]:
         for entry in entries:
@@ -103,7 +107,7 @@ class Past:
                 found = await asyncio.to_thread(self._evicted)
                 own = by_section(each for each in found if each.id not in self._unpurged)
             except CorruptionError:
-                own = await asyncio.to_thread(lambda: by_section(self._counted(self.stored())))
+                own = await self._counted_by_section()
             for section in unloaded:
                 section.load(own.get(section.spec.name, ()))
         except (CorruptionError, InvalidArgumentError) as error:
@@ -165,7 +169,7 @@ class Past:
 
         The archive is read whole. Raises CorruptionError.
         """
-        stored = await asyncio.to_thread(lambda: by_section(self._counted(self.stored())))
+        stored = await self._counted_by_section()
         found = {}
         for name, section in self._sections.items():
             items = told(section, stored.get(name, ()))

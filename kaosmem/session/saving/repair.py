@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from kaosmem.errors import ConflictError, CorruptionError
 from kaosmem.names import MAX_NAME_CHARS, check_name, shown
@@ -85,37 +86,27 @@ async def repair_session(
         CorruptionError: If nothing is intact.
         DurabilityError: If the storage fails.
     """
-    place = _Place(url_or_fs, check_name(namespace, "namespace"), single_writer)
+    check_name(namespace, "namespace")
     check_name(session_id, "session id")
     if into is not None:
         check_name(into, "session id")
-    return await asyncio.to_thread(_repair, place, session_id, into)
-
-
-@dataclass(frozen=True)
-class _Place:
-    location: Location = field(repr=False)
-    namespace: str
-    single_writer: bool
-
-    def open(self, session_id: str, *, read_only: bool = False) -> tuple[SessionLog, Recovered]:
-        return SessionLog.open(
-            self.location,
-            session_id,
-            namespace=self.namespace,
-            read_only=read_only,
-            single_writer=self.single_writer,
-        )
+    return await asyncio.to_thread(
+        _repair, url_or_fs, session_id, into, namespace, single_writer=single_writer
+    )
 
 
 def _repair(
-    place: _Place,
+    location: Location,
     session_id: str,
     into: str | None,
+    namespace: str,
+    *,
+    single_writer: bool,
 ) -> RepairReport:
-    if session_id not in list_sessions(place.location, place.namespace):
-        raise unknown_session(place.location, session_id, place.namespace)
-    log, recovered = place.open(session_id, read_only=True)
+    if session_id not in list_sessions(location, namespace):
+        raise unknown_session(location, session_id, namespace)
+    open_log = partial(SessionLog.open, location, namespace=namespace, single_writer=single_writer)
+    log, recovered = open_log(session_id, read_only=True)
     damage_before = len(log.damage)
     entries = log.archives.all()
     is_archive_sound = len(log.damage) == damage_before
@@ -135,7 +126,7 @@ def _repair(
     new_id = into or session_id[: MAX_NAME_CHARS - len(_ENDING)] + _ENDING
     archived = [_noted(version, outdated) for version in whole.archived]
     description = describe(hydrated.sections.values(), counter)
-    if not _store(place, new_id, description, whole.with_archive(archived)):
+    if not _store(partial(open_log, new_id), description, whole.with_archive(archived)):
         raise ConflictError(
             f"session {shown(new_id)} is there already, and a repair overwrites nothing; give "
             "another id"
@@ -211,14 +202,13 @@ def _noted(version: Archived, outdated: Mapping[str, datetime]) -> Archived:
 
 
 def _store(
-    place: _Place,
-    session_id: str,
+    open_log: Callable[[], tuple[SessionLog, Recovered]],
     description: JSONObject,
     whole: Frozen,
 ) -> bool:
     """Store a session, and return whether its id was free."""
     try:
-        log, recovered = place.open(session_id)
+        log, recovered = open_log()
     except CorruptionError:  # something is there
         return False
     is_begun = any(record.op != Describe.op for record in recovered.records)

@@ -40,7 +40,7 @@ from kaosmem.sections.operations import (
 from kaosmem.sections.section import Section
 from kaosmem.sections.substitution import derived_from
 from kaosmem.session.saving.checkpoints import Checkpoints, Frozen, describe
-from kaosmem.session.saving.hydration import Hydrated, drain
+from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.past import Past
 from kaosmem.session.saving.rebasing import Theirs, forget_derived, is_reply, rebase
 from kaosmem.session.saving.turns import OneLoop, in_line
@@ -189,7 +189,7 @@ class Saver:
             while self._is_purge_due:
                 self._count_try()
                 await self._purge()
-            if self._log.has_late_files:
+            if self._log.late_files:
                 await asyncio.to_thread(self._log.delete_late_files)
             if self._is_index_purge_due:
                 self._is_index_purge_due = False
@@ -217,7 +217,8 @@ class Saver:
             while self._batch:
                 self._count_try()
                 try:
-                    await asyncio.to_thread(_commit, self._log, self._batch)
+                    changes = [Change(each.section, each.op, each.data) for each in self._batch]
+                    await asyncio.to_thread(self._log.commit, changes)
                 except ConflictError:
                     await self._take_in_log()
                     self._batch = self._batch or self._drained()
@@ -309,12 +310,10 @@ class Saver:
 
     def _taken_out(self) -> list[Operation]:
         """Take all unsaved changes out of the batch and the journals, oldest first."""
-        ours = [
-            *self._batch,
-            *self._unsaved,
-            *drain(self._sections.values()),
-            *self.windows.drain(),
-        ]
+        ours = [*self._batch, *self._unsaved]
+        for section in self._sections.values():
+            ours += section.drain_journal()
+        ours += self.windows.drain()
         self._batch = []
         self._unsaved = ours
         return ours
@@ -382,10 +381,10 @@ class Saver:
         """
         await self._commit()
         # A tombstone that another writer was faster than is written again: it is not in the log.
-        archived = await self._past.all_by_section()
+        archived = await self._past.by_section(with_unpurged=True)
         told = {*self._to_forget}
         moments = self._moments()
-        derived = await self._derived(told, archived)
+        derived = await self.derived_items(told, archived)
         forgotten = told.union(item.id for item in derived)
         # A section that is not stored has no journal.
         if not self._is_settled or moments != self._moments():
@@ -407,22 +406,25 @@ class Saver:
             self._to_forget.clear()
         await self._commit_batch()
 
-    async def derived_items(self, item_ids: Iterable[str]) -> list[Item]:
+    async def derived_items(
+        self,
+        item_ids: Iterable[str],
+        archived: Mapping[str, Sequence[Archived]] | None = None,
+    ) -> list[Item]:
         """Return these items and all that was derived from them, all versions of each.
 
         Raises CorruptionError.
-        """
-        return await self._derived(item_ids, await self._past.by_section())
-
-    async def _derived(
-        self, item_ids: Iterable[str], archived: Mapping[str, Sequence[Archived]]
-    ) -> list[Item]:
-        """Return these items and all that was derived from them.
 
         Args:
-            archived: The versions of the archive files.
+            archived: The versions of the archive files; they are read without it.
         """
-        items = self._all_items(archived)
+        if archived is None:
+            archived = await self._past.by_section()
+        items: list[Item | StoredItem] = []
+        for section in self._sections.values():
+            items += section.held.stored
+            items += [version.item for version in section.archive.in_memory()]
+        items += [version.item for version in chain.from_iterable(archived.values())]
 
         def find() -> list[Item]:
             known = [*map(decoded, items)]
@@ -430,20 +432,6 @@ class Saver:
             return [item for item in known if item.id in derived]
 
         return await asyncio.to_thread(find)
-
-    def _all_items(self, archived: Mapping[str, Sequence[Archived]]) -> list[Item | StoredItem]:
-        """Return all items of the session.
-
-        Args:
-            archived: The versions of the archive files.
-        """
-        items: list[Item | StoredItem] = []
-        for section in self._sections.values():
-            items += section.held.stored
-            items += [version.item for version in section.archive.in_memory()]
-        for versions in archived.values():
-            items += [version.item for version in versions]
-        return items
 
     async def _purge(self) -> None:
         """Erase forgotten items from all files.
@@ -503,10 +491,6 @@ class Saver:
 def _purge_indexes(sections: Iterable[Section]) -> None:
     for section in sections:
         section.index.purge()
-
-
-def _commit(log: SessionLog, batch: Iterable[Operation]) -> None:
-    log.commit([Change(each.section, each.op, each.data) for each in batch])
 
 
 async def _finished(work: Coroutine[Any, Any, None]) -> None:
