@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from fsspec.implementations.dirfs import DirFileSystem
+from fsspec.implementations.local import LocalFileSystem
 
 from kaosmem.errors import ConflictError, CorruptionError, InvalidNameError
 from kaosmem.persistence.log import SessionLog
@@ -16,6 +18,7 @@ from kaosmem.persistence.storage.places import (
     delete_session,
     list_namespaces,
     list_sessions,
+    same_place,
     stored_sessions,
 )
 from tests.persistence.worlds import OPENING, add, ids, newest, snapshot, started
@@ -202,11 +205,15 @@ def test_a_folder_of_others_in_a_namespace_is_no_session(tmp_path):
     assert (others / "sea.txt").read_text() == "waves"
 
 
+def test_a_folder_of_the_root_folder_is_not_relative(tmp_path):
+    """A filesystem of a folder, inside the filesystem of the root, is that folder on the disk."""
+    root = DirFileSystem(path="/", fs=LocalFileSystem())
+    folder = DirFileSystem(path=tmp_path.as_posix().lstrip("/"), fs=root)
+    assert same_place(folder) == same_place(tmp_path)
+
+
 def test_urls_paths_and_filesystems_name_the_same_place(tmp_path):
     """A path, its file URL and a filesystem rooted there open the same session."""
-    from fsspec.implementations.dirfs import DirFileSystem
-    from fsspec.implementations.local import LocalFileSystem
-
     started(str(tmp_path), "a")
     for place in (
         tmp_path,

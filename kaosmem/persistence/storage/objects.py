@@ -417,7 +417,8 @@ def inner_filesystem(
     from fsspec.implementations.dirfs import DirFileSystem
 
     while isinstance(filesystem, DirFileSystem):
-        path = "/".join(filter(None, (filesystem.path.rstrip("/"), path)))
+        above = filesystem.path
+        path = f"{above.rstrip('/')}/{path}" if above and path else above or path
         filesystem = filesystem.fs
     return filesystem, path
 
