@@ -61,10 +61,15 @@ def check_ttl(given: Any, name: str = "ttl") -> float:
     raise InvalidArgumentError(f"{name} is {shown_number(given)}; give seconds, a number above 0")
 
 
-def check_clock(clock: Clock) -> Clock:
+def utc_now() -> datetime:
+    """Return the computer's time, in UTC."""
+    return datetime.now(UTC)
+
+
+def check_clock(clock: Clock | None) -> Clock:
     """Return a clock that raises InvalidArgumentError for a time without a zone.
 
-    The given clock is read once at once.
+    The given clock is read once at once. None is the computer's clock.
 
     Each time is a plain datetime with a fixed offset, as a log can hold it, whatever class the
     given clock returns.
@@ -76,6 +81,8 @@ def check_clock(clock: Clock) -> Clock:
     Traceback (most recent call last):
     kaosmem.errors.InvalidArgumentError: clock gives a time without a zone; use lambda: ...
     """
+    if clock is None:
+        return utc_now
     if not callable(clock):
         raise InvalidArgumentError(
             f"clock is a {type(clock).__name__}; use lambda: datetime.now(UTC)"

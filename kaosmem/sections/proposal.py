@@ -82,6 +82,12 @@ class Candidate(NamedTuple):
         return self._replace(needs=(current,), is_replaced=True, standing=standing)
 
 
+def with_items(unit: Candidate, items: Iterable[Item]) -> Candidate:
+    """Return a unit with other items in the places of its own, and their tokens."""
+    shown = tuple(items)
+    return unit._replace(items=shown, tokens=sum(item.tokens for item in shown))
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """An item that a search found, with its score. A hit unpacks as `(item, score)`.

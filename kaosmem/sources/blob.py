@@ -29,7 +29,6 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.sources.store_source import StoreSource, holding, proposed, related
 from kaosmem.stores import BlobStore
 from kaosmem.stores.blob import Bytes
-from kaosmem.stores.expiry import utc_now
 from kaosmem.types import Content, JSONObject
 from kaosmem.types.content import ImageBlock, Trust
 from kaosmem.types.items import Item
@@ -132,7 +131,7 @@ class BlobSource(StoreSource):
         self._shown = Section(holding(spec, ranker=BM25Ranker(), recent=0))
         self._is_listed = handles is None
         self._refresh = timedelta(seconds=check_ttl(refresh_s, "refresh_s"))
-        self._clock = utc_now if clock is None else check_clock(clock)
+        self._clock = check_clock(clock)
         self._listed_at: datetime | None = None
         for handle in handles or ():
             self._put(handle)
@@ -169,7 +168,9 @@ class BlobSource(StoreSource):
         Listed artefacts may be gone by now: to fetch one says whether it is.
         """
         error = ""
-        if self._is_listed and self._is_due():
+        listed_at = self._listed_at
+        is_due = listed_at is None or self._clock() >= listed_at + self._refresh
+        if self._is_listed and is_due:
             try:
                 await self._list()
             except (
@@ -218,9 +219,6 @@ class BlobSource(StoreSource):
     def _discard(self, key: str) -> None:
         if self._handles.pop(key, None):
             self._shown.forget([key])
-
-    def _is_due(self) -> bool:
-        return self._listed_at is None or self._clock() >= self._listed_at + self._refresh
 
     async def _list(self) -> None:
         """Take the handles of new artefacts in the store, and leave out those that are gone."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
@@ -24,8 +24,7 @@ from kaosmem.language.query import Query
 from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sources.fitting import with_fitting_results
-from kaosmem.sources.store_source import StoreSource
+from kaosmem.sources.store_source import StoreSource, with_fitting_results
 from kaosmem.tokens import count_content, get_counter
 from kaosmem.tokens.counters import AnyCounter
 from kaosmem.types.content import Trust
@@ -109,7 +108,10 @@ class ConversationSource(StoreSource):
         positions = self._positions(view, [*must, *range(start, len(view))])
         candidates: list[Candidate] = []
         left = 2 * cap
-        for unit in _newest_first(view, start, must):
+        firsts = {view.unit(place)[0] for place in (*must, *range(start, len(view)))}
+        units = [view.unit(first) for first in firsts]
+        units.sort(key=lambda unit: (unit[0] not in must, -unit[-1]))  # each newest first
+        for unit in units:
             is_required = unit[0] in must
             if left <= 0 and not is_required:
                 break
@@ -238,15 +240,3 @@ def _first_within(
         start -= 1
         room -= item(start).tokens
     return view.cut_before(start)
-
-
-def _newest_first(
-    view: ConversationView,
-    start: int,
-    must: Set[int],
-) -> list[Sequence[int]]:
-    """Return the units that must be shown, then those from a position on, each newest first."""
-    places = [*sorted(place for place in must if place < start), *range(start, len(view))]
-    units = [view.unit(place) for place in places]
-    first = [unit for place, unit in zip(places, units, strict=True) if unit[0] == place]
-    return sorted(first, key=lambda unit: (unit[0] not in must, -unit[-1]))

@@ -15,10 +15,9 @@ from kaosmem.language.query import Query
 from kaosmem.names import check_id
 from kaosmem.retrieval import GraphRanker
 from kaosmem.retrieval.graph_index import Mentions
-from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sources.store_source import StoreSource, proposed
+from kaosmem.sources.store_source import StoreSource, proposed, ranked
 from kaosmem.stores import GraphStore
 from kaosmem.types import JSONObject
 from kaosmem.types.content import Trust
@@ -102,15 +101,9 @@ class GraphSource(StoreSource):
         for part in parts:
             for item in self._lines(part, most=MAX_LINES):
                 lines[item.id] = item
-        items = list(lines.values())
-        index = self._ranker.index()
-        index.add(enumerate(items))
-        scores = dict(ranking_of(index, query.text, len(items)).matches)
         # An entity may lack the name by which it was found, and then nothing says how near its
-        # lines are.
-        others = [(item, None) for ordinal, item in enumerate(items) if ordinal not in scores]
-        ranked = [(items[ordinal], score) for ordinal, score in scores.items()]
-        return proposed([*ranked, *others], cap=cap, wanted=wanted)
+        # lines are: they have no score.
+        return proposed(ranked([*lines.values()], query, self._ranker), cap=cap, wanted=wanted)
 
     async def get(self, item_id: str) -> Item | None:
         """Return the line of an entity or a relationship, or None."""

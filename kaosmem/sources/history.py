@@ -2,22 +2,142 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 from kaosmem.arguments import check_instance
+from kaosmem.compaction.transcript import is_record
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.query import Query
 from kaosmem.names import check_id
+from kaosmem.sections import Candidate
 from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.sources.fitting import with_fitting_results
-from kaosmem.sources.store_source import StoreSource
-from kaosmem.sources.thread import Thread
+from kaosmem.sources.store_source import StoreSource, holding, with_fitting_results
 from kaosmem.stores import HistoryProvider
 from kaosmem.types import JSONDict
 from kaosmem.types.content import Trust
 from kaosmem.types.items import ChatMessage, Item
+
+FIRST_PAGE = 64
+"""As many messages are read first, from the end of the thread."""
+_PAGE = 1_024
+
+ItemOf = Callable[[str, ChatMessage], Item]
+"""Makes the item of a message under an id."""
+
+
+class Mirror:
+    """The messages of a thread from one position on, as the items of a section.
+
+    Attributes:
+        begin: The position of the first message.
+        taken: The position after the last one.
+        recalls: Whether a query finds messages before the newest ones.
+        messages: All of them. The section lacks the records of summaries: nobody said them.
+    """
+
+    def __init__(
+        self,
+        begin: int,
+        spec: SectionSpec,
+        item_of: ItemOf,
+    ) -> None:
+        self.begin = begin
+        self.taken = begin
+        self.recalls = spec.recall > 0
+        self.messages: list[ChatMessage] = []
+        self.section = Section(holding(spec))
+        self._item_of = item_of
+        self._positions: list[int] = []  # by ordinal
+        self._newest: dict[str, int] = {}  # by the message's own id
+        self._items: dict[int, Item] = {}  # by position
+
+    def take(self, messages: Sequence[ChatMessage]) -> None:
+        """Take in the next messages of the thread."""
+        for position, message in enumerate(messages, self.taken):
+            if is_record(message):
+                continue
+            if message.id[:1] not in ("", "#"):
+                self._newest[message.id] = position
+            self._positions.append(position)
+            # A pinned item would be required, however far back it stands.
+            item = self._item_of(f"#{position}", message)
+            self.section.add(replace(item, pinned=False))
+        self.taken += len(messages)
+        self.messages += messages
+
+    @property
+    def newest_question(self) -> Item | None:
+        """Return the newest user message with more than tool results, None if none was read."""
+        return self.section.newest_question
+
+    async def propose(
+        self,
+        query: Query,
+        *,
+        cap: int,
+        wanted: MetadataFilter | None,
+        recalls: bool,
+    ) -> Proposal:
+        """Return the newest units, those with a pinned message among the required ones.
+
+        `is_all` says whether they are all that was read.
+
+        Args:
+            recalls: Whether `earlier` has the units that match the query.
+        """
+        await self.section.index_for(cap)
+        found = self.section.proposer.propose(query, cap=cap, wanted=wanted)
+        units = sorted(map(self._shown, found.candidates), key=lambda unit: not unit.must)
+        candidates = [unit._replace(rank=rank) for rank, unit in enumerate(units, 1)]
+        proposal = replace(
+            found,
+            candidates=tuple(candidates),
+            earlier=tuple(map(self._shown, found.earlier)) if recalls else (),
+            taken=self.taken,
+            stock=found.stock if recalls else None,
+        )
+
+        def signals(position: int) -> Mapping[str, float]:
+            return found.signals(bisect_left(self._positions, position))
+
+        return replace(proposal, signals=signals)
+
+    def _shown(self, unit: Candidate) -> Candidate:
+        """Return a unit at its positions in the thread, its items under the ids of the source."""
+        items = tuple(self._own(self._positions[at]) for at in unit.positions or (unit.position,))
+        return unit._replace(
+            items=items,
+            position=self._positions[unit.position],
+            must=unit.must or any(item.pinned for item in items),
+            needs=tuple(self._positions[at] for at in unit.needs),
+            positions=tuple(self._positions[at] for at in unit.positions),
+        )
+
+    def _own(self, position: int) -> Item:
+        """Return the item of a message: the same one as long as its id is the same.
+
+        It has the message's own id, unless it has none or a later message has the same. Then its
+        position is its id.
+        """
+        message = self.messages[position - self.begin]
+        is_named = self._newest.get(message.id) == position
+        local = message.id if is_named else f"#{position}"
+        item = self._items.get(position)
+        if item is None or not item.id.endswith(f"/{local}"):
+            item = self._item_of(local, message)
+            self._items[position] = item
+        return item
+
+
+def _is_same(message: ChatMessage, known: ChatMessage) -> bool:
+    """Return whether a message is the known one: times and runs tell equal messages apart."""
+    return (message, message.created_at, message.run_id) == (known, known.created_at, known.run_id)
+
 
 HISTORY = SectionSpec("history", 32_000, 90, 0.35, placement="history", eviction="none")
 
@@ -56,15 +176,15 @@ class HistorySource(StoreSource):
         spec: SectionSpec = HISTORY,
     ) -> None:
         super().__init__(spec, trust=Trust.APPLICATION)
-        check_instance(provider, HistoryProvider, "provider")
-        check_id(agent_id, "agent id")
-        check_id(session_id, "session id")
-        self._thread = Thread(provider, agent_id, session_id, spec, self._message_item)
+        self._provider = check_instance(provider, HistoryProvider, "provider")
+        self._agent_id = check_id(agent_id, "agent id")
+        self._session_id = check_id(session_id, "session id")
+        self._mirror = self._mirror_from(0)
 
     def named(self, name: str) -> HistorySource:
         """Return the source under another name."""
         other = super().named(name)
-        other._thread = self._thread.named(other.spec, other._message_item)
+        other._mirror = other._mirror_from(0)
         return other
 
     async def propose(
@@ -79,24 +199,24 @@ class HistorySource(StoreSource):
         `earlier` has the units that match the query, if the spec recalls.
         """
         recalls = self.spec.recall > 0 and bool(query.text.strip())
-        await self._thread.catch_up()
-        if recalls and not self._thread.mirror.recalls:
-            await self._thread.read_back(whole=True)
+        await self._catch_up()
+        if recalls and not self._mirror.recalls:
+            await self._read_back(whole=True)
         while True:
-            mirror = self._thread.mirror
+            mirror = self._mirror
             proposal = await mirror.propose(query, cap=cap, wanted=wanted, recalls=recalls)
             is_enough = mirror.newest_question is not None and not proposal.is_all
             if is_enough or mirror.begin == 0:
                 break
-            await self._thread.read_back(whole=False)
+            await self._read_back(whole=False)
         return replace(proposal, candidates=with_fitting_results(proposal.candidates, cap))
 
     async def newest_question(self) -> str:
         """Return what the user asks at the end of the thread, "" without a message."""
-        await self._thread.catch_up()
-        while self._thread.mirror.newest_question is None and self._thread.mirror.begin:
-            await self._thread.read_back(whole=False)
-        return self._thread.mirror.section.question
+        await self._catch_up()
+        while self._mirror.newest_question is None and self._mirror.begin:
+            await self._read_back(whole=False)
+        return self._mirror.section.question
 
     async def get(self, item_id: str) -> Item | None:
         """Return a message, or None.
@@ -109,9 +229,9 @@ class HistorySource(StoreSource):
         found = None
         position = local[1:]
         if not local.startswith("#"):
-            found = await self._thread.find(local)
+            found = await self._find(local)
         elif position.isdecimal() and position.isascii():
-            found = await self._thread.at(int(position))
+            found = next(iter(await self._page(int(position), 1)), None)
         return None if found is None else self._message_item(local, found)
 
     def _message_item(self, local: str, message: ChatMessage) -> Item:
@@ -124,6 +244,82 @@ class HistorySource(StoreSource):
             created_at=message.created_at,
         )
         return replace(item, pinned=message.pinned, sources=sources, trust=message.authority)
+
+    # The thread, as far as it was read.
+
+    async def _catch_up(self) -> None:
+        """Take in the messages that were appended since, or the newest ones at first.
+
+        If the last known message has changed, messages were cleared. Then the thread is read anew.
+        """
+        while True:
+            mirror = self._mirror
+            taken = mirror.taken
+            if not mirror.messages:
+                count = await self._provider.count_messages(
+                    self._agent_id, session_id=self._session_id
+                )
+                mirror = self._mirror_from(max(0, count - FIRST_PAGE))
+                read = await self._page(mirror.begin)
+                if not read and mirror.begin:
+                    continue  # somebody has cleared the thread meanwhile
+                mirror.take(read)
+                self._mirror = mirror
+                if len(read) < _PAGE:
+                    return
+                continue
+            read = await self._page(taken - 1)
+            if self._mirror is not mirror or mirror.taken != taken:
+                continue  # another call has taken messages in meanwhile
+            if not read or not _is_same(read[0], mirror.messages[-1]):
+                self._mirror = self._mirror_from(0)
+                continue
+            mirror.take(read[1:])
+            if len(read) < _PAGE:
+                return
+
+    async def _read_back(self, *, whole: bool) -> None:
+        """Take in messages from before those of the mirror: as many again, or all of them.
+
+        A mirror of all of them recalls.
+        """
+        old = self._mirror
+        size = len(old.messages)
+        begin = 0 if whole else max(0, old.begin - size)
+        mirror = self._mirror_from(begin, recalls=whole)
+        while mirror.taken < old.begin:
+            read = await self._page(mirror.taken, min(_PAGE, old.begin - mirror.taken))
+            if not read or self._mirror is not old:
+                break
+            mirror.take(read)
+        if self._mirror is not old:
+            return  # another call has read the thread meanwhile
+        if mirror.taken < old.begin:
+            self._mirror = self._mirror_from(0)  # somebody has cleared the thread meanwhile
+            await self._catch_up()
+            return
+        mirror.take(old.messages)
+        self._mirror = mirror
+
+    async def _find(self, message_id: str) -> ChatMessage | None:
+        """Return the newest message of that id, or None."""
+        end = await self._provider.count_messages(self._agent_id, session_id=self._session_id)
+        while end > 0:
+            begin = max(0, end - _PAGE)
+            for message in reversed(await self._page(begin, end - begin)):
+                if message.id == message_id:
+                    return message
+            end = begin
+        return None
+
+    def _mirror_from(self, begin: int, *, recalls: bool = False) -> Mirror:
+        spec = self.spec if recalls else replace(self.spec, recall=0.0)
+        return Mirror(begin, spec, self._message_item)
+
+    async def _page(self, begin: int, size: int = _PAGE) -> list[ChatMessage]:
+        return await self._provider.get_messages(
+            self._agent_id, session_id=self._session_id, limit=size, offset=begin
+        )
 
 
 def _metadata_of(message: ChatMessage) -> JSONDict:

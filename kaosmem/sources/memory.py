@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -11,15 +11,15 @@ from kaosmem.arguments import check_instance, json_text
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.query import Query
 from kaosmem.names import check_id
+from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sources.store_source import (
     Scored,
     StoreSource,
-    by_words,
     corrected,
-    passing,
     proposed,
+    ranked,
     related,
     searched,
 )
@@ -200,7 +200,9 @@ class StateSource(StoreSource):
         state = await self._store.get_state(self._session_id)
         lines = [self._line(key, value) for key, value in sorted(state.items())]
         place = {line.id: at for at, line in enumerate(lines)}
-        found = by_words(lines, query) if query.has_topic else [(line, None) for line in lines]
+        found: list[Scored] = [(line, None) for line in lines]
+        if query.has_topic:
+            found = ranked(lines, query, BM25Ranker())
         proposal = proposed(found, cap=cap, wanted=wanted)
         in_order = [unit._replace(position=place[unit.items[0].id]) for unit in proposal.candidates]
         return related(replace(proposal, candidates=tuple(in_order)), query)
@@ -247,25 +249,18 @@ class _Past:
 
     async def learn(self, found: Sequence[StoredFact]) -> None:
         """Load the versions of some facts."""
-        await self._load_all(
-            dict.fromkeys(memory.key for memory in found if memory.key not in self._of_key)
-        )
+        new = [*{memory.key: None for memory in found if memory.key not in self._of_key}]
+        for start in range(0, len(new), _AT_ONCE):
+            some = new[start : start + _AT_ONCE]
+            loaded = await asyncio.gather(*map(self._load, some))
+            for key, versions in zip(some, loaded, strict=True):
+                self._of_key[key] = self._at(versions)
+                for each in self._of_key[key]:
+                    self._items[each.item.id.partition("/")[2]] = each.item
         for memory in found:
             item = self._items.get(memory.id)
             if item is not None:
                 self.versions[item.id] = self._of_key[memory.key]
-
-    async def _load_all(self, keys: Iterable[str]) -> None:
-        new = list(keys)
-        for start in range(0, len(new), _AT_ONCE):
-            some = new[start : start + _AT_ONCE]
-            for key, versions in zip(
-                some, await asyncio.gather(*map(self._load, some)), strict=True
-            ):
-                self._of_key[key] = self._at(versions)
-                self._items |= {
-                    each.item.id.partition("/")[2]: each.item for each in self._of_key[key]
-                }
 
     def _at(self, versions: list[Version[Item]]) -> list[Version[Item]]:
         """Return the versions that were known then, or of these the one that held then."""
@@ -280,15 +275,8 @@ class _Past:
 
 def _narrowed(proposal: Proposal, wanted: MetadataFilter | None) -> Proposal:
     """Return a proposal without versions that a filter leaves out, and their companions."""
-    passes = {
-        item.id
-        for item, _ in passing(((unit.items[0], None) for unit in proposal.candidates), wanted)
-    }
-    kept = [unit for unit in proposal.candidates if unit.items[0].id in passes]
-    positions = {unit.position for unit in kept}
-    return replace(
-        proposal,
-        candidates=tuple(
-            unit for unit in kept if not unit.is_replaced or positions.issuperset(unit.needs)
-        ),
-    )
+    if wanted is None:
+        return proposal
+    kept = proposal.filtered(lambda unit: wanted(unit.items[0].metadata))
+    positions = {unit.position for unit in kept.candidates}
+    return kept.filtered(lambda unit: not unit.is_replaced or positions.issuperset(unit.needs))

@@ -5,19 +5,23 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
+from kaosmem.compaction.outline import MessageSizes
+from kaosmem.compaction.shortening import with_shorter_results
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.duplicates import Shown, part_of_room
 from kaosmem.language.query import Query
 from kaosmem.names import check_id
-from kaosmem.retrieval.ranker import ranking_of
-from kaosmem.retrieval.rankers import BM25Ranker
-from kaosmem.sections.proposal import Candidate, Proposal
+from kaosmem.retrieval.ranker import Ranker, ranking_of
+from kaosmem.sections.proposal import Candidate, Proposal, with_items
 from kaosmem.sections.spec import SectionSpec, renamed
+from kaosmem.tokens import count_content, get_counter
+from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import Content, JSONObject
 from kaosmem.types.content import Trust, content_text, unshown_chars
 from kaosmem.types.items import Item
@@ -109,7 +113,9 @@ class StoreSource:
     def _store_id(self, item_id: str) -> str | None:
         """Return the id in the store of an item, None for one that can't be in it."""
         local = self._local(item_id)
-        return local if local is not None and _is_id(local) else None
+        with suppress(InvalidNameError):
+            return None if local is None else check_id(local, "id")
+        return None
 
     def _store_ids(self, item_ids: Iterable[str]) -> list[str]:
         return [each for each in map(self._store_id, item_ids) if each is not None]
@@ -130,13 +136,6 @@ def holding(spec: SectionSpec, **changes: Any) -> SectionSpec:
         persistence="none",
         **changes,
     )
-
-
-def _is_id(text: str) -> bool:
-    try:
-        return bool(check_id(text, "id"))
-    except InvalidNameError:
-        return False
 
 
 def passing(found: Iterable[Scored], wanted: MetadataFilter | None) -> list[Scored]:
@@ -168,9 +167,13 @@ def proposed(
     return Proposal((), unanswered=unanswered([item for item, _ in listed], wanted))
 
 
-def by_words(items: Sequence[Item], query: Query) -> list[Scored]:
-    """Return the items that match a query by words, best first, then the others in order."""
-    index = BM25Ranker().index()
+def ranked(
+    items: Sequence[Item],
+    query: Query,
+    ranker: Ranker,
+) -> list[Scored]:
+    """Return the items that match a query, best first, then the others in order."""
+    index = ranker.index()
     index.add(enumerate(items))
     scores = dict(ranking_of(index, query.text, len(items)).matches)
     others = [(item, None) for place, item in enumerate(items) if place not in scores]
@@ -232,10 +235,56 @@ def corrected(proposal: Proposal, spec: SectionSpec) -> Proposal:
         return proposal
     from kaosmem.language.corrections import Corrections
 
-    of = Corrections(units).of
-    candidates = [_corrected(unit, of) for unit in proposal.candidates]
+    corrections = Corrections(units)
+    candidates = []
+    for unit in proposal.candidates:
+        if not unit.is_replaced:
+            unit = unit._replace(needs=corrections.of(unit.position))
+        candidates.append(unit)
     return replace(proposal, candidates=tuple(candidates))
 
 
-def _corrected(unit: Candidate, of: Callable[[int], tuple[int, ...]]) -> Candidate:
-    return unit if unit.is_replaced else unit._replace(needs=of(unit.position))
+_FOR_FORMATS = 0.75
+"""The part of a cap that required units may take: a format adds tokens that a source does not know."""
+
+
+def with_fitting_results(
+    candidates: Sequence[Candidate],
+    cap: int,
+    counter: TokenCounter | None = None,
+) -> tuple[Candidate, ...]:
+    """Return candidates of which the required ones fit a cap, by results that are cut evenly.
+
+    The results of the newest required unit that has any are cut to one length. Their items keep
+    their ids, under which the source gives the whole. If this does not help, nothing is cut.
+
+    Args:
+        cap: The tokens of the source.
+        counter: None is the default one.
+    """
+    required = sorted((unit for unit in candidates if unit.must), key=lambda unit: unit.position)
+    most = int(cap * _FOR_FORMATS)
+    if sum(unit.tokens for unit in required) <= most:
+        return tuple(candidates)
+    counter = counter or get_counter(None)
+    items = [item for unit in required for item in unit.items]
+    messages = [replace(item.message, id=item.id, pinned=item.pinned) for item in items]
+    units = []
+    begin = 0
+    for unit in required:
+        units.append(range(begin, begin + len(unit.items)))
+        begin += len(unit.items)
+    shorter = with_shorter_results(messages, most, MessageSizes(counter).total, units)
+    if shorter is None:
+        return tuple(candidates)
+    cut = {}
+    for item, message in zip(items, shorter, strict=True):
+        if message.content != item.content:
+            tokens = count_content(message.content, counter)
+            cut[item.id] = replace(item, content=message.content, tokens=tokens)
+    fitting = []
+    for unit in candidates:
+        if not cut.keys().isdisjoint(item.id for item in unit.items):
+            unit = with_items(unit, [cut.get(item.id, item) for item in unit.items])
+        fitting.append(unit)
+    return tuple(fitting)

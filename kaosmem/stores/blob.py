@@ -10,7 +10,7 @@ from urllib.parse import quote
 from kaosmem.arguments import Clock, check_clock, check_text, check_ttl
 from kaosmem.errors import CorruptionError, InvalidArgumentError, MissingFileError
 from kaosmem.names import check_id, shown
-from kaosmem.stores.expiry import Expiries, expiry_of, utc_now
+from kaosmem.stores.expiry import Expiries
 from kaosmem.stores.kind import StoreKind
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
@@ -21,15 +21,6 @@ class BlobInfo(NamedTuple):
 
     content_type: str
     size: int
-
-
-def check_bytes(data: object) -> bytes:
-    """Return a copy of bytes. Raises InvalidArgumentError."""
-    if isinstance(data, bytes | bytearray | memoryview):
-        return bytes(data)
-    raise InvalidArgumentError(
-        f"data is a {type(data).__name__}; give bytes, encode() makes them of a str"
-    )
 
 
 def unknown_blob(key: str) -> MissingFileError:
@@ -73,7 +64,7 @@ class BlobStore(StoreKind):
     """
 
     def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = utc_now if clock is None else check_clock(clock)
+        self._clock = check_clock(clock)
 
     async def connect(self) -> None:
         """Open the store's connections. Without this call, the first use opens them."""
@@ -99,10 +90,13 @@ class BlobStore(StoreKind):
             content_type: A media type, such as `text/csv`, for readers of the URL.
             ttl: Seconds until the bytes expire. None: never.
         """
-        blob = check_bytes(data)
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise InvalidArgumentError(
+                f"data is a {type(data).__name__}; give bytes, encode() makes them of a str"
+            )
         check_text(content_type, "content_type")
-        expiry = expiry_of(self._clock, ttl)
-        await self._put(check_id(key, "blob key"), blob, content_type, expiry)
+        expiry = None if ttl is None else self._clock().timestamp() + check_ttl(ttl)
+        await self._put(check_id(key, "blob key"), bytes(data), content_type, expiry)
 
     async def download(self, key: str) -> bytes:
         """Return the bytes.

@@ -4,28 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
-from kaosmem.arguments import Clock, check_clock, check_ttl
+from kaosmem.arguments import Clock, check_clock
 
 K = TypeVar("K", bound=Hashable)
-
-
-def utc_now() -> datetime:
-    """Return the time, in UTC."""
-    return datetime.now(UTC)
-
-
-def expiry_of(clock: Clock, ttl: float | None) -> float | None:
-    """Return the time, in seconds since 1970, at which a time to live is over.
-
-    Raises InvalidArgumentError.
-
-    >>> expiry_of(lambda: datetime(1970, 1, 2, tzinfo=UTC), 60)
-    86460.0
-    """
-    return None if ttl is None else clock().timestamp() + check_ttl(ttl)
 
 
 class Expiries(Generic[K]):
@@ -36,7 +19,7 @@ class Expiries(Generic[K]):
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
-        self.clock = utc_now if clock is None else check_clock(clock)
+        self.clock = check_clock(clock)
         self._times: dict[K, float] = {}
         self._earliest = math.inf
         """No key expires before this time."""

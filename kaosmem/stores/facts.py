@@ -13,7 +13,6 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 from kaosmem.arguments import Clock, check_clock, check_count, check_metadata, check_text, check_ttl
 from kaosmem.errors import NotFoundError
 from kaosmem.names import check_id, shown
-from kaosmem.stores.expiry import utc_now
 from kaosmem.stores.kind import StoreKind
 from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.items import check_timestamp, utc_time
@@ -42,16 +41,6 @@ class StoredFact:
     id: str
     metadata: JSONObject = field(repr=False)
     key: str
-
-
-def fact_metadata(metadata: JSONObject | None) -> JSONDict:
-    """Return a copy of a fact's metadata.
-
-    Raises InvalidArgumentError, also for a `timestamp` that is no time.
-    """
-    checked = check_metadata(metadata)
-    check_timestamp(checked)
-    return checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +179,7 @@ class LongTermMemory(StoreKind):
     """
 
     def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = utc_now if clock is None else check_clock(clock)
+        self._clock = check_clock(clock)
 
     async def save(
         self,
@@ -406,7 +395,9 @@ def _new_fact(
     metadata: JSONObject | None,
 ) -> NewFact:
     text = check_text(content, "content")
-    return NewFact(text, None if ttl is None else check_ttl(ttl), key, fact_metadata(metadata))
+    checked = check_metadata(metadata)
+    check_timestamp(checked)
+    return NewFact(text, None if ttl is None else check_ttl(ttl), key, checked)
 
 
 def _shelf_key(agent_id: str, namespace: str) -> Shelf:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
 from typing import TypeAlias
 
 from kaosmem.arguments import (
@@ -19,7 +18,6 @@ from kaosmem.arguments import (
 )
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import check_id, check_item_id
-from kaosmem.stores.expiry import utc_now
 from kaosmem.stores.kind import StoreKind
 from kaosmem.types import JSONDict
 from kaosmem.types.content import Trust, check_content, content_json, stored_blocks
@@ -40,14 +38,6 @@ def check_message(message: object) -> ChatMessage:
     return message if content is message.content else replace(message, content=content)
 
 
-def _stamped(
-    message: ChatMessage,
-    now: datetime,
-    run: str,
-) -> ChatMessage:
-    return replace(message, created_at=message.created_at or now, run_id=run)
-
-
 class HistoryProvider(StoreKind):
     """The messages of each agent in each session: a thread, in the order of appending.
 
@@ -65,7 +55,7 @@ class HistoryProvider(StoreKind):
     """
 
     def __init__(self, *, clock: Clock | None = None) -> None:
-        self._clock = utc_now if clock is None else check_clock(clock)
+        self._clock = check_clock(clock)
 
     async def append(
         self,
@@ -94,7 +84,8 @@ class HistoryProvider(StoreKind):
         run = run_id if run_id == "" else check_id(run_id, "run id")
         if new := [check_message(message) for message in check_several(messages, "messages")]:
             now = self._clock()
-            await self._append(thread, run, [_stamped(each, now, run) for each in new])
+            stamped = [replace(each, created_at=each.created_at or now, run_id=run) for each in new]
+            await self._append(thread, run, stamped)
 
     async def get_messages(
         self,

@@ -144,8 +144,16 @@ class IndexedFacts:
         doomed = [*self.rows] if memory_id is None else [memory_id]
         for each in doomed:
             row = self.rows.pop(each, None)
-            if row is not None:
-                self._forget(row)
+            if row is None:
+                continue
+            ordinal = self._ordinals.pop(row.id)
+            self._index.remove(ordinal)
+            self._live.discard(ordinal)
+            del self._ids[ordinal]
+            versions = self._by_key[row.key]
+            del versions[row.id]
+            if not versions:
+                del self._by_key[row.key]
 
     def search(
         self,
@@ -159,13 +167,3 @@ class IndexedFacts:
             among = self._live
         ranking = ranking_of(self._index, query, min(limit, len(self.rows)), among=among)
         return [(self.rows[self._ids[ordinal]], score) for ordinal, score in ranking.matches]
-
-    def _forget(self, row: FactRow) -> None:
-        ordinal = self._ordinals.pop(row.id)
-        self._index.remove(ordinal)
-        self._live.discard(ordinal)
-        del self._ids[ordinal]
-        versions = self._by_key[row.key]
-        del versions[row.id]
-        if not versions:
-            del self._by_key[row.key]

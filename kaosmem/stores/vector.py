@@ -290,13 +290,14 @@ class InMemoryVectorStore(VectorStore):
 
     def __init__(self, embedding_client: EmbeddingClient | None = None) -> None:
         super().__init__(embedding_client)
-        self._collections: dict[str, _Collection] = {}
+        self._documents: dict[str, dict[str, VectorDocument]] = {}
+        self._vectors: dict[str, UnitVectors] = {}  # of the documents, which have none themselves
 
     async def list_collections(self) -> list[str]:
-        return sorted(self._collections)
+        return sorted(self._documents)
 
     async def _known(self, collection: str, ids: Collection[str]) -> Collection[str]:
-        return self._documents(collection)
+        return self._documents.get(collection, {})
 
     async def _put(
         self,
@@ -305,17 +306,22 @@ class InMemoryVectorStore(VectorStore):
         *,
         replace: bool,
     ) -> None:
-        known = self._documents(collection)
+        from kaosmem.stores.unit_vectors import UnitVectors
+
+        known = self._documents.get(collection, {})
         new = [each for each in documents if replace or each.id not in known]
         if not new:
             return
-        held = self._collections.get(collection)
-        dimensions = check_dimensions(new, held.vectors.dimensions if held else None, collection)
-        if held is None:
-            held = self._collections[collection] = _Collection.of(dimensions)
-        held.vectors.put([each.id for each in new], [each.embedding or () for each in new])
+        vectors = self._vectors.get(collection)
+        held = None if vectors is None else vectors.dimensions
+        dimensions = check_dimensions(new, held, collection)
+        if vectors is None:
+            vectors = UnitVectors(dimensions)
+        vectors.put([each.id for each in new], [each.embedding or () for each in new])
         # Made anew without its embedding, so that its metadata are nobody else's.
-        held.documents.update((each.id, replaced(each, embedding=None)) for each in new)
+        known.update((each.id, replaced(each, embedding=None)) for each in new)
+        self._documents[collection] = known
+        self._vectors[collection] = vectors
 
     async def _search(
         self,
@@ -324,10 +330,10 @@ class InMemoryVectorStore(VectorStore):
         limit: int,
         wanted: MetadataFilter | None,
     ) -> list[SearchResult]:
-        known = self._documents(collection)
+        known = self._documents.get(collection)
         if not known:
             return []
-        vectors = self._collections[collection].vectors
+        vectors = self._vectors[collection]
         check_query(query, vectors.dimensions, collection)
         found = vectors.nearest(
             query, limit, None if wanted is None else lambda each: wanted(known[each].metadata)
@@ -338,39 +344,22 @@ class InMemoryVectorStore(VectorStore):
         ]
 
     async def _get(self, collection: str, ids: list[str]) -> list[VectorDocument]:
-        known = self._documents(collection)
+        known = self._documents.get(collection, {})
         return [
-            replaced(known[each], embedding=self._collections[collection].vectors.vector(each))
+            replaced(known[each], embedding=self._vectors[collection].vector(each))
             for each in ids
             if each in known
         ]
 
     async def _delete(self, collection: str, ids: list[str] | None) -> None:
-        known = self._documents(collection)
-        for each in [] if ids is None else ids:
+        known = self._documents.get(collection, {})
+        for each in ids or ():
             if each in known:
                 del known[each]
-                self._collections[collection].vectors.remove(each)
+                self._vectors[collection].remove(each)
         if ids is None or not known:
-            self._collections.pop(collection, None)
-
-    def _documents(self, collection: str) -> dict[str, VectorDocument]:
-        held = self._collections.get(collection)
-        return held.documents if held else {}
-
-
-@dataclass(frozen=True, slots=True)
-class _Collection:
-    """The documents of one collection, and their embeddings beside them."""
-
-    documents: dict[str, VectorDocument]
-    vectors: UnitVectors
-
-    @classmethod
-    def of(cls, dimensions: int) -> _Collection:
-        from kaosmem.stores.unit_vectors import UnitVectors
-
-        return cls({}, UnitVectors(dimensions))
+            self._documents.pop(collection, None)
+            self._vectors.pop(collection, None)
 
 
 def _listed(documents: Iterable[VectorDocument]) -> list[VectorDocument]:
