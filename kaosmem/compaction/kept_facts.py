@@ -11,7 +11,6 @@ from kaosmem.compaction.facts import Fact, facts_in, facts_of
 from kaosmem.language.credentials import without_credentials
 from kaosmem.language.rules import rules_of
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.types import ContentBlock
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
 
@@ -195,7 +194,8 @@ def _newest_first(messages: Sequence[ChatMessage], *, of_tools: bool) -> list[Fa
         if message.role == SUMMARY_ROLE:
             continue
         for block in message.blocks:
-            if _is_of_tool(message, block) != of_tools:
+            is_part = isinstance(block, ToolUseBlock | ToolResultBlock)
+            if (is_part or message.role == "tool") != of_tools:
                 continue
             for fact in facts_of(block):
                 order = (message.role == "user", fact.rank)
@@ -203,7 +203,3 @@ def _newest_first(messages: Sequence[ChatMessage], *, of_tools: bool) -> list[Fa
                     found.append((_ORDER.index(order), fact))
     found.sort(key=itemgetter(0))
     return [fact for _, fact in found]
-
-
-def _is_of_tool(message: ChatMessage, block: ContentBlock) -> bool:
-    return message.role == "tool" or isinstance(block, ToolUseBlock | ToolResultBlock)

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 
-from kaosmem.compaction.exchanges import Exchanges
 from kaosmem.compaction.protection import (
     AWAITED,
     GIVING_WAY,
     NEWEST_MESSAGES,
     PINNED,
     SYSTEM_MESSAGES,
+    Exchanges,
     Protection,
     places_in,
     reasons_to_stay,
@@ -99,7 +99,13 @@ class Outline(Protection):
         questions = [place for place in users if not self.links[place].is_results]
         self.exchanges = Exchanges(questions, self._replies())
         newest = self._newest()
-        super().__init__(units, self._reasons_to_stay(newest), newest)
+        others = {
+            NEWEST_MESSAGES: newest,
+            AWAITED: self._held.awaited,
+            PINNED: [place for place, message in enumerate(self.messages) if message.pinned],
+            SYSTEM_MESSAGES: self._places_of("system"),
+        }
+        super().__init__(units, reasons_to_stay(self.exchanges, others), newest)
 
     def _places_of(self, role: str) -> list[int]:
         return [place for place, message in enumerate(self.messages) if message.role == role]
@@ -116,15 +122,6 @@ class Outline(Protection):
         places = [place for place in range(len(self.messages)) if place not in self.orphans]
         said = [place for place in places if self.links[place].role != "system"]
         return (said or places)[-1:]
-
-    def _reasons_to_stay(self, newest: Iterable[int]) -> dict[int, str]:
-        others = {
-            NEWEST_MESSAGES: newest,
-            AWAITED: self._held.awaited,
-            PINNED: [place for place, message in enumerate(self.messages) if message.pinned],
-            SYSTEM_MESSAGES: self._places_of("system"),
-        }
-        return reasons_to_stay(self.exchanges, others)
 
     def cuts_beside(self, shown: Container[int]) -> tuple[int, ...]:
         """Return the positions, 0 to n, where no unit is cut in two.

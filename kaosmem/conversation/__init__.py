@@ -1,6 +1,5 @@
 """Conversations: a log of events, its view, and the messages for a model."""
 
-from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.condensers import (
     Condenser,
     StrategyCondenser,
@@ -9,7 +8,7 @@ from kaosmem.conversation.events import ActionEvent, ConversationEvent, Observat
 from kaosmem.conversation.log import EventLog
 from kaosmem.conversation.messages import ConversationMemory
 from kaosmem.conversation.rolling import LLMSummarizingCondenser, RollingCondenser
-from kaosmem.conversation.view import ConversationView
+from kaosmem.conversation.view import Condensation, ConversationView, SummaryEvent
 
 __all__ = [
     "ActionEvent",

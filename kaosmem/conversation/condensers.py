@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from kaosmem.compaction import CompactionPipeline, CompactionStrategy
 from kaosmem.compaction.protection import GIVING_WAY, NEWEST_MESSAGES
-from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.events import ConversationEvent, ObservationEvent
 from kaosmem.conversation.log import EventLog
 from kaosmem.conversation.outline import ViewOutline
-from kaosmem.conversation.view import ConversationView
+from kaosmem.conversation.view import Condensation, ConversationView
 from kaosmem.errors import NoCondensationError, WindowTooSmallError
 from kaosmem.types.content import ToolResultBlock
 from kaosmem.types.items import ChatMessage
@@ -63,7 +62,8 @@ class Condenser(ABC):
 
 def _check_progress(record: Condensation, view: ConversationView) -> None:
     """Raise NoCondensationError for a record that frees neither entries nor text."""
-    forgotten = [event for event in view.with_ids(record.forgotten_ids) if not event.pinned]
+    named = [view[place] for place in view.found(record.forgotten_ids)]
+    forgotten = [event for event in named if not event.pinned]
     freed = len(forgotten) - (record.summary is not None)
     freed_chars = sum(len(event.text) for event in forgotten) - len(record.summary or "")
     if freed < 0 or (freed == 0 and freed_chars <= 0):
@@ -130,16 +130,11 @@ class StrategyCondenser(Condenser):
             if is_new and places.keys() >= {*message.sources}:
                 return _record(message, [places[source] for source in message.sources], outline)
         left = {places[message.id]: message for message in after if message.id in places}
-        return ConversationView(_left_of(outline, left))
-
-
-def _left_of(outline: ViewOutline, left: Mapping[int, ChatMessage]) -> list[ConversationEvent]:
-    """Return the entries whose units a strategy left something of, with the results that it cut."""
-    return [
-        _cut(event, left.get(place))
-        for place, event in enumerate(outline.events)
-        if not left.keys().isdisjoint(outline.unit_of[place])
-    ]
+        shown = []
+        for place, event in enumerate(outline.events):
+            if not left.keys().isdisjoint(outline.unit_of[place]):
+                shown.append(_cut(event, left.get(place)))
+        return ConversationView(shown)
 
 
 def _record(

@@ -134,6 +134,11 @@ class ConversationEvent:
         """Return its content as one text, a call as `name(arguments)`."""
         return self.message.text
 
+    @property
+    def has_words(self) -> bool:
+        """Return whether it says something beside its call and its reasoning."""
+        return bool(self.text.strip())
+
     def tokens(self, counter: TokenCounter, format: Format) -> int:
         """Return its message's tokens in a format. The same counter and format count it once."""
         size = self._size

@@ -6,12 +6,11 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import count
 from typing import Any, TypeVar, overload
 
-from kaosmem.arguments import STRICT_JSON, Clock, json_text
-from kaosmem.conversation.condensation import Condensation
+from kaosmem.arguments import STRICT_JSON, Clock, json_text, utc_now
 from kaosmem.conversation.events import (
     UNLOGGED,
     ActionEvent,
@@ -19,7 +18,7 @@ from kaosmem.conversation.events import (
     ObservationEvent,
     actions_of,
 )
-from kaosmem.conversation.view import ConversationView
+from kaosmem.conversation.view import Condensation, ConversationView
 from kaosmem.errors import InvalidArgumentError, NotFoundError
 from kaosmem.formats import Format, parse_message
 from kaosmem.names import shown_name
@@ -123,7 +122,7 @@ class EventLog(Sequence[ConversationEvent]):
         clock: Clock | None = None,
     ) -> None:
         self._events: list[ConversationEvent] = []
-        self._clock = clock or _now
+        self._clock = clock or utc_now
         self._view: ConversationView | None = None
         for event in events:
             check_event(event)
@@ -244,7 +243,3 @@ def _event_of_line(number: int, line: str | bytes) -> ConversationEvent:
         is_no_json = isinstance(error, json.JSONDecodeError | UnicodeDecodeError | RecursionError)
         reason = "it is no JSON" if is_no_json else str(error)
         raise InvalidArgumentError(f"line {number} of a log can't be read: {reason}") from None
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -67,10 +67,6 @@ def _with_call_id(result: ChatMessage, call_id: str) -> ChatMessage:
     return replace(result, content=(replace(block, tool_use_id=call_id),))
 
 
-def _says_something(event: ConversationEvent) -> bool:
-    return event.has_words if isinstance(event, ActionEvent) else bool(event.text.strip())
-
-
 class ConversationMemory:
     """Makes messages of a conversation that every provider takes, whatever the log went through.
 
@@ -109,7 +105,7 @@ class ConversationMemory:
                 continue  # an answer is told whole at the place of its first call
             if isinstance(event, ActionEvent) and event.call is not None:
                 messages += _answer(view, unit)
-            elif _says_something(event):
+            elif event.has_words:
                 messages.append(event.message)
         return messages
 

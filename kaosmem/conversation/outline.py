@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import TypeAlias
 
 from kaosmem.compaction.protection import Protection, places_in
-from kaosmem.conversation.condensation import SummaryEvent
 from kaosmem.conversation.events import UNLOGGED, ActionEvent, ConversationEvent, EventSource
-from kaosmem.conversation.view import ConversationView
+from kaosmem.conversation.view import ConversationView, SummaryEvent
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import Format, get_format
 from kaosmem.tokens import get_counter
@@ -71,29 +70,23 @@ class ViewOutline(Protection):
 
     @cached_property
     def users(self) -> list[Unit]:
-        """Users' requests with their answers, then the other messages of users that may go."""
-        exchanges = self._whole_exchanges()
-        gone = set(places_in(exchanges))
-        others = [
-            unit for unit in self._forgettable if self._is_users(unit) and gone.isdisjoint(unit)
-        ]
-        return [*exchanges, *others]
+        """Users' requests with their answers, then the other messages of users that may go.
 
-    def _whole_exchanges(self) -> list[Unit]:
-        """Return the questions and the answer of each exchange as one unit, oldest first.
-
-        A request without its answer would make the agent do the work again. Exchanges of which
-        something stays are left out.
+        The questions and the answer of an exchange are one unit: a request without its answer would
+        make the agent do the work again. Exchanges of which something stays are left out.
         """
         free = set(places_in(self._forgettable))
-        exchanges = self.exchanges
-        units = []
-        for start, answer in exchanges.answered.items():
-            places = [place for place in exchanges.questions if start <= place < answer]
+        exchanges = []
+        for start, answer in self.exchanges.answered.items():
+            places = [place for place in self.exchanges.questions if start <= place < answer]
             places.append(answer)
             if free.issuperset(places):
-                units.append(tuple(places))
-        return units
+                exchanges.append(tuple(places))
+        free.difference_update(places_in(exchanges))
+        others = [
+            unit for unit in self._forgettable if self._is_users(unit) and free.issuperset(unit)
+        ]
+        return [*exchanges, *others]
 
     @cached_property
     def _forgettable(self) -> list[Unit]:

@@ -9,10 +9,9 @@ from kaosmem.arguments import check_count
 from kaosmem.clients import LLMClient
 from kaosmem.compaction import Summarizer
 from kaosmem.compaction.protection import places_in
-from kaosmem.conversation.condensation import Condensation
 from kaosmem.conversation.condensers import Condenser
 from kaosmem.conversation.outline import Unit, ViewOutline
-from kaosmem.conversation.view import ConversationView
+from kaosmem.conversation.view import Condensation, ConversationView
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.formats import Format, get_format
 from kaosmem.tokens import get_counter

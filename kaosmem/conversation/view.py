@@ -1,22 +1,21 @@
-"""The view of a conversation: its log with all condensations applied."""
+"""The view of a conversation: its log with all condensations applied, and these records."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import overload
+from typing import ClassVar, overload
 
-from kaosmem.arguments import check_several
-from kaosmem.compaction.exchanges import Exchanges
+from kaosmem.arguments import check_several, check_text, is_integer
 from kaosmem.compaction.protection import (
     AWAITED,
     LAST_ANSWERED,
     NEWEST_MESSAGES,
     PINNED,
     SYSTEM_MESSAGES,
+    Exchanges,
     reasons_to_stay,
 )
-from kaosmem.conversation.condensation import Condensation, SummaryEvent
 from kaosmem.conversation.events import (
     ActionEvent,
     ConversationEvent,
@@ -24,7 +23,72 @@ from kaosmem.conversation.events import (
     ObservationEvent,
 )
 from kaosmem.errors import InvalidArgumentError
+from kaosmem.types.content import Trust
+from kaosmem.types.items import ChatMessage
 from kaosmem.units import cuts
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Condensation(ConversationEvent):
+    """A record by which the view leaves events out, and may show a summary in their place.
+
+    Raises InvalidArgumentError.
+
+    Attributes:
+        forgotten_ids: Ids of events. Ids that the view does not show change nothing.
+        summary: It stands where the last of the events was, if a view shows one of them.
+        pinned: Its summary stays in every view.
+    """
+
+    type: ClassVar[str] = "condensation"
+    forgotten_ids: tuple[int, ...]
+    summary: str | None = None
+
+    def __post_init__(self) -> None:
+        ConversationEvent.__post_init__(self)
+        given: object = self.forgotten_ids
+        ids = tuple(given) if isinstance(given, Iterable) else (None,)
+        if not all(map(is_integer, ids)):
+            raise InvalidArgumentError(
+                "forgotten_ids holds other than ids of events; give whole numbers"
+            )
+        object.__setattr__(self, "forgotten_ids", ids)
+        if self.summary is not None and not check_text(self.summary, "summary").strip():
+            raise InvalidArgumentError(
+                "a condensation's summary is blank; give one that says something, or none"
+            )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SummaryEvent(ConversationEvent):
+    """The summary that a view shows for a condensation, under the condensation's id.
+
+    It is never logged.
+
+    Attributes:
+        sources: Ids of the summarised events.
+        trust: The lowest among them.
+    """
+
+    type: ClassVar[str] = "summary"
+    content: str
+    sources: tuple[int, ...] = ()
+    trust: Trust = Trust.MODEL
+
+    @property
+    def is_shown(self) -> bool:
+        """Return whether a model may see it."""
+        return True
+
+    def _made_message(self) -> ChatMessage:
+        return ChatMessage(
+            "summary",
+            self.content,
+            id=self.name,
+            sources=tuple(map(str, self.sources)),
+            trust=self.trust,
+        )
+
 
 STANDING_LISTS = frozenset({"task_list", "task_tracker", "todo_write", "workspace"})
 """Kinds of events, and names of tools, that say how things stand: of each the newest is kept."""
@@ -185,9 +249,12 @@ class ConversationView(Sequence[ConversationEvent]):
         it answers. A call without a result is abandoned once the agent or a user speaks again.
         """
         exchanges = self.exchanges
+        last_answered: tuple[int, ...] = ()
+        if exchanges.unanswered:
+            last_answered = max(exchanges.answered.items(), default=())
         newest = self._rounds.get(self._spoke)
         others = {
-            LAST_ANSWERED: exchanges.last_answered if exchanges.unanswered else (),
+            LAST_ANSWERED: last_answered,
             NEWEST_MESSAGES: range(len(self._events))[-1:],
             AWAITED: newest.members if newest is not None and newest.open else (),
             LISTS: self._newest_lists.values(),
@@ -221,16 +288,12 @@ class ConversationView(Sequence[ConversationEvent]):
     def __getitem__(self, position: int | slice) -> ConversationEvent | list[ConversationEvent]:
         return self._events[position]
 
-    def with_ids(self, ids: Collection[int]) -> list[ConversationEvent]:
-        """Return the entries that have one of these ids."""
-        return [self[place] for place in self._found(ids)]
-
     def summary(self, record_id: int) -> SummaryEvent | None:
         """Return the summary of a condensation, as it was when it came, or None."""
         return self._summaries.get(record_id)
 
-    def _found(self, ids: Collection[int]) -> list[int]:
-        """Return the places of the entries that have one of these ids, ascending."""
+    def found(self, ids: Collection[int]) -> list[int]:
+        """Return the positions of the entries that have one of these ids, ascending."""
         places = self._places
         return sorted(places[each] for each in set(ids) if each in places)
 
@@ -243,24 +306,19 @@ class ConversationView(Sequence[ConversationEvent]):
         if record.summary is not None:
             summary = _summary(record, [events[place] for place in sorted(lost)])
             self._summaries[record.id] = summary
-            left.insert(self._place_after(lost), summary)
+            # In the place of the last lost entry: what is left before it stays where it is, so
+            # that a window that has sent it goes on.
+            cut = self.cut_before(max(lost) + 1)
+            left.insert(cut - sum(place < cut for place in lost), summary)
         self._begin()
         for event in left:
             self._add(event)
         self.revision += 1
 
-    def _place_after(self, lost: Collection[int]) -> int:
-        """Return the place of a summary among the entries that are left: where the last lost one was.
-
-        What is left before it stays where it is. So a window that has sent it goes on.
-        """
-        cut = self.cut_before(max(lost) + 1)
-        return cut - sum(place < cut for place in lost)
-
     def _lost(self, record: Condensation) -> set[int]:
         """Return the places that go by a record: whole rounds without a pin."""
         lost: set[int] = set()
-        for place in self._found(record.forgotten_ids):
+        for place in self.found(record.forgotten_ids):
             if place not in lost:
                 lost.update(self.unit(place))
         for place in self._pinned:
