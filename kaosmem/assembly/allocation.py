@@ -358,8 +358,7 @@ def check_required(
     The costs outside the histories are the same in every format.
 
     Args:
-        required: The items of a static section that must be shown with it, itself included, in
-            order.
+        required: The items of a static section that must be shown with it, itself included.
     """
     line_of = line_measure(spec.labels, counter)
     header = header_tokens(spec, counter)

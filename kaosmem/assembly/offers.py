@@ -27,9 +27,8 @@ from kaosmem.assembly.allocation import FRAME, Costs, cap_of, scaled_floors, win
 from kaosmem.assembly.confidence import confidence_of, terms_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
 from kaosmem.assembly.decisions import decide, retrieved
-from kaosmem.assembly.excerpts import Excerpts
 from kaosmem.assembly.packing import Limits, Packing, WindowPacker
-from kaosmem.assembly.shortening import Shortener
+from kaosmem.assembly.shortening import excerpt_of, packed_shortened
 from kaosmem.display import counted, listed
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
 from kaosmem.filters import Filter, parse_filter
@@ -301,9 +300,13 @@ class Offers:
             )
             try:
                 is_cut = self.call.overflow == "cut"
-                packing = Shortener(packer).packed() if is_cut else packer.pack()
+                packing = packed_shortened(packer) if is_cut else packer.pack()
             except WindowTooSmallError as error:
-                raise _with_loss(error, window, window - room) from None
+                lost = window - room
+                if not lost or FRAME not in error.need:
+                    raise
+                need = {**error.need, FRAME: error.need[FRAME] + lost}
+                raise window_too_small(need, window) from None
             rendered = self.call.format.render(packing.layout)
             if self.counter.additive and adds_up(packing.layout.static):
                 used = packing.used
@@ -321,7 +324,6 @@ class Offers:
         """Return the proposals with excerpts of long earlier messages, and the ids of these."""
         found = dict(self.proposals)
         ids: set[str] = set()
-        excerpts = Excerpts(terms_of(self.query), self.counter)
         for spec in self.specs:
             proposal = found.get(spec.name)
             if proposal is None or not proposal.earlier:
@@ -331,25 +333,16 @@ class Offers:
                 # Of the block of a window, earlier messages are sure of their share alone.
                 share = int(spec.recall * limits.block)
                 limit = min(limit, max(_LEAST_IN_BLOCK, share // 2))
-            earlier = []
-            for unit in proposal.earlier:
-                short = excerpts.of(unit, limit)
-                if short is not unit:
+            earlier = [*proposal.earlier]
+            for place, unit in enumerate(earlier):
+                if unit.tokens <= limit:
+                    continue
+                terms = frozenset(terms_of(self.query))
+                earlier[place] = excerpt_of(unit, limit, terms, self.counter)
+                if earlier[place] is not unit:
                     ids.update(item.id for item in unit.items)
-                earlier.append(short)
             found[spec.name] = replace(proposal, earlier=tuple(earlier))
         return found, frozenset(ids)
-
-
-def _with_loss(
-    error: WindowTooSmallError,
-    window: int,
-    lost: int,
-) -> WindowTooSmallError:
-    """Return an error with the tokens in its sums that pieces weigh more together."""
-    if not lost or FRAME not in error.need:
-        return error
-    return window_too_small({**error.need, FRAME: error.need[FRAME] + lost}, window)
 
 
 def _unanswered(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[str]:

@@ -89,7 +89,10 @@ class WindowPacker:
         grants = self._grant(needs)
         for name, share in shares.items():
             if share.cutter is not None:
-                self._cut_tail(share, share.cutter, grants[name])
+                cap = grants[name]
+                share.tail = self._longest_tail(share, share.cutter, cap)
+                share.candidates = tuple(share.tail.without_shown(share.candidates))
+                share.cap = self._recall(share, cap)
                 settled = share.shown_tokens + share.cap
             elif share.spec.placement == "static":
                 share.cap = grants[name]
@@ -195,17 +198,6 @@ class WindowPacker:
         )
 
     # Cut tails.
-
-    def _cut_tail(
-        self,
-        share: Share,
-        cutter: TailCutter,
-        cap: int,
-    ) -> None:
-        """Cut the tail of a history. Its share gets the tokens reserved for earlier messages."""
-        share.tail = self._longest_tail(share, cutter, cap)
-        share.candidates = tuple(share.tail.without_shown(share.candidates))
-        share.cap = self._recall(share, cap)
 
     def _longest_tail(
         self,

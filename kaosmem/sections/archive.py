@@ -12,9 +12,6 @@ from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.types import JSONDict, JSONObject, JSONValue
 from kaosmem.types.items import Item, StoredItem
 
-_KEPT_TEXTS = 1_024
-"""So many texts that were read of files stay in memory."""
-
 
 @dataclass(frozen=True, slots=True)
 class Archived:
@@ -189,17 +186,6 @@ class EvictedItems:
         # dict of numbers, and ranking reads those of hundreds of items scattered over all.
         self._tokens: dict[int, int] = {}  # of live and evicted items
 
-    def read_evicted(self, ordinal: int) -> Item | None:
-        """Return an item with its text; None if its text can't be read."""
-        item: Item | EvictedItem | None = self.texts.get(ordinal) or self.evicted[ordinal]
-        if isinstance(item, EvictedItem):
-            item = self.whole(item)
-            if item is not None:
-                self.texts[ordinal] = item
-            if len(self.texts) > _KEPT_TEXTS:
-                del self.texts[next(iter(self.texts))]
-        return item
-
     def whole(self, item: Item | StoredItem | EvictedItem | None) -> Item | None:
         """Return an item with its text; None, and note the loss, if it can't be read.
 
@@ -221,16 +207,6 @@ class EvictedItems:
         for ordinal, item in items.items():
             self._tokens[ordinal] = item.tokens
             self.evicted_used += item.tokens
-
-    def expect(self, evicted: int) -> None:
-        """Note how many items were evicted; archive files hold those that are not here."""
-        self.unloaded = evicted - len(self.evicted)
-
-    def _drop(self, ordinal: int) -> None:
-        """Forget an item."""
-        del self.evicted[ordinal]
-        self.evicted_used -= self._tokens.pop(ordinal)
-        self.texts.pop(ordinal, None)
 
     def in_files(self, before: int) -> list[EvictedItem]:
         """Return the evicted items before an ordinal whose texts only files hold."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 
@@ -37,20 +36,19 @@ class Standing:
 
 def combined(standings: Iterable[Standing]) -> Standing:
     """Return the standing of one unit made of these."""
-    return reduce(_joined, standings)
-
-
-def _joined(one: Standing, other: Standing) -> Standing:
-    return Standing(
-        first=min(one.first, other.first),
-        last=max(one.last, other.last),
-        items=one.items + other.items,
-        tokens=one.tokens + other.tokens,
-        priority=max(one.priority, other.priority),
-        uses=one.uses + other.uses,
-        last_use=max(one.last_use, other.last_use),
-        pinned=one.pinned + other.pinned,
-    )
+    whole, *others = standings
+    for other in others:
+        whole = Standing(
+            first=min(whole.first, other.first),
+            last=max(whole.last, other.last),
+            items=whole.items + other.items,
+            tokens=whole.tokens + other.tokens,
+            priority=max(whole.priority, other.priority),
+            uses=whole.uses + other.uses,
+            last_use=max(whole.last_use, other.last_use),
+            pinned=whole.pinned + other.pinned,
+        )
+    return whole
 
 
 @dataclass(frozen=True, slots=True)

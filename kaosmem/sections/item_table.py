@@ -32,6 +32,9 @@ from kaosmem.units import Link, Units
 _ASKED_FOR_FIELDS = 64
 """In so many of the newest items a field is looked for whose name is near that of a filter."""
 
+_KEPT_TEXTS = 1_024
+"""So many texts that were read of files stay in memory."""
+
 _MOST_QUESTIONS = 3
 """So many user messages without a reply between them may be one question."""
 
@@ -114,7 +117,16 @@ class ItemTable(EvictedItems):
 
     def read(self, ordinal: int) -> Item | None:
         """Return an item with its text, live or evicted; None if its text can't be read."""
-        return self[ordinal] if ordinal in self._live else self.read_evicted(ordinal)
+        if ordinal in self._live:
+            return self[ordinal]
+        item: Item | EvictedItem | None = self.texts.get(ordinal) or self.evicted[ordinal]
+        if isinstance(item, EvictedItem):
+            item = self.whole(item)
+            if item is not None:
+                self.texts[ordinal] = item
+            if len(self.texts) > _KEPT_TEXTS:
+                del self.texts[next(iter(self.texts))]
+        return item
 
     def undecoded(self, ordinal: int) -> Item | StoredItem | EvictedItem:
         """Return an item, live or evicted, as `known` does, without decoding it."""
@@ -160,8 +172,10 @@ class ItemTable(EvictedItems):
                 said.append(ordinal)
                 if len(said) > _MOST_QUESTIONS:
                     break
-            elif said and self._is_reply(ordinal):
-                return self._from_question(said)
+            elif said:
+                link = Link.of(self._live[ordinal])
+                if link.speaks and not link.calls:
+                    return self._from_question(said)
         return said[:1]
 
     def _from_question(self, said: list[int]) -> list[int]:
@@ -174,10 +188,6 @@ class ItemTable(EvictedItems):
             if asks(said_text(self[ordinal].content)):
                 return said[place::-1]
         return said[:1]
-
-    def _is_reply(self, ordinal: int) -> bool:
-        link = Link.of(self._live[ordinal])
-        return link.speaks and not link.calls
 
     def _is_question(self, ordinal: int) -> bool:
         item = self._live[ordinal]
@@ -271,20 +281,9 @@ class ItemTable(EvictedItems):
         items = map(self.undecoded, self.units.members(first))
         return max(self.ledger.importance(item.id) for item in items)
 
-    def units_in_order(self) -> list[int]:
-        """Return the first ordinal of each live unit, oldest first."""
-        return [ordinal for ordinal in self._live if self.units.first(ordinal) == ordinal]
-
     def newest_first(self) -> Iterator[int]:
         """Yield the first ordinal of each live unit, the unit with the newest item first."""
-        return self._by_last(reversed(self._live))
-
-    def newest_evicted_first(self) -> Iterator[int]:
-        """Yield the first ordinal of each evicted unit, the unit with the newest item first."""
-        return self._by_last(sorted(self.evicted, reverse=True))
-
-    def _by_last(self, ordinals: Iterable[int]) -> Iterator[int]:
-        for ordinal in ordinals:
+        for ordinal in reversed(self._live):
             if self.units.last(ordinal) == ordinal:
                 yield self.units.first(ordinal)
 
@@ -476,7 +475,9 @@ class ItemTable(EvictedItems):
         self.units.remove(ordinals)
         self.keyed.drop_evicted(ordinals)
         for ordinal in ordinals:
-            self._drop(ordinal)
+            del self.evicted[ordinal]
+            self.evicted_used -= self._tokens.pop(ordinal)
+            self.texts.pop(ordinal, None)
 
     # Stored items.
 

@@ -48,18 +48,15 @@ class KeyedVersions:
         """Return the ordinals of the live versions of a key, oldest first."""
         return () if key is None else self._live.get(key, ())
 
-    def newest_live(self, key: str) -> int | None:
-        """Return the ordinal of the newest live version of a key, None for none."""
-        live = self._live.get(key)
-        return live[-1] if live else None
-
     def newest(self, key: str) -> int | None:
         """Return the ordinal of the newest version of a key, live or evicted, None for none."""
-        live = self.newest_live(key)
         evicted = self._find_newest_evicted(key)
-        if live is None or evicted is None:
-            return evicted if live is None else live
-        return evicted if is_older(self._known(live), self._known(evicted)) else live
+        if key not in self._live:
+            return evicted
+        live = self._live[key][-1]
+        if evicted is not None and is_older(self._known(live), self._known(evicted)):
+            return evicted
+        return live
 
     def all_of(self, key: str) -> list[int]:
         """Return the ordinals of the versions of a key, live or evicted, in order."""
@@ -143,7 +140,9 @@ class KeyedVersions:
             return removed
         newest = self.newest(item.key)
         if newest is not None and is_announced(self._known(newest), now):
-            newest = self._newest_begun(item.key, now)
+            every = self.all_of(item.key)
+            begun = [at for at in every if not is_announced(self._known(at), now)]
+            newest = max(begun, key=self._began, default=None)
         if newest is None:
             return None
         other = self._known(newest)
@@ -151,10 +150,6 @@ class KeyedVersions:
         if is_itself or not is_older(item, other):
             return None
         return KeyedVersion(other.id, other.valid_from, self._created_at(newest))
-
-    def _newest_begun(self, key: str, now: datetime | None) -> int | None:
-        begun = [at for at in self.all_of(key) if not is_announced(self._known(at), now)]
-        return max(begun, key=self._began, default=None)
 
     # Changes.
 

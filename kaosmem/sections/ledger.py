@@ -75,14 +75,6 @@ class Ledger:
         if len(runs) > MAX_RUNS:
             del runs[next(iter(runs))]
 
-    def note_shelved(self, items: Sequence[tuple[str, int | None]]) -> None:
-        """Note which items a shelf got, and which have left it."""
-        for item_id, updated in items:
-            if updated is None:
-                self.shelved.pop(item_id, None)
-            else:
-                self.shelved[item_id] = updated
-
     def importance(self, item_id: str) -> int:
         """Return the importance of an item by its use: -1 to 3, and 0 for one without any.
 

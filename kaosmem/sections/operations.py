@@ -430,7 +430,11 @@ class Form(SectionOperation):
         if self.mark:
             ledger.marks[self.mark] = max(self.until, ledger.marks[self.mark])
         ledger.refused.update(self.refused)
-        ledger.note_shelved(self.shelved)
+        for item_id, updated in self.shelved:
+            if updated is None:
+                ledger.shelved.pop(item_id, None)
+            else:
+                ledger.shelved[item_id] = updated
 
 
 def _show_outcomes(

@@ -41,7 +41,7 @@ class Proposer:
     # Required items.
 
     def required_with(self, item: Item, now: datetime | None = None) -> list[Item]:
-        """Return the items that a static section must show whole once it has this one, in order.
+        """Return the items that a static section must show whole once it has this one.
 
         Return none for other sections, whose items a context may shorten, and none for an item that
         need not be shown.
@@ -51,17 +51,13 @@ class Proposer:
         """
         if self.spec.placement != "static" or not is_needed(self.spec, item):
             return []
-        kept = []
-        is_new = True
-        superseded = {self.held[at].id for at in self.held.keyed.superseded_by(item, now)}
-        for first in sorted(self.required_units()):
-            for each in self.held.unit(first):
-                if each.id == item.id:
-                    kept.append(item)
-                    is_new = False
-                elif each.id not in superseded:
-                    kept.append(each)
-        return [*kept, item] if is_new else kept
+        kept: dict[str, Item] = {}
+        for first in self.required_units():
+            kept |= {each.id: each for each in self.held.unit(first)}
+        for at in self.held.keyed.superseded_by(item, now):
+            kept.pop(self.held[at].id, None)
+        kept[item.id] = item
+        return [*kept.values()]
 
     def required_units(self) -> set[int]:
         """Return the first ordinals of the units that must be shown.
@@ -259,21 +255,13 @@ class Proposer:
                 proposal = selection.propose_history(recalls=is_ranked)
             else:
                 proposal = selection.propose_best()
+            evicted = len(held.evicted)
+            tokens = held.used + held.evicted_used
+            frequencies = self._index.frequencies(query.topic) if is_ranked else None
             return replace(
                 proposal,
                 taken=held.taken,
-                evicted=len(held.evicted),
-                stock=self._stock(query if is_ranked else None),
+                evicted=evicted,
+                stock=Stock(len(held) + evicted, tokens, frequencies),
                 signals=scores.signals,
             )
-
-    def _stock(self, query: Query | None) -> Stock:
-        """Return all that the section could propose.
-
-        Args:
-            query: A query that was just ranked by, so that the index is there.
-        """
-        held = self.held
-        frequencies = None if query is None else self._index.frequencies(query.topic)
-        items = len(held) + len(held.evicted)
-        return Stock(items, held.used + held.evicted_used, frequencies)

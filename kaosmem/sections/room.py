@@ -21,8 +21,10 @@ class Room:
     """Chooses the units of a table that leave, so that another one has room."""
 
     def __init__(self, held: ItemTable) -> None:
+        spec = held.spec
         self._held = held
-        self._queue = EvictionQueue(held.spec.policy, held.evictable)
+        self._budget = spec.budget if spec.policy.bounded else None
+        self._queue = EvictionQueue(spec.policy, held.evictable)
 
     def leaving(
         self,
@@ -49,7 +51,7 @@ class Room:
         spec = held.spec
         if self._is_older(item, now):
             return None
-        budget = spec.budget if spec.policy.bounded else None
+        budget = self._budget
         if budget is not None and item.tokens > budget:
             raise SectionFullError(
                 f"item {shown(item.id)} has {item.tokens} tokens, more than the {budget} of "
@@ -150,7 +152,7 @@ class Room:
         """
         held = self._held
         spec = held.spec
-        budget = spec.budget if spec.policy.bounded else None
+        budget = self._budget
         if spec.compaction is not None:  # which comes before any eviction
             return []
         excess = 0 if budget is None or tokens <= 0 else held.used + tokens - budget

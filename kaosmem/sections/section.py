@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from threading import RLock
 from typing import TYPE_CHECKING, Self
@@ -22,6 +23,7 @@ from kaosmem.sections.operations import (
     Add,
     Compact,
     Credit,
+    Ends,
     Evict,
     Forget,
     Form,
@@ -222,10 +224,6 @@ class Section:
         """Yield a history's items of role user with more than tool results, newest first."""
         return map(self.held.__getitem__, self.held.questions())
 
-    def newest_questions(self) -> list[Item]:
-        """Return a history's newest user messages, from the last one that asks, in order."""
-        return [self.held[ordinal] for ordinal in self.held.newest_questions()]
-
     @property
     def question(self) -> str:
         """Return what the user asks, "" without any message.
@@ -233,7 +231,8 @@ class Section:
         It is the newest message, after those from the last one that asks and has no reply. Of
         these, only the end of a long text counts.
         """
-        said = [*dict.fromkeys(said_text(item.content) for item in self.newest_questions())]
+        asked = self.held.newest_questions()
+        said = [*dict.fromkeys(said_text(self.held[at].content) for at in asked)]
         before = "\n".join(said[:-1])[-_CHARS_BEFORE:]
         return "\n".join(filter(None, (before, *said[-1:])))
 
@@ -298,33 +297,42 @@ class Section:
                 f"section {self.spec.name!r} has a live item {shown(item.id)}; update it, or "
                 "choose another id"
             )
-        self._enter(item, item)
+        self.begin_versions()
+        self._enter(item, item, Add, tokens=item.tokens, items=1)
 
-    def _enter(self, item: Item, copy: Item) -> bool:
-        """Add an item after others have left, and return whether it stays.
+    def _enter(
+        self,
+        item: Item,
+        copy: Item,
+        arrival: Callable[[str, Item, Sequence[str], Ends | None], SectionOperation],
+        *,
+        tokens: int,
+        items: int,
+    ) -> bool:
+        """Let an item come, new or updated, after others have left. Return whether it stays.
 
         Args:
             copy: The item, or the shorter copy of it that takes the room.
+            arrival: Makes the operation.
+            tokens, items: Growth of the section.
         """
-        self.begin_versions()
         now = self._now(item.key)
-        superseded = self.held.keyed.superseded_by(item, now)
-        evicted = self.room.leaving(copy, now, superseded, tokens=copy.tokens, items=1)
-        ends = self.held.keyed.ends_by(item, superseded, now) or None
-        self._change(Add(self.spec.name, item, evicted or [], ends))
-        if evicted is None:
-            self._leave(item, now)
-        return evicted is not None
+        keyed = self.held.keyed
+        superseded = keyed.superseded_by(item, now)
+        evicted = self.room.leaving(copy, now, superseded, tokens=tokens, items=items)
+        ends = keyed.ends_by(item, superseded, now) or None
+        self._change(arrival(self.spec.name, item, evicted or [], ends))
+        if evicted is not None:
+            return True
+        # It is outranked, or an older version of its key.
+        newer = keyed.later_than(item, now)
+        ends = None if newer is None else {item.id: (newer.valid_from, newer.created_at)}
+        self._change(Evict(self.spec.name, (item.id,), ends))
+        return False
 
     def _now(self, key: str | None) -> datetime | None:
         """Return the present if a key is given, by which its versions are yet to begin."""
         return None if self.present is None or key is None else self.present()
-
-    def _leave(self, item: Item, now: datetime | None) -> None:
-        """Evict an item that has just come: it is outranked, or an older version of its key."""
-        newer = self.held.keyed.later_than(item, now)
-        ends = None if newer is None else {item.id: (newer.valid_from, newer.created_at)}
-        self._change(Evict(self.spec.name, (item.id,), ends))
 
     def same_as(self, item: Item) -> Item | None:
         """Return the live item of an item's key if it differs in id and time of adding alone."""
@@ -350,7 +358,8 @@ class Section:
                 its source. If it is outranked, only the item is kept, in the archive, and returned.
         """
         self._check_change(item)
-        if not self._enter(item, shorter):
+        self.begin_versions()
+        if not self._enter(item, shorter, Add, tokens=shorter.tokens, items=1):
             return item
         change = substitution(
             [item],
@@ -381,21 +390,13 @@ class Section:
         self._check_change(item)
         self.begin_versions()
         growth = item.tokens - self.peek(item.id).tokens
-        now = self._now(item.key)
-        superseded = self.held.keyed.superseded_by(item, now)
-        evicted = self.room.leaving(item, now, superseded, tokens=growth, items=0)
-        ends = self.held.keyed.ends_by(item, superseded, now) or None
-        self._change(Update(self.spec.name, item, evicted or [], ends, at, is_version))
-        if evicted is None:
-            self._leave(item, now)
+        update = partial(Update, at=at, is_version=is_version)
+        self._enter(item, item, update, tokens=growth, items=0)
 
     def remove(self, item_id: str, *, at: datetime | None = None) -> None:
         """Move one item to the archive. at: when the session was told. Raises NotFoundError."""
-        item = self.peek(item_id)
-        self._check_writable()
-        self.begin_versions()
-        if item_id in self:
-            self._change(Remove(self.spec.name, item_id, self._end(item, at)))
+        self.peek(item_id)
+        self.retire((item_id,), at=at, by_rule=False)
 
     def _end(self, item: Item, at: datetime | None) -> tuple[datetime, datetime] | None:
         """Return when an item ends that is removed, and when that is told.
@@ -426,17 +427,26 @@ class Section:
         for item in self.held.expired(now):
             self.retire((item.id,), at=item.expires_at)
 
-    def retire(self, item_ids: Iterable[str], *, at: datetime | None) -> None:
-        """Move items to the archive by a rule, as far as they are live. Nothing recalls them.
+    def retire(
+        self,
+        item_ids: Iterable[str],
+        *,
+        at: datetime | None,
+        by_rule: bool = True,
+    ) -> None:
+        """Move items to the archive, as far as they are live. Nothing recalls them.
 
-        If another writer changes one of them at the same time, the rule decides on it anew later.
+        Args:
+            at: When the session was told, None if that is not known.
+            by_rule: A rule names them. If another writer changes one of them at the same time, the
+                rule decides on it anew later.
         """
         self._check_writable()
         self.begin_versions()
         for item_id in item_ids:
             if item_id in self:
                 ended = self._end(self.peek(item_id), at)
-                self._change(Remove(self.spec.name, item_id, ended, expired=True))
+                self._change(Remove(self.spec.name, item_id, ended, by_rule))
 
     def compact(self, change: Substitution) -> bool:
         """Let items take the places of others, and return whether they could.
@@ -574,7 +584,7 @@ class Section:
         held = ItemTable.restore(spec, state, entries)
         if spec.recalls:
             held.recall(archive.in_memory())
-            held.expect(state["evicted"])
+            held.unloaded = state["evicted"] - len(held.evicted)
         return cls(spec, ranker=ranker, held=held, archive=archive)
 
     def state(self) -> dict[str, JSONValue]:

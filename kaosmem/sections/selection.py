@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from math import sqrt
@@ -38,8 +38,6 @@ class UnitSelection:
         passing: The ordinals of the live items that the filter lets through, None for all.
         scores: The scores of the units that match the query.
         room: The tokens that recalled units may take.
-        told: The texts that were proposed.
-        recalled: The ids of the evicted items that were proposed.
     """
 
     held: ItemTable
@@ -50,11 +48,11 @@ class UnitSelection:
     wanted: MetadataFilter | None
     passing: set[int] | None
     scores: Scores
-    told: Shown = field(default_factory=Shown)
-    recalled: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.spec = self.held.spec
+        self.told = Shown()  # the texts that were proposed
+        self.recalled: set[str] = set()  # the ids of the evicted items that were proposed
         self.versions = ShownVersions(self.held, self.query, self.scores.of)
         if self.passing is not None and self.spec.placement == "query":
             self.must &= set(self.held.units.firsts(self.passing))
@@ -194,9 +192,11 @@ class UnitSelection:
             weight += max(1, held.tokens(first))
             if weight <= self.cap:
                 near.add(first)
-        by_worth: Iterable[int] = chain(held.newest_first(), held.newest_evicted_first())
         if self.scores.of:
-            by_worth = self._excerpts_by_worth().best_first(near)
+            by_worth: Iterable[int] = self._excerpts_by_worth().best_first(near)
+        else:
+            evicted = sorted(held.evicted, reverse=True)
+            by_worth = chain(held.newest_first(), dict.fromkeys(held.units.firsts(evicted)))
         earlier: dict[int, None] = {}
         left: float = 2 * self.room
         for first in self.versions.order(by_worth):

@@ -89,10 +89,12 @@ class ShownVersions:
         replaced = [key for ordinal, key in keyed if self.is_replaced(ordinal, key)]
         if not replaced:
             yield first
-            if first in self._ranked or not self._ranked:
-                for _, key in keyed:
-                    if self._may_ask_for_others(key):
-                        yield from self._asked_for(key)
+            query = self._query
+            if query is None or (self._ranked and first not in self._ranked):
+                return
+            for _, key in keyed:
+                if query.past is not None or key in self._with_announced:
+                    yield from self._asked_for(key)
         elif len(replaced) == 1:
             (key,) = replaced
             at = self._current(key)
@@ -106,12 +108,6 @@ class ShownVersions:
             if asked:
                 yield current
                 yield from asked
-
-    def _may_ask_for_others(self, key: str) -> bool:
-        """Return whether the question may ask for other versions than the current one."""
-        if self._query is None:
-            return False
-        return self._query.past is not None or key in self._with_announced
 
     def _current(self, key: str) -> int | None:
         """Return the ordinal of the version that holds, of the newest one if none holds yet."""
@@ -162,8 +158,7 @@ class ShownVersions:
             return False
         if ordinal in self._held.keyed.ended:
             return True
-        live = self._held.keyed.newest_live(key)
-        if live is None and not self._of(key)[-1].is_current:
+        if not self._held.keyed.live(key) and not self._of(key)[-1].is_current:
             return True
         return self._current(key) != ordinal
 
@@ -343,19 +338,7 @@ def in_order_of_time(
         corrected: The units that correct others, oldest first, by the first ordinal of the unit
             that they correct.
     """
-    standings = _before_corrections(candidates, corrected)
-    units = []
-    for unit in candidates:
-        if unit.position in standings and not unit.is_replaced:
-            unit = unit._replace(standing=standings[unit.position])
-        units.append(unit)
-    return tuple(units)
-
-
-def _before_corrections(
-    candidates: Iterable[Candidate], corrected: Mapping[int, tuple[int, ...]]
-) -> dict[int, tuple[int, ...]]:
-    """Return where units stand that were added later than their corrections: before the first."""
+    # By the position of a late unit, that of its first correction, also of its corrections.
     before: dict[int, int] = {}
     is_settled = False
     while not is_settled:
@@ -367,7 +350,11 @@ def _before_corrections(
                 is_settled = False
     late = [unit for unit in candidates if unit.position in before]
     late.sort(key=lambda unit: (unit.items[0].valid_from, unit.position))
-    standings: dict[int, tuple[int, ...]] = {}
-    for place, unit in enumerate(late):
-        standings[unit.position] = before[unit.position], 0, place
-    return standings
+    places = {unit.position: place for place, unit in enumerate(late)}
+    units = []
+    for unit in candidates:
+        at = unit.position
+        if at in before and not unit.is_replaced:
+            unit = unit._replace(standing=(before[at], 0, places[at]))
+        units.append(unit)
+    return tuple(units)

@@ -112,18 +112,15 @@ class Attachment:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
                 raise  # whoever asks has been cancelled, not something that the source waited for
-            raise self._unavailable(error, late=deadline.expired()) from error
-
-    def _unavailable(self, error: BaseException, *, late: bool) -> SourceError:
-        if late:
-            why = f"gave no answer within {self.timeout_s} s; raise its timeout_s"
-        else:
             why = f"failed with {type(error).__name__}, the cause of this error; mend it"
-        return SourceError(
-            f"source {shown(self.name)} {why}, or attach it without required, to be shown the rest",
-            sources=(self.name,),
-            late=late,
-        )
+            if deadline.expired():
+                why = f"gave no answer within {self.timeout_s} s; raise its timeout_s"
+            raise SourceError(
+                f"source {shown(self.name)} {why}, or attach it without required, to be shown the "
+                "rest",
+                sources=(self.name,),
+                late=deadline.expired(),
+            ) from error
 
 
 class AttachedSection:

@@ -33,14 +33,12 @@ class Collector:
 
 
 @asynccontextmanager
-async def collecting(
-    format: str, store: Callable[[object, JSONDict | None], Item]
-) -> AsyncIterator[Collector]:
+async def collecting(format: str, store: Callable[..., Item]) -> AsyncIterator[Collector]:
     """Collect a stream, and store its message at the end of the block, whatever ends it.
 
     Args:
         format: The provider's format.
-        store: Stores a message with further metadata.
+        store: Stores a message, with `metadata`, as `SessionMemory.add_message` does.
     """
     from kaosmem.formats.streams import new_stream  # few programs stream into a session
 
@@ -51,4 +49,5 @@ async def collecting(
     finally:
         message = stream.message()
         if message is not None:
-            collector.item = store(message, None if stream.is_complete else INTERRUPTED)
+            metadata = None if stream.is_complete else INTERRUPTED
+            collector.item = store(message, metadata=metadata)

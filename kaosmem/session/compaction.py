@@ -40,7 +40,6 @@ class SectionCompaction:
         section: Section,
         strategy: CompactionStrategy,
         past: Past,
-        *,
         counter: TokenCounter,
         new_id: Callable[[str], str],
     ) -> None:

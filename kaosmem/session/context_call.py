@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
@@ -20,7 +20,7 @@ from kaosmem.language.dates import Period
 from kaosmem.language.query import Query
 from kaosmem.sections import Candidate
 from kaosmem.sections.operations import Credit
-from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.proposal import Proposal, with_items
 from kaosmem.sections.proposer import LABEL_TOKENS
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
@@ -79,7 +79,7 @@ async def assemble(
         is_stored=_is_stored(session, context),
     )
     # Not in the trace: what it keeps may not refer to the session, or a cycle would keep both.
-    return replace(context, _credits=TurnCredit(context, session).count)
+    return replace(context, _credits=turn_credit(context, session))
 
 
 # Asking.
@@ -302,16 +302,12 @@ class Inquiry:
                         continue
                     items = [replace(item, id=qualified(name, item.id)) for item in unit.items]
                     unit = unit._replace(items=tuple(items))
-                found.append(self._counted(unit))
+                found.append(with_items(unit, map(self.roster.counted, unit.items)))
             return found
 
         new = proposal.changed(new_units)
         known.enter(items_of(new.units))
         return new
-
-    def _counted(self, unit: Candidate) -> Candidate:
-        items = tuple(map(self.roster.counted, unit.items))
-        return unit._replace(items=items, tokens=sum(item.tokens for item in items))
 
 
 class _KnownItems:
@@ -385,41 +381,40 @@ def _is_stored(session: OpenSession, context: Context) -> bool:
     return True
 
 
-class TurnCredit:
-    """The credit of one turn. Each item of the turn counts once, however often it is credited.
+def turn_credit(
+    context: Context, session: OpenSession
+) -> Callable[[Collection[Item], Collection[Item]], None]:
+    """Return the credit of one turn: a function that counts the items that the reply used.
 
-    It refers to the sections and not to the session: a context may outlive the session.
+    Each item of the turn counts once, however often it is credited. The function refers to the
+    sections and not to the session: a context may outlive the session.
 
     Args:
         context: The context of the turn.
         session: The session that assembled it.
     """
+    sections = session.sections
+    forgotten = session.saver.forgotten
+    clock = session.clock
+    before = {item.id for item in context.before or ()} if context.window else set()
+    shown = [item for item in context.items if item.id not in before]
+    known: set[str] = set()  # the ids of the credited items
 
-    def __init__(self, context: Context, session: OpenSession) -> None:
-        self._sections = session.sections
-        self._forgotten = session.saver.forgotten
-        self._clock = session.clock
-        before = {item.id for item in context.before or ()} if context.window else set()
-        self._shown = [item for item in context.items if item.id not in before]
-        self._credited: set[str] = set()
-
-    def count(self, used: Collection[Item], confirmed: Collection[Item]) -> None:
-        """Count that the reply used items, and at the first call, which ones the turn showed.
-
-        Args:
-            confirmed: The items that a person has confirmed.
-        """
-        at = self._clock()
-        credited = [item for item in used if item.id not in self._credited]
-        for name, section in self._sections.items():
+    def count(used: Collection[Item], confirmed: Collection[Item]) -> None:
+        """Count used and confirmed items, and at the first call, which ones the turn showed."""
+        at = clock()
+        credited = [item for item in used if item.id not in known]
+        for name, section in sections.items():
             # The newest messages are shown whatever they say.
-            shown = self._shown if section.spec.placement == "query" else []
+            told = shown if section.spec.placement == "query" else []
             credit = Credit(
-                name, at, _ids_in(name, credited), _ids_in(name, shown), _ids_in(name, confirmed)
+                name, at, _ids_in(name, credited), _ids_in(name, told), _ids_in(name, confirmed)
             )
-            section.credit(credit.without(self._forgotten))
-        self._shown = []
-        self._credited.update(item.id for item in used)
+            section.credit(credit.without(forgotten))
+        shown.clear()
+        known.update(item.id for item in used)
+
+    return count
 
 
 def _ids_in(section: str, items: Iterable[Item]) -> tuple[str, ...]:

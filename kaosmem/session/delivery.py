@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 
@@ -29,7 +28,7 @@ async def deliver(
     leaves. While a change of the section is unsaved, and so may be lost, nothing is done.
 
     Returns:
-        The items that were saved. After the next save, see `take_back_forgotten`.
+        The items that were saved. After the next save, see `SectionFormation.take_back`.
     """
     name = section.spec.name
     if section.journal or session.saver.number_unsaved(name):
@@ -58,15 +57,6 @@ async def deliver(
     formation = Form(name, shelved=[*shelved.items()])
     section.form(formation.without(session.saver.forgotten))
     return saved
-
-
-async def take_back_forgotten(
-    session: OpenSession,
-    saved: Iterable[Item],
-    shelf: FactShelf,
-) -> None:
-    """Erase facts that were forgotten, here or by another writer, while they came to a shelf."""
-    await shelf.erase([item for item in saved if item.id in session.saver.forgotten])
 
 
 async def _left(

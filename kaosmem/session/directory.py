@@ -8,7 +8,6 @@ from datetime import timedelta
 from kaosmem.arguments import Clock, check_clock, check_ttl
 from kaosmem.persistence.storage import places
 from kaosmem.persistence.storage.places import Location, StoredSession
-from kaosmem.session.options import system_clock
 
 
 async def list_sessions(url_or_fs: Location, namespace: str = "default") -> list[str]:
@@ -120,6 +119,5 @@ async def delete_idle_sessions(
     >>> await delete_idle_sessions("./.kaosmem", idle_s=30 * 86_400)
     []
     """
-    now = system_clock() if clock is None else check_clock(clock)()
-    before = now - timedelta(seconds=check_ttl(idle_s, "idle_s"))
+    before = check_clock(clock)() - timedelta(seconds=check_ttl(idle_s, "idle_s"))
     return await asyncio.to_thread(places.delete_idle_sessions, url_or_fs, namespace, before=before)

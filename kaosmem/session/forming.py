@@ -24,7 +24,7 @@ from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.ledger import AWAITED
 from kaosmem.sections.operations import Credit, Form
 from kaosmem.sections.section import Section
-from kaosmem.session.delivery import deliver, take_back_forgotten
+from kaosmem.session.delivery import deliver
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.proposals import as_proposal, let_wait
 from kaosmem.types import JSONDict
@@ -112,7 +112,8 @@ class SectionFormation:
     async def take_back(self) -> None:
         """Erase facts from the shelf that were forgotten before the save after their delivery."""
         if self.plan.shelf is not None:
-            await take_back_forgotten(self._session, self._saved, self.plan.shelf)
+            forgotten = self._session.saver.forgotten  # here, or by another writer
+            await self.plan.shelf.erase([item for item in self._saved if item.id in forgotten])
             self._saved.clear()
 
     def lasting(self, applied: Sequence[AppliedChange]) -> Iterator[AppliedChange]:
@@ -133,7 +134,8 @@ class SectionFormation:
         spent_mark = f"tokens of {former.name}"
         budget = getattr(former, "budget", None)
         since = self._mark(mark)
-        until = self._committed(source)
+        # Only up to the items whose places in the log are final.
+        until = source.held.taken - self._session.saver.number_unsaved(source.spec.name)
         found = await items_between(self._session, source, since, until)
         edited = self._edited(source, since)
         begins = [*[since] * len(edited), *found, until]
@@ -212,10 +214,6 @@ class SectionFormation:
         """Return the tokens that a former has cost in all sections that it forms."""
         return sum(each.ledger.marks.get(mark, 0) for each in self._session.sections.values())
 
-    def _committed(self, section: Section) -> int:
-        """Return the number of items of a section whose places in the log are final."""
-        return section.held.taken - self._session.saver.number_unsaved(section.spec.name)
-
     def _is_there(self, item: Item, source: Section) -> bool:
         """Return whether a message was neither taken back nor forgotten meanwhile."""
         is_forgotten = item.id in self._session.saver.forgotten and item.id not in source
@@ -274,7 +272,9 @@ class SectionFormation:
             item = self._made(change, grounds)
         except InvalidArgumentError:
             return UNUSABLE
-        live = self._live(change.key) if change.key else None
+        live = None
+        if change.key:
+            live = self._section.keyed(change.key) or self._elsewhere.get(change.key)
         is_end = change.action == "retire"
         if is_end and (live is None or live in formed.retired):
             return "nothing to retire"
@@ -299,10 +299,6 @@ class SectionFormation:
                 return fault
         formed.items.append(item.id)
         return ""
-
-    def _live(self, key: str) -> Item | None:
-        """Return the live item of a key, else the fact of another session on the shelf."""
-        return self._section.keyed(key) or self._elsewhere.get(key)
 
     def _add(
         self,

@@ -127,7 +127,7 @@ class ItemFactory:
         if not spec.is_history or spec.budget is None or not Link.of(item).is_results:
             return
         for share in _SHOWN_SHARES:
-            copy = shortened(item, _CHARS_A_TOKEN * spec.budget // share, counter=self._counter)
+            copy = shortened(item, _CHARS_A_TOKEN * spec.budget // share, self._counter)
             if copy.tokens < item.tokens:
                 yield copy
 

@@ -17,12 +17,12 @@ from functools import partial
 from itertools import count
 from typing import Any, NoReturn
 
-from kaosmem.arguments import Clock, check_instance, check_several, check_text
+from kaosmem.arguments import Clock, check_instance, check_several, check_text, utc_now
 from kaosmem.assembly.allocation import check_required
 from kaosmem.assembly.context import Context
 from kaosmem.assembly.offers import ContextCall, Overflow
 from kaosmem.assembly.why import Why
-from kaosmem.display import fitted
+from kaosmem.display import fitted, listed
 from kaosmem.errors import (
     ConcurrentUseError,
     ConflictError,
@@ -59,7 +59,7 @@ from kaosmem.session.ingestion import Ingestion, Progress
 from kaosmem.session.message_sync import MessageSync
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.opening import SHARED_SESSIONS, Opening, unopened
-from kaosmem.session.options import DEFAULT_OPTIONS, SessionOptions, system_clock
+from kaosmem.session.options import DEFAULT_OPTIONS, SessionOptions
 from kaosmem.session.proposals import Proposals
 from kaosmem.session.saving.hydration import Hydrated
 from kaosmem.session.saving.turns import TURNS_OF_PLACES, Turns
@@ -112,7 +112,9 @@ class SessionMemory:
         session = self._session
         access = ", read-only" if session.read_only else ""
         session_id = fitted(session.session_id, 60, tail=20)
-        return f"<SessionMemory {session_id!r}{access}: {session.used:,} tokens; {session.held}>"
+        held = [f"{each.spec.name} {len(each):,}" for each in self if len(each)]
+        sections = listed(held, 6) or "empty"
+        return f"<SessionMemory {session_id!r}{access}: {session.used:,} tokens; {sections}>"
 
     def _repr_html_(self) -> str:
         return self._session._repr_html_()
@@ -191,7 +193,7 @@ class SessionMemory:
         check_name(session_id, "session id")
         check_name(namespace, "namespace")
         specs = None if sections is None else tuple(check_specs(sections).values())
-        clock = check_instance(options, SessionOptions, "options").clock_or(system_clock)
+        clock = check_instance(options, SessionOptions, "options").clock_or(utc_now)
         mode = parse_mode(trace)
         opening = Opening(url_or_fs, session_id, namespace, specs, counter, ranker)
         async with TURNS_OF_PLACES.take(opening.place) if in_turn else nullcontext():
@@ -534,11 +536,7 @@ class SessionMemory:
         >>> reply.item.text, reply.item.metadata
         ('Ann owns it.', {})
         """
-
-        def store(message: object, metadata: JSONObject | None) -> Item:
-            return self.add_message(message, format=format, section=section, metadata=metadata)
-
-        return collecting(format, store)
+        return collecting(format, partial(self.add_message, format=format, section=section))
 
     async def sync_messages(
         self,

@@ -87,14 +87,10 @@ class MessageSync:
         self._fetch = fetch
         self._parsed: dict[int, ChatMessage] = {}
         self._seen: list[_Known] = []  # the newest messages of the section, newest first
-        self._start = self._count_instructions()
-
-    def _count_instructions(self) -> int:
-        """Return the number of leading system messages, which are no part of the conversation."""
-        for at in range(len(self._given)):
-            if self._message(at).role != "system":
-                return at
-        return len(self._given)
+        # The number of leading system messages, which are no part of the conversation.
+        self._start = 0
+        while self._start < len(messages) and self._message(self._start).role == "system":
+            self._start += 1
 
     async def plan(self) -> SyncPlan:
         """Return the changes."""

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Collection, Container, Iterator
 
 from kaosmem.arguments import Clock
-from kaosmem.display import Markup, bar, listed, table
+from kaosmem.display import Markup, bar, table
 from kaosmem.errors import (
     CorruptionError,
     NotFoundError,
@@ -117,17 +117,14 @@ class OpenSession:
             rng=rng,
             forgotten=saver.forgotten,
         )
-        self.compactions = [] if self.read_only else [*self._made_compactions()]
-
-    def _made_compactions(self) -> Iterator[SectionCompaction]:
+        self.compactions = []
         for section in self.sections.values():
-            if section.spec.compaction is not None:
-                yield SectionCompaction(
-                    section,
-                    section.spec.compaction,
-                    self.past,
-                    counter=self.counter,
-                    new_id=self.factory.free_id,
+            strategy = section.spec.compaction
+            if strategy is not None and not self.read_only:
+                self.compactions.append(
+                    SectionCompaction(
+                        section, strategy, self.past, self.counter, self.factory.free_id
+                    )
                 )
 
     @property
@@ -257,12 +254,6 @@ class OpenSession:
         """Add a sentence to the notices, once."""
         if notice not in self._notices:
             self._notices.append(notice)
-
-    @property
-    def held(self) -> str:
-        """The sections that hold items, with their numbers, in words."""
-        held = [f"{name} {len(each):,}" for name, each in self.sections.items() if len(each)]
-        return listed(held, 6) or "empty"
 
     def _repr_html_(self) -> str:
         """Return a table of the sections that hold an item, and the first notices."""

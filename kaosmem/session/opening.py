@@ -192,7 +192,12 @@ class SharedSessions:
 
     def read(self, opening: Opening) -> tuple[SessionLog, Hydrated]:
         """Return the session's log and its sections, which refuse changes."""
-        shared = self._entry(opening)
+        with self._lock:
+            key = opening.key
+            shared = self._sessions.setdefault(key, _Shared(threading.Lock(), opening))
+            self._sessions.move_to_end(key)
+            while len(self._sessions) > self._max_sessions:
+                self._sessions.popitem(last=False)
         with shared.lock:
             stored = fingerprint(opening.location, opening.session_id, opening.namespace)
             if shared.held is None or shared.stored != stored:
@@ -213,15 +218,6 @@ class SharedSessions:
                 key for key, shared in self._sessions.items() if shared.opening.place == place
             ]:
                 del self._sessions[key]
-
-    def _entry(self, opening: Opening) -> _Shared:
-        with self._lock:
-            key = opening.key
-            shared = self._sessions.setdefault(key, _Shared(threading.Lock(), opening))
-            self._sessions.move_to_end(key)
-            while len(self._sessions) > self._max_sessions:
-                self._sessions.popitem(last=False)
-            return shared
 
 
 SHARED_SESSIONS = SharedSessions()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from kaosmem.arguments import Clock, check_clock
 from kaosmem.language.dates import PAST_CUES, PastCues
@@ -53,8 +52,3 @@ class SessionOptions:
 
 
 DEFAULT_OPTIONS = SessionOptions()
-
-
-def system_clock() -> datetime:
-    """Return the computer's time."""
-    return datetime.now(UTC)

@@ -72,7 +72,7 @@ def _live_units(
     required = section.proposer.required_units()
     excess = inf if policy.max_tokens is None else section.used - policy.max_tokens
     units = []
-    for first in held.units_in_order():
+    for first in [ordinal for ordinal in held if held.units.first(ordinal) == ordinal]:
         unit = held.unit(first)
         if not all(policy.is_due(item, held.ledger, now) for item in unit):
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import count, islice
+from itertools import chain, count, islice
 from operator import attrgetter
 from types import MappingProxyType
 
@@ -97,7 +97,9 @@ class Roster:
         """
         check_instance(source, Source, "source")
         if name is None:
-            name = self._free_name(source.spec.name)
+            own = source.spec.name
+            names = chain((own,), (f"{own}-{number}" for number in count(2)))
+            name = next(each for each in names if each not in self._specs)
         elif check_name(name, "source") in self._specs:
             raise InvalidArgumentError(
                 f"{shown(name)} is the name of a section or source already; give another"
@@ -107,12 +109,6 @@ class Roster:
         self.attached[name] = Attachment(source, name, timeout_s, required)
         self._specs[name] = renamed(source.spec, name)
         return name
-
-    def _free_name(self, wanted: str) -> str:
-        if wanted not in self._specs:
-            return wanted
-        numbered = (f"{wanted}-{number}" for number in count(2))
-        return next(name for name in numbered if name not in self._specs)
 
     def spec(self, name: str) -> SectionSpec:
         """Return the spec that a section or source is shown by. Raises NotFoundError."""
@@ -163,7 +159,7 @@ class Roster:
             return ""
         section = self.sections[newest.section]
         if question == section.question:
-            asked = len(section.newest_questions())
+            asked = len(section.held.newest_questions())
         elif question == said_text(newest.content):
             asked = 1
         else:
