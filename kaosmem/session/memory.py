@@ -443,10 +443,12 @@ class SessionMemory:
         try:
             target.add(item)
         except SectionFullError:
-            shown = self._add_shortened(target, item)
-            if shown is None:
-                raise
-            return shown
+            # The longest copy of a tool's result that fits is shown, and the result is archived.
+            factory = self._session.factory
+            for copy in factory.shortened(target.spec, item):
+                with suppress(SectionFullError):
+                    return target.add_shortened(item, copy, new_id=factory.free_id)
+            raise
         if item.key is not None and target.current_id(item.key) is None:
             self._session.note(
                 f"the item {item.id!r} is not shown as the current version of {item.key!r}: it is "
@@ -762,14 +764,6 @@ class SessionMemory:
         required = section.proposer.required_with(item, now)
         if required:
             check_required(section.spec, required, item, self._session.counter)
-
-    def _add_shortened(self, section: Section, item: Item) -> Item | None:
-        """Archive a tool's result, and add the longest copy that fits; None if no copy fits."""
-        factory = self._session.factory
-        for copy in factory.shortened(section.spec, item):
-            with suppress(SectionFullError):
-                return section.add_shortened(item, copy, new_id=factory.free_id)
-        return None
 
     # Asking.
 

@@ -70,11 +70,6 @@ class Mirror:
         self.taken += len(messages)
         self.messages += messages
 
-    @property
-    def newest_question(self) -> Item | None:
-        """Return the newest user message with more than tool results, None if none was read."""
-        return self.section.newest_question
-
     async def propose(
         self,
         query: Query,
@@ -205,7 +200,8 @@ class HistorySource(StoreSource):
         while True:
             mirror = self._mirror
             proposal = await mirror.propose(query, cap=cap, wanted=wanted, recalls=recalls)
-            is_enough = mirror.newest_question is not None and not proposal.is_all
+            question = mirror.section.newest_question
+            is_enough = question is not None and not proposal.is_all
             if is_enough or mirror.begin == 0:
                 break
             await self._read_back(whole=False)
@@ -214,7 +210,7 @@ class HistorySource(StoreSource):
     async def newest_question(self) -> str:
         """Return what the user asks at the end of the thread, "" without a message."""
         await self._catch_up()
-        while self._mirror.newest_question is None and self._mirror.begin:
+        while self._mirror.section.newest_question is None and self._mirror.begin:
             await self._read_back(whole=False)
         return self._mirror.section.question
 

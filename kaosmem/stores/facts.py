@@ -322,7 +322,7 @@ class LongTermMemory(StoreKind):
         """Save a fact, end the earlier versions of its key, in one step, and return the new id.
 
         Args:
-            of: A version of the fact, whose key the new one gets. Raises as `unknown_fact` if the
+            of: A version of the fact, whose key the new one gets. Raises NotFoundError if the
                 shelf does not have it.
         """
         memory_id = self._new_id()
@@ -333,7 +333,10 @@ class LongTermMemory(StoreKind):
             if of is not None:
                 known = rows.get(of)
                 if known is None:
-                    raise unknown_fact(of, shelf[1])
+                    raise NotFoundError(
+                        f"namespace {shown(shelf[1])} has no fact {shown(of)}; it may have "
+                        "expired; save it anew"
+                    )
                 given = new._replace(key=known.key)
             later: list[FactRow] = []
             if given.key is not None:
@@ -378,14 +381,6 @@ class LongTermMemory(StoreKind):
 def by_begin(row: FactRow) -> tuple[datetime, int]:
     """Return the place of a row among the versions of its key."""
     return row.valid_from, row.number
-
-
-def unknown_fact(memory_id: str, namespace: str) -> NotFoundError:
-    """Return the error of a fact that a namespace does not have."""
-    return NotFoundError(
-        f"namespace {shown(namespace)} has no fact {shown(memory_id)}; it may have expired; save "
-        "it anew"
-    )
 
 
 def _new_fact(
