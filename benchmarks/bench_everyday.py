@@ -1,12 +1,14 @@
-"""Whether a chat shows what a user needs who asks as people do: once more, or in words that nobody used.
+"""Whether a chat shows what a user needs who asks as people do: once more, in words that nobody used, or by a detour.
 
     KAOSMEM_DATA=FOLDERS python -m benchmarks.bench_everyday
 
 FOLDERS are folders as of `benchmarks.evidence_recall`, with `:` between them (`;` on Windows). Each line of
 `everyday.tsv` has a question, the message that answers it, and the question which that message answered, if there was
 one. They are put into the middle of the smallest conversation of each data set, one line at a time, and the question is
-its newest message. A figure is the number of questions whose answer is in the context. This project's authors wrote
-the lines, and chose the rules of the ranking with them in view.
+its newest message. Each line of `second_hops.tsv` has a question, a message that has its words, and the answer, which
+shares only a name or an identifier with this message. These two stand half a conversation apart, the answer first in
+every second line. A figure is the number of questions whose answer is in the context. This project's authors wrote the
+lines, and chose the rules of the ranking with them in view.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from kaosmem.evaluation import read_corpora
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem
 from kaosmem.retrieval.ranker import Ranker
 
-FILE = Path(__file__).parent / "everyday.tsv"
+FOLDER = Path(__file__).parent
 RANKERS: dict[str, Ranker] = {"default": LinearRanker(), "BM25Ranker": BM25Ranker()}
 BUDGETS = (512, 2_048)
 
@@ -35,23 +37,35 @@ class Line(NamedTuple):
 
     Attributes:
         kind: How it is asked.
-        messages: The message that answers it, after the question that it answered, if any.
+        answer: The message that answers it.
+        messages: What was said: the role, the text, and after which share of the conversation.
     """
 
     kind: str
     question: str
-    messages: Sequence[str]
+    answer: str
+    messages: Sequence[tuple[str, str, float]]
 
 
 def read() -> Iterator[Line]:
     """Yield all questions. One that was asked before is asked again in other words, and in the same."""
-    for line in FILE.read_text(encoding="utf-8").splitlines():
-        question, answer, *before = line.split("\t")
+    for question, answer, *before in _lines_of("everyday.tsv"):
         if before:
-            yield Line("again, in other words", question, (*before, answer))
-            yield Line("again, in the same words", before[0], (*before, answer))
+            said = [("user", before[0], 0.5), ("assistant", answer, 0.5)]
+            yield Line("again, in other words", question, answer, said)
+            yield Line("again, in the same words", before[0], answer, said)
         else:
-            yield Line("in words that nobody used", question, (answer,))
+            said = [("user", answer, 0.5)]
+            yield Line("in words that nobody used", question, answer, said)
+    for number, (question, bridge, answer) in enumerate(_lines_of("second_hops.tsv")):
+        texts = (answer, bridge) if number % 2 else (bridge, answer)
+        said = [("user", text, share) for text, share in zip(texts, (0.25, 0.75), strict=True)]
+        yield Line("by a second hop", question, answer, said)
+
+
+def _lines_of(name: str) -> Iterator[list[str]]:
+    for line in (FOLDER / name).read_text(encoding="utf-8").splitlines():
+        yield line.split("\t")
 
 
 def conversations(corpora: Sequence[Corpus]) -> list[Corpus]:
@@ -68,15 +82,14 @@ async def is_shown(corpus: Corpus, line: Line, ranker: Ranker) -> list[bool]:
     memory = SessionMemory.test_mode(ranker=ranker)
     for place, item in enumerate(corpus.items):
         memory.add("messages", item.text, role=item.role or "user")
-        if place == len(corpus.items) // 2:
-            roles = ("user", "assistant")
-            for role, text in zip(roles, line.messages, strict=False):
+        for role, text, share in line.messages:
+            if place == int(share * len(corpus.items)):
                 memory.add("messages", text, role=role)
     memory.add("messages", line.question)
     found = []
     for budget in BUDGETS:
         context = await memory.assemble_context(budget=budget)
-        found.append(line.messages[-1] in context.text)
+        found.append(line.answer in context.text)
     return found
 
 
@@ -107,6 +120,9 @@ def test_answers_are_found_in_a_small_conversation() -> None:
     questions, *shown = figures["in words that nobody used"]
     assert questions == 40
     assert min(shown) > 20
+    questions, *shown = figures["by a second hop"]
+    assert questions == 24
+    assert min(shown) > 16
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

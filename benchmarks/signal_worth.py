@@ -35,7 +35,6 @@ from kaosmem.retrieval.linear_index import LinearIndex
 from kaosmem.retrieval.scores import top
 
 ALL = "all signals"
-PASSAGE = "passage"
 SPEC = SectionSpec("items", eviction="none", ranker=LinearRanker())
 
 
@@ -107,7 +106,7 @@ def scores_of(index: LinearIndex, found: Candidates) -> Iterator[tuple[str, NDAr
     total = total_of(added)
     yield ALL, total
     for name in added:
-        if name == PASSAGE:
+        if name not in found.signals:  # made from the sums of the others
             yield name, total - added[name]
             continue
         lacking = copy(found)

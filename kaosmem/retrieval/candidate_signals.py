@@ -13,6 +13,7 @@ from kaosmem.retrieval.candidate_terms import CandidateTerms, RelevanceFeedback
 from kaosmem.retrieval.columns import are_changes
 from kaosmem.retrieval.query_terms import NONE, QueryTerms, SourceMatches, is_test_name
 from kaosmem.retrieval.scores import (
+    BELOW,
     CHANCE,
     ONE,
     UNIT,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from kaosmem.retrieval.columns import Int64s
     from kaosmem.retrieval.linear_index import LinearIndex
+    from kaosmem.retrieval.second_hop import SecondHop
     from kaosmem.retrieval.text_index import Echoes
 
 Signals: TypeAlias = "dict[str, Int64s]"
@@ -50,8 +52,6 @@ REACH = 6
 """Entries of one source at most so many places apart are of one passage."""
 _LITTLE = CHANCE // 1_000
 """Lower chances of neighbours hardly count."""
-_BELOW = UNIT // 100
-"""The difference between the best test of a thing and the thing, in the logarithm of a score."""
 _BRIEF = 64
 """An answer of so many tokens counts half: it may repeat the words of its question."""
 _SHORT = 64
@@ -98,6 +98,7 @@ class Candidates:
         index: The index of the candidates.
         matches: How its entries match the query.
         slots: The slots of the candidates.
+        hop: What the best of them lead to.
 
     Attributes:
         ordinals: Shape (n,).
@@ -111,8 +112,10 @@ class Candidates:
         index: LinearIndex,
         matches: Matches,
         slots: Int64s,
+        hop: SecondHop,
     ) -> None:
         self.index = index
+        self.hop = hop
         self._asked = matches.asked
         self.matches = matches
         self.slots = slots
@@ -286,27 +289,30 @@ def weighted(found: Candidates, model: Mapping[str, float]) -> Signals:
         if weight and name in found.signals:
             added[name] = round(weight * WEIGHT_UNITS) * found.signals[name]
     if not found.index.is_conversation:
-        _add_place(found, added)
+        passages = passage_scores(found.ordinals, found.sources, chances(_sums(added), UNIT))
+        weight = round(_PASSAGE * WEIGHT_UNITS)
+        added["passage"] = weight * product(passages, found.matches.trust)
+    added["second_hop"] = found.hop.lifts(found.slots, found.terms, _sums(added))
+    if "definition" in found.signals:
+        _lower_tests(found, added)
     return added
 
 
-def _add_place(found: Candidates, added: Signals) -> None:
-    """Add the signals of documents that depend on the sums of the others.
+def _sums(added: Signals) -> Int64s:
+    found: Int64s = np.sum([*added.values()], axis=0)
+    return found
 
-    The best test ranks below the best definition outside of tests, if there is one. Tests keep
-    their order.
+
+def _lower_tests(found: Candidates, added: Signals) -> None:
+    """Have the best test rank below the best definition outside of tests, if there is one.
+
+    Tests keep their order.
     """
-    sums = np.sum([*added.values()], axis=0)
-    passages = passage_scores(found.ordinals, found.sources, chances(sums, UNIT))
-    weight = round(_PASSAGE * WEIGHT_UNITS)
-    added["passage"] = weight * product(passages, found.matches.trust)
-    if "definition" not in found.signals:
-        return
-    sums += added["passage"]
+    sums = _sums(added)
     is_test = found.signals["test_source"] > 0
     is_defining = (found.signals["definition"] > 0) & ~is_test
     if is_test.any() and is_defining.any():
-        surplus = int(sums[is_test].max()) - int(sums[is_defining].max()) + _BELOW
+        surplus = int(sums[is_test].max()) - int(sums[is_defining].max()) + BELOW
         added["test_source"][is_test] -= max(0, surplus)
 
 

@@ -138,6 +138,13 @@ class CandidateTerms:
         found[self.rows[at]] = True
         return found
 
+    def having_each(self, terms: Int64s) -> NDArray[np.bool_]:
+        """Return whether each candidate has each of some rising terms: shape (terms, size)."""
+        found = np.zeros((len(terms), self.size), np.bool_)
+        at = np.flatnonzero(self._are_any_of(terms.tolist()))
+        found[terms.searchsorted(self.numbers[at]), self.rows[at]] = True
+        return found
+
     def having_pair(self, firsts: Sequence[int], seconds: Sequence[int]) -> NDArray[np.bool_]:
         """Return whether each candidate has one of some terms, and one of others right after it."""
         found = np.zeros(self.size, np.bool_)

@@ -26,6 +26,7 @@ from kaosmem.retrieval.scores import (
     signals_of,
     top,
 )
+from kaosmem.retrieval.second_hop import BRIDGES, SecondHop
 from kaosmem.retrieval.text_index import Echoes, TextIndex
 from kaosmem.retrieval.vocabulary import NO_ROW, NO_TERM, TOPIC_UNITS, word_vectors
 
@@ -42,6 +43,8 @@ CANDIDATES = 384
 _NEIGHBOURED = 64
 """Neighbours of so many of the best are candidates too, at most as many again."""
 _NEIGHBOURS = 1, -1, 2, -2, 3, -3
+_LINKED = 32
+"""So many entries that share a rare term with the best are candidates, too."""
 _RULES = 32
 """So many of the newest standing rules are candidates for every query: a request names none."""
 
@@ -158,10 +161,13 @@ class LinearIndex(TextIndex):
         slots = self._with_others(ranked[:first], matches.echoes, is_allowed)
         if not len(slots):
             return None, ranked, ranked
+        hop = SecondHop(self, matches.terms, matches.echoes)
+        linked = self._linked(hop, slots, scores, is_allowed)
+        slots = np.concatenate([slots, linked])
         is_chosen = np.zeros(self.size, np.bool_)
         is_chosen[slots] = True
         rest = ranked[~is_chosen[ranked]]
-        return Candidates(self, matches, slots), ordinals[rest], scores[rest]
+        return Candidates(self, matches, slots, hop), ordinals[rest], scores[rest]
 
     def _matched(self, asked: QueryTerms) -> Matches:
         echoes = self.echoes(asked.text)
@@ -275,6 +281,29 @@ class LinearIndex(TextIndex):
         allowed[neighbours] = False
         rules = self.rules()[: -_RULES - 1 : -1] if self.is_conversation else first[:0]
         return np.concatenate([first, neighbours, rules[allowed[rules]]])
+
+    def _linked(
+        self,
+        hop: SecondHop,
+        slots: Int64s,
+        scores: Int64s,
+        is_allowed: NDArray[np.bool_] | None,
+    ) -> Int64s:
+        """Return the slots that the best matches lead to, beside those that are candidates.
+
+        Args:
+            slots: Of the candidates, best first.
+            scores: The proposing scores of all slots.
+        """
+        bridges = slots[:BRIDGES]
+        bridges = bridges[scores[bridges] > 0]
+        if not len(bridges):
+            return bridges
+        by_slot = hop.reached(bridges, scores[bridges])
+        by_slot[slots] = 0
+        if is_allowed is not None:
+            by_slot *= is_allowed
+        return top(by_slot, self.slots.ordinals, _LINKED)
 
     def questions_before(self, slots: Int64s) -> Int64s:
         """Return the slot of the question that each entry answers, -1 for none.

@@ -30,6 +30,8 @@ WEIGHT_UNITS = 1_000_000
 """Weights are whole numbers of millionths."""
 UNIT = WEIGHT_UNITS * ONE
 """Sums of weighted signals are in units of 1 / UNIT."""
+BELOW = UNIT // 100
+"""An entry that has to rank below another one has a sum that is smaller by this."""
 _PRESSED = 16.0
 _DECIMALS = 10**12
 """Scores have twelve decimals."""

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.bench_corrections import labelled_pairs, measured
-from kaosmem import Item, Reason, SectionSpec, SessionMemory, WindowTooSmallError
+from kaosmem import BM25Ranker, Item, Reason, SectionSpec, SessionMemory, WindowTooSmallError
 from kaosmem.formats import get_format
 from kaosmem.language.corrections import Corrections, may_correct
 from kaosmem.language.statements import are_of_one_subject, statements
@@ -340,7 +340,7 @@ def test_a_section_can_do_without(talk, query, budget):
 
 async def test_a_correction_is_found_that_the_question_does_not_name():
     """Among 1,500 items the newest value comes with the old ones that the question matches, with no word of it."""
-    memory = SessionMemory.test_mode()
+    memory = SessionMemory.test_mode(ranker=BM25Ranker())
     for name, value in (("old", "_x"), ("mid", "_b")):
         text = f"For merge sort, the code of Michael: the suffix of method names is '{value}'."
         memory.add("documents", text, role="user", id=name)

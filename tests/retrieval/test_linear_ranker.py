@@ -328,7 +328,8 @@ async def test_a_decision_names_the_signal_that_carried_an_item_in():
     chosen = [each for each in context.decisions if each.reason is Reason.RELEVANT]
     assert chosen
     assert all(
-        each.signals.keys() <= {*default_weights().named_documents, *BY_HAND, "passage"}
+        each.signals.keys()
+        <= {*default_weights().named_documents, *BY_HAND, "passage", "second_hop"}
         for each in chosen
     )
     assert any(each.signals["source"] > 0 for each in chosen)

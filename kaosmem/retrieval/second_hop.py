@@ -1,0 +1,124 @@
+"""The second hop: entries that share a rare term with one of the best matches.
+
+"Where does my sister's flatmate work?" matches "My flatmate is called Ines", and this one leads to
+"Ines started at the harbour office". That has no word of the question, or few.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kaosmem.exact import log, logs
+from kaosmem.retrieval.candidate_terms import ENOUGH_TEXTS, MAX_TERMS
+from kaosmem.retrieval.scores import BELOW, CHANCE, ONE, UNIT, WEIGHT_UNITS, chances, product
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kaosmem.retrieval.candidate_terms import CandidateTerms
+    from kaosmem.retrieval.columns import Int64s
+    from kaosmem.retrieval.text_index import Echoes, TextIndex
+
+BRIDGES = 3
+"""So many of the best entries lead to others."""
+_WEIGHT = 5 * WEIGHT_UNITS
+"""Of what the best match leads to: by hand, as the model makes the scores of matches."""
+_BRIEF = 64
+"""An entry of so many tokens counts half: a long text shares a rare word with many by chance."""
+_TWO = 2.5
+"""The frequency of the rarest term that two entries share, and the half that is added to each."""
+
+
+class SecondHop:
+    """What the best matches of a query lead to.
+
+    Args:
+        index: Of the entries.
+        asked: Numbers of the query's terms. They lead nowhere: each match has them.
+        echoes: The messages that are the query itself.
+    """
+
+    def __init__(self, index: TextIndex, asked: list[int], echoes: Echoes) -> None:
+        self._index = index
+        self._asked = np.array(sorted({*asked} - {0}), np.int64)
+        self._echoes = echoes
+        self._rare_terms = cache(self._find_rare_terms)
+
+    def _find_rare_terms(self, slot: int) -> tuple[Int64s, Int64s]:
+        """Return the terms by which an entry leads to others, and their cubed weights.
+
+        A term that only two entries have has the weight ONE. A rare term has at least half of this,
+        and at most an eighth of all entries have it.
+        """
+        index = self._index
+        terms = np.unique(index.sequences.of(slot)[:MAX_TERMS]).astype(np.int64)
+        frequencies = index.vocabulary.frequencies.values[terms]
+        size = len(index) + 1
+        is_rare = (frequencies > 1) & (frequencies * 8 <= size)
+        is_rare &= frequencies * frequencies < _TWO * size
+        is_rare &= ~np.isin(terms, self._asked)
+        weights = logs(size / (frequencies[is_rare] + 0.5)) / log(size / _TWO)
+        shares = np.rint(ONE * weights).astype(np.int64)
+        return terms[is_rare], product(product(shares, shares), shares)
+
+    def reached(self, bridges: Int64s, scores: Int64s) -> Int64s:
+        """Return how well each slot is reached from the best matches.
+
+        Args:
+            bridges: The slots of the matches, best first.
+            scores: Of the matches, above 0.
+        """
+        weights: dict[int, int] = {}
+        for slot, score in zip(bridges.tolist(), scores.tolist(), strict=True):
+            terms, shares = self._rare_terms(slot)
+            for term, share in zip(terms.tolist(), shares.tolist(), strict=True):
+                weights[term] = max(weights.get(term, 0), share * score // int(scores[0]))
+        places, slots, _ = self._index.postings([*weights])
+        found = np.zeros(self._index.size, np.int64)
+        np.maximum.at(found, slots, np.array([*weights.values()], np.int64)[places])
+        return found
+
+    def lifts(self, slots: Int64s, terms: CandidateTerms, sums: Int64s) -> Int64s:
+        """Return what each candidate gains where one of the best leads to it.
+
+        It gains more if it has the words of the query that the other one lacks. No candidate comes
+        before the one that leads to it by this alone: a near copy of the best match shares its rare
+        terms, too.
+
+        Args:
+            slots: Of the candidates.
+            terms: Of the candidates.
+            sums: Their weighted signals.
+        """
+        has_asked = terms.having_each(self._asked)
+        tokens = self._index.facts.values["tokens"][slots]
+        trust = min(ONE, len(self._index) * ONE // ENOUGH_TEXTS)
+        brevity = trust * _BRIEF // (_BRIEF + tokens)
+        chance = chances(sums, UNIT)
+        lifted = sums
+        for bridge in np.argsort(-sums, kind="stable")[:BRIDGES].tolist():
+            rare, weights = self._rare_terms(int(slots[bridge]))
+            shared = (terms.having_each(rare) * weights[:, None]).max(axis=0, initial=0)
+            shared = product(product(shared, brevity), self._going_on(has_asked, bridge))
+            gains = _WEIGHT * (shared * chance[bridge] // CHANCE)
+            lifted = np.maximum(lifted, np.minimum(sums + gains, sums[bridge] - BELOW))
+        return lifted - sums
+
+    def _going_on(self, has_asked: NDArray[np.bool_], bridge: int) -> Int64s:
+        """Return how well candidates go on where one of them ends: from a half to ONE.
+
+        ONE has a candidate with all words of the query that the other one lacks.
+
+        Args:
+            has_asked: Whether each candidate has each term of the query.
+            bridge: The candidate that leads to others.
+        """
+        numbers = self._asked.tolist()
+        weights = np.array([self._index.idf(each, self._echoes) for each in numbers], np.int64)
+        missing = weights * ~has_asked[:, bridge]
+        covered = ONE * (missing @ has_asked) // max(1, int(missing.sum()))
+        found: Int64s = (ONE + covered) // 2
+        return found
