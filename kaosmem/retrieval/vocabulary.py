@@ -199,7 +199,8 @@ NO_ROW = 0
 _BYTE = 127
 TOPIC_UNITS = 1 << 12
 """Weights of terms are whole numbers of 1 / TOPIC_UNITS."""
-_BLOCK = 1_024
+_TOGETHER = 64
+"""So many rows of 128 numbers are below what libraries for linear algebra share among threads."""
 _NEAR_TERMS = 8
 """So many terms with a cosine of a half or more may stand for a word that nobody said."""
 GRID = 1 << 20
@@ -237,20 +238,17 @@ class WordVectors:
         return found
 
     def products(self, rows: Int64s, vector: Int64s) -> Int64s:
-        """Return the product of a vector with each of some rows."""
-        found = self.rows[rows].astype(np.float32) @ vector.astype(np.float32)
-        return found.astype(np.int64)
+        """Return the product of a vector with each of some rows.
 
-    def products_of_all(self, vector: Int64s) -> Int64s:
-        """Return the product of a vector with each row.
-
-        The rows are taken a block at a time, which stays in the processor's cache.
+        The rows are multiplied a few at a time. A library for linear algebra would share more of
+        them among threads, and wait for these where the processor is busy.
         """
-        products = []
-        for start in range(0, len(self.rows), _BLOCK):
-            rows = np.arange(start, min(start + _BLOCK, len(self.rows)))
-            products.append(self.products(rows, vector))
-        return np.concatenate(products)
+        together = np.full(-(-len(rows) // _TOGETHER) * _TOGETHER, NO_ROW)
+        together[: len(rows)] = rows
+        taken = self.rows.take(together, axis=0).astype(np.float32)
+        blocks = taken.reshape(-1, _TOGETHER, len(vector))
+        found: Int64s = (blocks @ vector.astype(np.float32)).ravel()[: len(rows)].astype(np.int64)
+        return found
 
     def cosines(
         self,
@@ -302,7 +300,7 @@ def near_terms(term: str) -> Sequence[tuple[str, int]]:
     if row == NO_ROW:
         return ()
     # All vectors are about as long as this one.
-    products = table.products_of_all(table.rows[row].astype(np.int64))
+    products = table.products(np.arange(len(table.rows)), table.rows[row].astype(np.int64))
     longest = int(products[row])
     products[row] = 0
     (near,) = np.nonzero(products * 2 >= longest)
