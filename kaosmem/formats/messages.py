@@ -39,10 +39,6 @@ class _KnownText:
     def __call__(self, text: str) -> int:
         return self.tokens if text == self.text else self.counter(text)
 
-    def count_many(self, texts: Sequence[str]) -> list[int]:
-        """Return the count of each text."""
-        return list(map(self, texts))
-
 
 class MessageFormat(ShapedBlocks):
     """A format of messages, each with content that is a text or blocks.
