@@ -162,16 +162,35 @@ async def test_a_window_appends_lines_once_also_if_others_came_between():
     assert Visible.read(*stored_items({built.id: shown})[built.id]) == shown
 
 
-async def test_earlier_messages_take_the_room_that_nothing_else_needs():
-    """If a long message ends the tail early, they take twice their share of the window."""
+def after_a_long_reply():
+    """Return a session whose tail is short, as a long message stands before it."""
     memory = SessionMemory.test_mode()
     for number in range(60):
         memory.add("messages", f"The harbour crane {number} lifts {number} tons. " * 4)
     memory.add("messages", "It is noted. " * 1_200, role="assistant")
     memory.add("messages", "Thank you.", role="user")
     memory.add("messages", "You are welcome.", role="assistant")
+    return memory
+
+
+async def test_earlier_messages_take_the_room_that_nothing_else_needs():
+    """If a long message ends the tail early, they take twice their share of the window."""
+    memory = after_a_long_reply()
     context, _ = await block_of(memory, "How many tons does each harbour crane lift?")
     assert context.used > 2_000
+
+
+@pytest.mark.parametrize(("budget", "least"), [(2_000, 1_620), (4_000, 3_300)])
+async def test_documents_that_match_as_well_take_that_room_first(budget, least):
+    """Earlier messages take what is left after them: of 90 documents some are left out."""
+    memory = after_a_long_reply()
+    memory.add_many(
+        "documents",
+        [f"Crane {number} of the harbour can lift {number} tons. " * 4 for number in range(90)],
+    )
+    question = "How many tons does each harbour crane lift?"
+    context, _ = await block_of(memory, question, budget=budget)
+    assert context.by_section["documents"].used >= least
 
 
 async def test_an_excerpt_fits_the_share_of_earlier_messages_in_the_block_of_a_window():
