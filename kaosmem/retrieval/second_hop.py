@@ -28,8 +28,10 @@ _WEIGHT = 5 * WEIGHT_UNITS
 """Of what the best match leads to: by hand, as the model makes the scores of matches."""
 _BRIEF = 64
 """An entry of so many tokens counts half: a long text shares a rare word with many by chance."""
-_TWO = 2.5
-"""The frequency of the rarest term that two entries share, and the half that is added to each."""
+_LEAST_FREQUENCY = 2.5
+"""Of a term that leads to another entry: two, and the half that is added to each frequency."""
+_RARE_PART = 8
+"""At most so large a part of all entries, one in eight, has a rare term."""
 
 
 class SecondHop:
@@ -55,12 +57,12 @@ class SecondHop:
         """
         index = self._index
         terms = np.unique(index.sequences.of(slot)[:MAX_TERMS]).astype(np.int64)
-        frequencies = index.vocabulary.frequencies.values[terms]
+        frequencies = index.vocabulary.frequencies.values[terms].astype(np.int64)
         size = len(index) + 1
-        is_rare = (frequencies > 1) & (frequencies * 8 <= size)
-        is_rare &= frequencies * frequencies < _TWO * size
+        is_rare = (frequencies > 1) & (frequencies * _RARE_PART <= size)
+        is_rare &= frequencies * frequencies < _LEAST_FREQUENCY * size
         is_rare &= ~np.isin(terms, self._asked)
-        weights = logs(size / (frequencies[is_rare] + 0.5)) / log(size / _TWO)
+        weights = logs(size / (frequencies[is_rare] + 0.5)) / log(size / _LEAST_FREQUENCY)
         shares = np.rint(ONE * weights).astype(np.int64)
         return terms[is_rare], product(product(shares, shares), shares)
 
@@ -102,15 +104,15 @@ class SecondHop:
         for bridge in np.argsort(-sums, kind="stable")[:BRIDGES].tolist():
             rare, weights = self._rare_terms(int(slots[bridge]))
             shared = (terms.having_each(rare) * weights[:, None]).max(axis=0, initial=0)
-            shared = product(product(shared, brevity), self._going_on(has_asked, bridge))
+            shared = product(product(shared, brevity), self._completions(has_asked, bridge))
             gains = _WEIGHT * (shared * chance[bridge] // CHANCE)
             lifted = np.maximum(lifted, np.minimum(sums + gains, sums[bridge] - BELOW))
         return lifted - sums
 
-    def _going_on(self, has_asked: NDArray[np.bool_], bridge: int) -> Int64s:
-        """Return how well candidates go on where one of them ends: from a half to ONE.
+    def _completions(self, has_asked: NDArray[np.bool_], bridge: int) -> Int64s:
+        """Return how well candidates complete what one of them says: from a half to ONE.
 
-        ONE has a candidate with all words of the query that the other one lacks.
+        ONE is for a candidate with all words of the query that the other one lacks.
 
         Args:
             has_asked: Whether each candidate has each term of the query.

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from benchmarks.corpus import seeded_texts, text_item
 from kaosmem import DenseRanker, LinearRanker, SessionMemory
 from kaosmem.retrieval.embedders import WordVectorEmbedder
+from kaosmem.retrieval.linear_index import LinearIndex
+from kaosmem.retrieval.second_hop import SecondHop
+from kaosmem.retrieval.text_index import NO_ECHOES
 from tests.retrieval.changes import document, items, words
 
 TALK = seeded_texts(600, words=20)
@@ -112,6 +115,20 @@ def test_a_word_of_many_texts_leads_nowhere():
     assert target_at in dict(index.rank(question, 5))
     among = [*range(target_at)]
     assert target_at not in dict(index.rank(question, 5, among=among))
+
+
+def test_a_common_word_of_many_entries_leads_nowhere(monkeypatch):
+    """Its frequency has more than 16 bits, so that its square has more than 32."""
+    index = LinearRanker().index()
+    index.add((place, text_item(text)) for place, text in enumerate(["crane one", "crane two"]))
+    number = index.vocabulary.number("crane")
+    hop = SecondHop(index, [], NO_ECHOES)
+    monkeypatch.setattr(LinearIndex, "__len__", lambda _: 1_000_000)
+    bridge, score = np.array([0]), np.array([1 << 20])
+    assert hop.reached(bridge, score)[1] > 0
+    index.vocabulary.frequencies.values[number] = 92_682
+    hop = SecondHop(index, [], NO_ECHOES)
+    assert not hop.reached(bridge, score)[1]
 
 
 @given(entries=st.lists(items, min_size=8, max_size=80), query=words)
