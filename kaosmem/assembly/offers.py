@@ -337,12 +337,16 @@ class Offers:
             for place, unit in enumerate(earlier):
                 if unit.tokens <= limit:
                     continue
-                terms = frozenset(terms_of(self.query))
-                earlier[place] = excerpt_of(unit, limit, terms, self.counter)
+                earlier[place] = excerpt_of(unit, limit, self._terms, self.counter)
                 if earlier[place] is not unit:
                     ids.update(item.id for item in unit.items)
             found[spec.name] = replace(proposal, earlier=tuple(earlier))
         return found, frozenset(ids)
+
+    @cached_property
+    def _terms(self) -> frozenset[str]:
+        """The terms of the question, read if a message is too long to be recalled whole."""
+        return frozenset(terms_of(self.query))
 
 
 def _unanswered(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[str]:
