@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from kaosmem.errors import SectionFullError, WindowTooSmallError
-from kaosmem.formats import BlockPlace, Format, HistoryEntry
+from kaosmem.formats import BlockPlace, Format, HistoryEntry, Mark
 from kaosmem.formats.delimiters import without_hidden
 from kaosmem.formats.labels import NOTES, Group, LabelStyle
 from kaosmem.formats.text import header_piece, piece_tokens
@@ -19,7 +19,7 @@ from kaosmem.names import shown
 from kaosmem.sections import Candidate
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.types.items import ChatMessage, Item, once_per_item
+from kaosmem.types.items import Item, once_per_item
 from kaosmem.units import repaired
 
 FRAME = "(frame)"
@@ -300,7 +300,10 @@ class Costs:
     counter: TokenCounter
 
     def entries(self, unit: Candidate) -> int:
-        """Return the tokens of a unit in a history, repaired."""
+        """Return the tokens of a unit in a history, repaired, and of the mark before it."""
+        if unit.days is not None:
+            mark = self.format.entry_tokens(Mark(days=unit.days), self.counter)
+            return mark + self.entries(unit._replace(days=None))
         name = f"{self.format.name} {self.counter.name}"
         if len(unit.items) == 1:
             return unit.items[0].memo(name, self._measure_entry)
@@ -322,14 +325,17 @@ class Costs:
         return BlockPlace.IN_MESSAGE if takes_block else BlockPlace.OWN_MESSAGE
 
 
-def entries_of(units: Iterable[Candidate]) -> list[ChatMessage]:
+def entries_of(units: Iterable[Candidate]) -> list[HistoryEntry]:
     """Return units as the messages that a history shows of them, in the order in which they came.
 
-    A unit whose call is answered late may have other units between its items.
+    A mark stands before a unit with which another day begins. A unit whose call is answered late
+    may have other units between its items.
     """
-    placed: list[tuple[int, list[ChatMessage]]] = []
+    placed: list[tuple[int, Sequence[HistoryEntry]]] = []
     for unit in units:
         first = unit.items[0]
+        if unit.days is not None:
+            placed.append((unit.position, [Mark(days=unit.days)]))
         if len(unit.items) == 1 and isinstance(first.content, str):
             # A text has no calls that could lack their results.
             parts = [[first.memo("message", attrgetter("message"))]]
@@ -338,7 +344,7 @@ def entries_of(units: Iterable[Candidate]) -> list[ChatMessage]:
         positions = unit.positions or (unit.position,) * len(parts)
         placed.extend(zip(positions, parts, strict=True))
     placed.sort(key=itemgetter(0))
-    entries: list[ChatMessage] = []
+    entries: list[HistoryEntry] = []
     for _, part in placed:
         entries += part
     return entries

@@ -164,6 +164,8 @@ BLOCK_END = "</context>\n"
 
 OPENING = "[the assistant speaks first]"
 """The user's turn before a history that begins with the assistant, where providers ask for it."""
+_DAYS = "up to here:"
+"""Begins the line between the messages of two days."""
 
 _MAX_NAME_CHARS = 64
 
@@ -199,7 +201,7 @@ _TAG = rf"{_OPENS}{_BLANK}*+(?:{_CLOSES}{_BLANK}*+)*+"
 _WORDS = rf"(?:{_spelt('context')}(?![\w-])|{_spelt('message from')}{_BLANK}*+=)"
 _NOTES = (
     rf"\[{_BLANK}*+(?:[\w.,{UNSEEN}]++{_BLANK}++{_spelt('earlier message')}{_JOIN}s?+{_BLANK}++{_spelt('left out')}"
-    rf"|{_spelt(OPENING[1:-1])})"
+    rf"|{_spelt(OPENING[1:-1])}|{_spelt(_DAYS)})"
 )
 _ANYWHERE = re.compile(_TAG + _WORDS), re.compile(_NOTES)
 # The rest of a tag may stand at the beginning of the next text.
@@ -234,7 +236,10 @@ _SPEAKER = re.compile(r'<message from="([^"\s]+)">\n')
 
 
 def mark_text(mark: Mark) -> str:
-    """Return the line that replaces the messages of a history that are not shown."""
+    """Return the line that a mark shows."""
+    if mark.days is not None:
+        before, after = mark.days
+        return f"[{_DAYS} {before}; from here: {after}]"
     return f"[{mark.left_out} earlier messages left out]"
 
 

@@ -174,8 +174,13 @@ class LabelStyle:
         return _bracketed("" if day else item.shown_role, day, notes)
 
     def _day(self, item: Item) -> str:
-        if item.interval is not None:
-            return self._interval(item.interval)
+        return self.day(item) if item.interval is None else self._interval(item.interval)
+
+    def day(self, item: Item) -> str:
+        """Return the day on which something happened or was said, "" if none is shown."""
+        return item.memo(f"day {self.dates}", self._find_day)
+
+    def _find_day(self, item: Item) -> str:
         if self.dates == "none":
             return ""
         date = item.date

@@ -16,9 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Stands in a history for messages that are not shown."""
+    """A line of kaosmem's own between the messages of a history.
 
-    left_out: int
+    Attributes:
+        left_out: Number of messages that it stands for.
+        days: The days of the messages before it and after it, if it stands between two days.
+    """
+
+    left_out: int = 0
+    days: tuple[str, str] | None = None
 
 
 HistoryEntry: TypeAlias = ChatMessage | Mark

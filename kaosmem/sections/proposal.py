@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
+from kaosmem.formats.labels import LabelStyle
 from kaosmem.language.query import Query
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONDict
@@ -23,6 +24,9 @@ _FOUND = 1.5
 
 _LEAST_EXCERPT = 512
 """A message of fewer tokens is recalled whole."""
+
+
+_ROLES_OF_AGENTS = frozenset({"assistant", "tool", "system", "developer", "summary"})
 
 
 def excerpt_tokens(room: int) -> int:
@@ -54,6 +58,7 @@ class Candidate(NamedTuple):
         standing: The key that orders it where it is shown, () for its position. A replaced version
             stands before the current one.
         positions: Of each of several items, the number of items taken before it.
+        days: The day of the user's message before and that of this one, if they differ.
     """
 
     items: tuple[Item, ...]
@@ -69,6 +74,7 @@ class Candidate(NamedTuple):
     is_replaced: bool = False
     standing: tuple[int, ...] = ()
     positions: tuple[int, ...] = ()
+    days: tuple[str, str] | None = None
 
     def tied_to(self, current: int, place: int, *, is_later: bool = False) -> Candidate:
         """Return it as another version of a fact, which needs the current one.
@@ -224,6 +230,21 @@ class Proposal:
     def filtered(self, keep: Callable[[Candidate], bool]) -> Proposal:
         """Return the proposal with the units alone that pass a test."""
         return self.changed(partial(filter, keep))
+
+    def with_days(self, labels: LabelStyle) -> Proposal:
+        """Return the proposal of a history whose units know where another day begins.
+
+        A day begins with a message of a user, so that no reply is torn from its question.
+        """
+        units = [*self.candidates]
+        before = ""
+        for place in sorted(range(len(units)), key=lambda place: units[place].position):
+            first = units[place].items[0]
+            day = "" if first.role in _ROLES_OF_AGENTS else labels.day(first)
+            if before and day and day != before:
+                units[place] = units[place]._replace(days=(before, day))
+            before = day or before
+        return replace(self, candidates=tuple(units))
 
     def with_versions(
         self, versions: Mapping[str, Sequence[Version[Item]]], query: Query

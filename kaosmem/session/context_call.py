@@ -126,6 +126,9 @@ async def ask(
     stored = session.past.stored
     left_out = LeftOut(roster, specs, query, call.wanted, session.clock, stored)
     offered = {**specs}
+    for name, spec in specs.items():
+        if spec.is_history and name in proposals:
+            proposals[name] = proposals[name].with_days(spec.labels)
     episodes = _episodes_asked_for(proposals, query)
     if episodes:
         floor = max(specs[episodes].floor, _EPISODES_SHARE)

@@ -31,7 +31,14 @@ from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 
 CONVERSATION = SectionSpec(
-    "conversation", 32_000, 90, 0.35, placement="history", eviction="none", recall=0.0
+    "conversation",
+    32_000,
+    90,
+    0.35,
+    placement="history",
+    eviction="none",
+    recall=0.0,
+    dates="created_at",
 )
 
 _CONDENSED = 0.75

@@ -57,7 +57,7 @@ async def test_the_matching_lines_of_a_result_that_is_larger_than_the_window_are
     assert built.tokens > 4_000
     for part in ("undefined reference to frobnicate", "reactor.c line 88", "make stopped"):
         assert part in block
-    assert "[tool] … " in block
+    assert "tool: … " in block
     assert "characters left out" in block
     assert context.decision(built.id).reason is Reason.SHORTENED
     assert context.decision(built.id).tokens < 1_000
