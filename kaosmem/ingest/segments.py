@@ -6,8 +6,14 @@ import re
 from collections.abc import Callable, Container
 from typing import NamedTuple, TypeAlias
 
+from kaosmem.language.scripts import UNSPACED
+
 MAX_CHARS = 2_000
-"""A text of this size is not cut, and no piece is larger."""
+"""A text of this size is not cut, and no piece is larger. See `size_of`."""
+
+_WIDE = re.compile(f"[{UNSPACED}]")
+_WIDTH = 3
+"""A character of a script without spaces says, and costs, as much as so many Latin ones."""
 
 MAX_HEAD_CHARS = 400
 """Longer names of a table's columns are not repeated."""
@@ -77,6 +83,7 @@ class Segment(NamedTuple):
         start, end: Positions in the text, without the last newline.
         path: The headings or definitions that it is under.
         head: Lines that a piece repeats if it begins here: the names of a table's columns.
+        extra: What the text up to its end has in size beyond its characters.
     """
 
     number: int
@@ -85,6 +92,7 @@ class Segment(NamedTuple):
     strength: int
     path: Path
     head: str = ""
+    extra: int = 0
 
 
 class _Line(NamedTuple):
@@ -112,6 +120,15 @@ class _Heading(NamedTuple):
 
 
 _HeadingAt: TypeAlias = Callable[[list[_Line], int], _Heading | None]
+
+
+def size_of(text: str) -> int:
+    """Return the size of a text in Latin characters.
+
+    >>> size_of("rent"), size_of("\u79df\u91d1")
+    (4, 6)
+    """
+    return len(text) + (0 if text.isascii() else (_WIDTH - 1) * len(_WIDE.findall(text)))
 
 
 def shared_path(one: Path, other: Path) -> Path:

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kaosmem import get_counter
+from kaosmem.ingest.office import read_csv
 from kaosmem.ingest.pieces import Syntax, cut
 from kaosmem.ingest.segments import MAX_CHARS
 
@@ -367,3 +369,19 @@ def test_one_enormous_line_is_cut_at_sentences():
 def test_a_hostile_text_is_cut_in_linear_time(syntax, line):
     """A megabyte that a pattern could stumble over is cut at once; squared, it would take hours."""
     assert sum(len(piece.text) for piece in cut(line, syntax)) >= len(line) * 0.9 or "\n" in line
+
+
+def test_a_passage_of_chinese_costs_about_as_much_as_one_of_english():
+    """A character of Chinese is most of a token, so passages of as many characters would cost thrice as much."""
+    english = "The tenant pays the rent in advance, and the deposit when the lease begins. "
+    chinese = "承租人应在每月五日前预付租金，并在租约开始时支付押金。"
+    count = get_counter()
+    for whole in ("{0}\n\n", "{0}"):  # as paragraphs, and as one enormous line
+        largest = []
+        for sentence in (english, chinese):
+            text = "".join(whole.format(sentence * 2) for _ in range(60))
+            largest.append(max(count(piece.text) for piece in cut(text, Syntax.TEXT)))
+        assert 0.6 < largest[0] / largest[1] < 1.6
+    rows = "".join(f"{number},{chinese}\n" for number in range(90))
+    (part,) = read_csv(f"号码,条款\n{rows}".encode())
+    assert max(count(piece.text) for piece in part.pieces) < 512
