@@ -52,9 +52,11 @@ _CAPITALS = re.compile(r"(?=.*[A-Z]{3})[^a-z]{4,80}")
 _LEADS = re.compile(r"#|//|/\*|\*|--|;|%|@")
 # A line that closes or continues the block before it.
 _FOLLOWS = re.compile(
-    r"[)\]}]|</|\{\Z|[A-Za-z_]\w*:\Z"
+    r"[)\]}]|</"
     r"|(?:else|elif|elsif|except|rescue|finally|catch|end|fi|done|esac|then|do)\b"
 )
+# A label of C, such as `public:`. A key of YAML looks the same.
+_LABEL = re.compile(r"[A-Za-z_]\w*:\Z")
 _DEFINITION = re.compile(
     r"(?:(?:export|default|declare|async|pub|public|private|protected|internal|static|final"
     r"|abstract|virtual|inline|extern|unsafe|const|sealed|open|data|local|partial|override)"
@@ -162,7 +164,7 @@ def code_segments(text: str) -> list[Segment]:
     scopes = _Scopes()
     for position, line in enumerate(lines):
         before = lines[position - 1].bare if position else ""
-        follows = _FOLLOWS.match(line.bare) is not None
+        follows = _follows(line.bare, before)
         if not follows and not _LEADS.match(line.bare):
             scopes.leave(line.indent)
         name = _defined(lines, position)
@@ -177,6 +179,15 @@ def code_segments(text: str) -> list[Segment]:
             strength = _indented(LINE, line.indent)
         segments.append(_segment(line, strength, scopes.path))
     return _led(lines, segments)
+
+
+def _follows(bare: str, before: str) -> bool:
+    """Return whether a line of code closes or continues the block of the line before."""
+    if bare == "{":  # of the definition before, not an object of JSON
+        return not before.endswith((",", "[", "(", "{"))
+    if _LABEL.match(bare):
+        return before.endswith((";", "{", "}", ":"))
+    return _FOLLOWS.match(bare) is not None
 
 
 def _lines(text: str) -> list[_Line]:

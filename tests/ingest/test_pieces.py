@@ -385,3 +385,32 @@ def test_a_passage_of_chinese_costs_about_as_much_as_one_of_english():
     rows = "".join(f"{number},{chinese}\n" for number in range(90))
     (part,) = read_csv(f"号码,条款\n{rows}".encode())
     assert max(count(piece.text) for piece in part.pieces) < 512
+
+
+SETTINGS = {
+    "YAML": [
+        f'  service{n}:\n    image: img{n}\n    ports:\n      - "{n}:80"\n' for n in range(90)
+    ],
+    "JSON": [
+        f'    {{\n      "name": "user{n}",\n      "roles": [\n        "a"\n      ]\n    }},\n'
+        for n in range(90)
+    ],
+}
+
+
+@pytest.mark.parametrize("language", SETTINGS)
+def test_an_entry_of_settings_is_not_cut_after_its_first_line(language):
+    """A key of YAML looks like a label of C, and a brace of JSON like that below a definition."""
+    entries = SETTINGS[language]
+    pieces = [piece.text for piece in cut("all:\n" + "".join(entries), Syntax.CODE)]
+    assert len(pieces) > 2
+    for entry in entries:
+        assert any(entry.rstrip() in f"    {piece}" for piece in pieces)
+
+
+def test_a_label_or_a_brace_stays_with_the_line_before():
+    """As below the definition of a function of C, and of a part of a class of C++."""
+    method = "    int area(int side)\n    {\n        return side * side;\n    }\n"
+    members = "".join(f"{method}  public:\n" for _ in range(60))
+    starts = {piece.text.lstrip()[:7] for piece in cut(f"class A {{\n{members}}}\n", Syntax.CODE)}
+    assert starts == {"class A", "int are"}
