@@ -78,7 +78,9 @@ def find_files(
     try:
         info = fs.info(root)
     except FileNotFoundError:
-        raise MissingFileError(f"{named} does not exist; check the path") from None
+        raise MissingFileError(
+            f"{named} does not exist; check the path, or ingest the folder that it was deleted from"
+        ) from None
     except Exception as error:  # a filesystem may raise errors of its own kind
         found = _trouble(error)
         raise MissingFileError(f"{named} {found.reason}: {found.detail}") from None
