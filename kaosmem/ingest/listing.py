@@ -78,9 +78,7 @@ def find_files(
     try:
         info = fs.info(root)
     except FileNotFoundError:
-        raise MissingFileError(
-            f"{named} does not exist; check the path, or ingest the folder that it was deleted from"
-        ) from None
+        raise MissingFileError(f"{named} does not exist; check the path") from None
     except Exception as error:  # a filesystem may raise errors of its own kind
         found = _trouble(error)
         raise MissingFileError(f"{named} {found.reason}: {found.detail}") from None
@@ -91,6 +89,17 @@ def find_files(
         listing.take_file(posixpath.basename(root), info)
     files = sorted(listing.files, key=lambda file: file.source)
     return files, sorted(listing.skipped)
+
+
+def deleted_file(path_or_fs: str | os.PathLike[str] | AbstractFileSystem) -> SourceFile | None:
+    """Return a file that is not in its folder any more, None if that cannot be told."""
+    fs, root = _filesystem(path_or_fs)
+    folder, name = posixpath.split(root)
+    try:
+        names = {posixpath.basename(path.rstrip("/")) for path in fs.ls(folder, detail=False)}
+    except Exception:  # a filesystem may raise errors of its own kind
+        return None
+    return None if name in names else SourceFile(name, root, 0, "", fs)
 
 
 def nothing_to_ingest(

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from kaosmem.errors import SectionFullError
+from kaosmem.errors import MissingFileError, SectionFullError
 from kaosmem.ingest.files import Skipped, SourceFile
 from kaosmem.ingest.listing import (
     Choice,
     corpus_label,
+    deleted_file,
     distinct_prefix,
     find_files,
     nothing_to_ingest,
@@ -98,9 +99,16 @@ class Ingestion:
         progress: Progress | None = None,
     ) -> IngestReport:
         """Read the files that have changed and return what was done. Raises MissingFileError."""
-        found, skipped = await asyncio.to_thread(find_files, path_or_fs, choice)
-        label = corpus_label(path_or_fs)
         places = await self._places()
+        try:
+            found, skipped = await asyncio.to_thread(find_files, path_or_fs, choice)
+        except MissingFileError:
+            gone = await asyncio.to_thread(deleted_file, path_or_fs)
+            vanished = await self._without(gone, places) if gone else ()
+            if not vanished:
+                raise
+            return IngestReport(vanished=vanished, items_removed=self._items_removed)
+        label = corpus_label(path_or_fs)
         own = places.setdefault(label, _Place(label))
         by_place = await self._by_place(found, own, places)
         if not own.held:
@@ -143,6 +151,15 @@ class Ingestion:
                 path = item.metadata["source"].removeprefix(prefix)
                 place.held.setdefault(path, []).append(item)
         return places
+
+    async def _without(self, file: SourceFile, places: Mapping[str, _Place]) -> tuple[str, ...]:
+        """Archive what places hold of a file, and return its sources there."""
+        sources = []
+        for label, path in places_of(file):
+            if label in places and path in places[label].held:
+                await self._archive(places[label].held[path])
+                sources.append(places[label].prefix + path)
+        return tuple(sources)
 
     async def _by_place(
         self, found: list[SourceFile], own: _Place, places: Mapping[str, _Place]

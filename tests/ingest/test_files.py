@@ -164,7 +164,7 @@ def test_a_file_too_large_is_not_opened(tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nowhere", "does not exist; check the path, or ingest the folder"),
+        ("nowhere", "does not exist; check the path"),
         ("a.txt/below", "a.txt/below"),
         ("a::b", "does not exist"),
         ("empty", "it is empty; give a file or folder of text, source code"),

@@ -3,6 +3,7 @@
 import pytest
 
 from kaosmem import SessionMemory
+from kaosmem.errors import MissingFileError
 
 
 def write(folder, **texts):
@@ -27,6 +28,26 @@ async def test_a_changed_file_may_be_read_without_its_folder(inner, tmp_path):
     now = {"docs/a.md": "The rent is 950 euros.", "docs/b.md": "The garden is shared."}
     assert held(memory) == now
     assert len((await memory.ingest(tmp_path)).unchanged) == 2
+
+
+@pytest.mark.parametrize("read", [".", "docs/a.md"])
+async def test_a_deleted_file_leaves_when_it_is_read_again(read, tmp_path):
+    """Of its folder, or alone. While its folder is missing, as a disk that is not mounted, it stays."""
+    write(tmp_path / "docs", a="The rent is 900 euros.", b="The garden is shared.")
+    memory = SessionMemory.test_mode()
+    file = tmp_path / "docs/a.md"
+    await memory.ingest(tmp_path / read)
+    (tmp_path / "docs").rename(tmp_path / "elsewhere")
+    with pytest.raises(MissingFileError):
+        await memory.ingest(file)
+    assert "The rent is 900 euros." in held(memory).values()
+    (tmp_path / "elsewhere").rename(tmp_path / "docs")
+    file.unlink()
+    report = await memory.ingest(file)
+    assert (len(report.vanished), report.items_removed) == (1, 1)
+    assert "The rent is 900 euros." not in held(memory).values()
+    with pytest.raises(MissingFileError):
+        await memory.ingest(file)
 
 
 async def test_a_folder_takes_over_a_file_that_was_read_before_it(tmp_path):
