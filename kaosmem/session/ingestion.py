@@ -57,6 +57,10 @@ class _Place:
     prefix: str = ""
     held: dict[str, list[Item]] = field(default_factory=dict)
 
+    def part(self, files: Iterable[SourceFile]) -> _Place:
+        """Return the place with no other files than these."""
+        return replace(self, held={file.source: self.held[file.source] for file in files})
+
 
 _ToRead: TypeAlias = list[tuple[_Place, SourceFile]]
 
@@ -103,29 +107,28 @@ class Ingestion:
         try:
             found, skipped = await asyncio.to_thread(find_files, path_or_fs, choice)
         except MissingFileError:
-            gone = await asyncio.to_thread(deleted_file, path_or_fs)
-            vanished = await self._without(gone, places) if gone else ()
-            if not vanished:
+            if not await self._take_out(path_or_fs, places):
                 raise
-            return IngestReport(vanished=vanished, items_removed=self._items_removed)
+            return self._report()
         label = corpus_label(path_or_fs)
         own = places.setdefault(label, _Place(label))
         by_place = await self._by_place(found, own, places)
         if not own.held:
-            others = [(place.prefix, place.held) for place in places.values()]
-            taken = {prefix + path for prefix, held in others for path in held}
+            taken: set[str] = set()
+            for place in places.values():
+                taken.update(place.prefix + path for path in place.held)
             own.prefix = distinct_prefix(by_place[label], taken)
         to_read: _ToRead = []
         for each, files in by_place.items():
-            place = places[each]
-            held = place.held
-            if place is not own:
-                held = {file.source: held[file.source] for file in files}
-            to_read += await self._to_read(replace(place, held=held), files, skipped)
+            place = places[each] if each == label else places[each].part(files)
+            to_read += await self._to_read(place, files, skipped)
         self._skipped += [each._replace(source=own.prefix + each.source) for each in skipped]
         await self._read(to_read, progress)
         if not (self._new or any(places[each].held for each in by_place)):
             raise nothing_to_ingest(path_or_fs, sorted(self._skipped))
+        return self._report()
+
+    def _report(self) -> IngestReport:
         return IngestReport(
             new=tuple(self._new),
             changed=tuple(self._changed),
@@ -152,14 +155,20 @@ class Ingestion:
                 place.held.setdefault(path, []).append(item)
         return places
 
-    async def _without(self, file: SourceFile, places: Mapping[str, _Place]) -> tuple[str, ...]:
-        """Archive what places hold of a file, and return its sources there."""
-        sources = []
+    async def _take_out(
+        self,
+        path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
+        places: Mapping[str, _Place],
+    ) -> bool:
+        """Archive what places hold of a file that was deleted, and return whether one did."""
+        file = await asyncio.to_thread(deleted_file, path_or_fs)
+        if file is None:
+            return False
         for label, path in places_of(file):
             if label in places and path in places[label].held:
                 await self._archive(places[label].held[path])
-                sources.append(places[label].prefix + path)
-        return tuple(sources)
+                self._vanished.append(places[label].prefix + path)
+        return bool(self._vanished)
 
     async def _by_place(
         self, found: list[SourceFile], own: _Place, places: Mapping[str, _Place]
