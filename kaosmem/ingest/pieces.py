@@ -18,6 +18,7 @@ from kaosmem.ingest.segments import (
     Segment,
     code_segments,
     markdown_segments,
+    row_size,
     shared_path,
     size_of,
     text_segments,
@@ -79,20 +80,24 @@ def cut(text: str, syntax: Syntax) -> Iterator[Piece]:
         last = segments[end - 1].number
         lines = text[segments[begin].start : segments[end - 1].end]
         title = separator.join(_title([segment.path for segment in segments[begin:end]]))
-        if _chars(segments, begin, end) <= MAX_CHARS:
-            yield Piece(first, last, 0, segments[begin].head + lines, title)
+        whole = segments[begin].head + lines
+        if size_of(whole) <= MAX_CHARS:
+            yield Piece(first, last, 0, whole, title)
             continue
         for part, sentences in enumerate(_parts(lines), 1):
             yield Piece(first, last, part, sentences, title)
 
 
 def _with_extra(text: str, segments: list[Segment]) -> list[Segment]:
-    if text.isascii():
+    """Return segments that know their sizes."""
+    if text.isascii() and "|" not in text:
         return segments
     found = []
     extra = 0
     for segment in segments:
-        extra += size_of(text[segment.start : segment.end]) - (segment.end - segment.start)
+        line = text[segment.start : segment.end]
+        size = row_size(line) if line.lstrip().startswith("|") else size_of(line)
+        extra += size - len(line)
         found.append(segment._replace(extra=extra))
     return found
 
@@ -154,7 +159,7 @@ def _chars(
     """Return the size of a piece with what it repeats."""
     before = segments[begin - 1].extra if begin else 0
     chars = segments[end - 1].end - segments[begin].start
-    return size_of(segments[begin].head) + chars + segments[end - 1].extra - before
+    return row_size(segments[begin].head) + chars + segments[end - 1].extra - before
 
 
 def _join_back(

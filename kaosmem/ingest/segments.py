@@ -15,6 +15,8 @@ _WIDE = re.compile(f"[{UNSPACED}]")
 _WIDTH = 3
 """A character of a script without spaces says, and costs, as much as so many Latin ones."""
 
+_DENSE = re.compile(r"[^\w\s]|\d")
+
 MAX_HEAD_CHARS = 400
 """Longer names of a table's columns are not repeated."""
 
@@ -131,6 +133,15 @@ def size_of(text: str) -> int:
     (4, 6)
     """
     return len(text) + (0 if text.isascii() else (_WIDTH - 1) * len(_WIDE.findall(text)))
+
+
+def row_size(text: str) -> int:
+    """Return the size of rows of a table: a digit or a mark costs as much as two letters.
+
+    >>> row_size("| rent | 900 |")
+    20
+    """
+    return size_of(text) + len(_DENSE.findall(text))
 
 
 def shared_path(one: Path, other: Path) -> Path:

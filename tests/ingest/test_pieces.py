@@ -414,3 +414,27 @@ def test_a_label_or_a_brace_stays_with_the_line_before():
     members = "".join(f"{method}  public:\n" for _ in range(60))
     starts = {piece.text.lstrip()[:7] for piece in cut(f"class A {{\n{members}}}\n", Syntax.CODE)}
     assert starts == {"class A", "int are"}
+
+
+def test_a_passage_of_numbers_costs_about_as_much_as_one_of_words():
+    """Rows of numbers have twice the tokens of prose of their length. The names of columns are repeated."""
+    count = get_counter()
+    cells = [
+        (f"Region {n}", f"Q{n % 4}", 1_000.5 + n, f"2024-{n % 12 + 1:02}-01") for n in range(300)
+    ]
+    rows = "".join(f"| {' | '.join(map(str, row))} |\n" for row in cells)
+    head = "| region | quarter | amount | date |\n|---|---|---|---|\n"
+    table = [piece.text for piece in cut(head + rows, Syntax.MARKDOWN)]
+    values = "".join(f"{','.join(map(str, row))}\n" for row in cells)
+    (part,) = read_csv(f"region,quarter,amount,date\n{values}".encode())
+    for texts in (table, [piece.text for piece in part.pieces]):
+        assert all(250 < count(text) < 512 for text in texts[:-1])
+        assert all(text.startswith(("| region |", "region,")) for text in texts)
+
+
+def test_a_row_of_many_numbers_keeps_the_names_of_its_columns():
+    """A row is cut only if it is longer than any passage may be."""
+    head = "| a | b |\n|---|---|\n"
+    row = f"| {' '.join('12' for _ in range(550))} | x |\n"
+    pieces = [piece.text for piece in cut(head + row * 3, Syntax.MARKDOWN)]
+    assert pieces[-3:] == [f"{head}{row}".rstrip()] * 3
