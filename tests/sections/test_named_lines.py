@@ -13,11 +13,11 @@ TRACE = """Traceback (most recent call last):
 """
 
 
-def write_steps(folder):
+def write_steps(folder, thing="account"):
     """Write a file of a hundred functions that only their numbers tell apart, each of four lines."""
     folder.mkdir(parents=True)
     functions = [
-        f"def step_{number}(account):\n    account.lock()\n    account.book({number})\n\n"
+        f"def step_{number}({thing}):\n    {thing}.lock()\n    {thing}.book({number})\n\n"
         for number in range(100)
     ]
     (folder / "steps.py").write_text("".join(functions))
@@ -53,11 +53,16 @@ async def test_the_passage_with_a_named_line_is_shown(question, tmp_path):
 async def test_a_named_line_is_of_the_named_file(tmp_path):
     """A file of the same name in another folder is another one, and a filter is obeyed."""
     for name in ("billing", "login"):
-        write_steps(tmp_path / name)
+        write_steps(tmp_path / name, thing=f"{name}_account")
     memory = SessionMemory.test_mode()
     await memory.ingest(tmp_path)
-    found = await shown(memory, "What fails in login/steps.py:203?")
-    assert found["login/steps.py"][0] <= 203 <= found["login/steps.py"][1]
+    context = await memory.assemble_context("What fails in login/steps.py:203?", budget=400)
+    holding = set()
+    for item in context.items:
+        first, last = item.metadata["lines"]
+        if first <= 203 <= last:
+            holding.add(item.metadata["source"])
+    assert holding == {"login/steps.py"}
     found = await shown(
         memory, "What fails in steps.py:203?", filter={"source": "billing/steps.py"}
     )

@@ -216,6 +216,7 @@ async def test_of_the_same_call_made_again_the_last_result_is_recalled_first():
 async def test_a_result_that_matches_better_than_that_of_the_last_call_is_recalled():
     """The run of tests that failed is asked for, and a later run says nothing of the failure."""
     failed = "The test of the login failed: no space left on the disk of the runner."
-    runs = [failed, "All tests have passed.", "All tests have passed again."]
+    runs = [f"{name} tests have passed. " * 24 for name in ("Some", "Most", "All")]
+    runs[0] = f"{failed} {runs[0]}"
     shown = await rounds(runs, "Which test failed with no space left on the disk?")
     assert failed in shown
