@@ -65,17 +65,17 @@ def with_named_lines(
 
 def _holding(held: ItemTable, named: list[tuple[str, int]]) -> Iterator[int]:
     """Yield the live passages that hold lines, in the order of the lines."""
-    passages: dict[str, list[tuple[str, int, int, int]]] = {}
+    passages: dict[str, list[tuple[int, str, int, int]]] = {}
     names = {posixpath.basename(path) for path, _ in named}
     for item_id, ordinal in [*held.ordinals.items()]:  # another thread may add items
         source, _, lines = item_id.rpartition("#L")
         name = source.rpartition("/")[2]
         match = _LINES.match(lines) if name in names else None
         if match:
-            passage = f"/{source}", int(match[1]), int(match[2]), ordinal
+            passage = ordinal, f"/{source}", int(match[1]), int(match[2])
             passages.setdefault(name, []).append(passage)
     for path, line in named:
-        for source, first, last, ordinal in passages.get(posixpath.basename(path), ()):
+        for ordinal, source, first, last in sorted(passages.get(posixpath.basename(path), ())):
             is_file = f"/{path}".endswith(source) or source.endswith(f"/{path}")
             if is_file and first <= line <= last:
                 yield ordinal
