@@ -93,8 +93,8 @@ async def assemble(
 
     A terminal gets a summary with the reason for each passage, then the passages by rank,
     shortened. A pipe gets the exact context, and the sums go to stderr. In it, a passage begins
-    with its label: the file and lines, such as [tasks.py:436-468], or below another passage of the
-    file only the lines, [:470-504]. A backslash before a line that looks like a label or a heading,
+    with its label: the file and lines, such as [tasks.py:436-471], or below another passage of the
+    file only the lines, [:473-504]. A backslash before a line that looks like a label or a heading,
     such as \[x], says that it belongs to the passage.
 
     Reads text in any form: prose, source code, HTML, tables, notebooks and e-mail, but no compressed file.

@@ -16,7 +16,13 @@ from kaosmem.arguments import check_count
 from kaosmem.corpora.corpus import Corpus
 from kaosmem.errors import DurabilityError, MissingExtraError
 from kaosmem.ingest.files import Skipped, SourceFile, batches
-from kaosmem.ingest.listing import Choice, corpus_label, find_files, nothing_to_ingest
+from kaosmem.ingest.listing import (
+    Choice,
+    corpus_label,
+    find_files,
+    nothing_to_ingest,
+    places_of,
+)
 from kaosmem.ingest.passages import IngestReport, changes, read_passages
 from kaosmem.session.ingestion import Progress
 
@@ -38,6 +44,8 @@ _TAKEN = "another place has this source"
 _TAKEN_REMEDY = (
     "ingest a folder above both, give it a tenant of its own, or remove a source that moved"
 )
+_HELD = "another place has this file"
+_HELD_REMEDY = "ingest the folder or file that it was read with"
 
 
 class _Batch(NamedTuple):
@@ -86,11 +94,17 @@ async def ingest_files(
     own = {
         source: stamp.removesuffix(mark) for source, stamp in stamps.items() if stamp.endswith(mark)
     }
-    taken = stamps.keys() - own.keys()
-    todo = changes((file for file in found if file.source not in taken), own, skipped)
-    skipped += [
-        Skipped(file.source, _TAKEN, _TAKEN_REMEDY) for file in found if file.source in taken
-    ]
+    others = stamps.keys() - own.keys()
+    marks = {(stamps[source].rpartition("@")[2], source) for source in others}
+    free = []
+    for file in found:
+        if file.source in others:
+            skipped.append(Skipped(file.source, _TAKEN, _TAKEN_REMEDY))
+        elif marks and not marks.isdisjoint(places_of(file)):
+            skipped.append(Skipped(file.source, _HELD, _HELD_REMEDY))
+        else:
+            free.append(file)
+    todo = changes(free, own, skipped)
     done: list[_Batch] = []
     vanished = await corpus.replace(todo.vanished, ())
     with _workers(workers, ray) as submit:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +91,17 @@ def find_files(
     return files, sorted(listing.skipped)
 
 
+def deleted_file(path_or_fs: str | os.PathLike[str] | AbstractFileSystem) -> SourceFile | None:
+    """Return a file that is not in its folder any more, None if that cannot be told."""
+    fs, root = _filesystem(path_or_fs)
+    folder, name = posixpath.split(root)
+    try:
+        names = {posixpath.basename(path.rstrip("/")) for path in fs.ls(folder, detail=False)}
+    except Exception:  # a filesystem may raise errors of its own kind
+        return None
+    return None if name in names else SourceFile(name, root, 0, "", fs)
+
+
 def nothing_to_ingest(
     path_or_fs: str | os.PathLike[str] | AbstractFileSystem, skipped: Sequence[Skipped]
 ) -> MissingFileError:
@@ -106,9 +117,38 @@ def nothing_to_ingest(
 
 def corpus_label(path_or_fs: str | os.PathLike[str] | AbstractFileSystem) -> str:
     """Return 8 hexadecimal digits that tell one ingested place from another, in any process."""
-    fs, root = _filesystem(path_or_fs)
+    return _label(*_filesystem(path_or_fs))
+
+
+def _label(fs: AbstractFileSystem, root: str) -> str:
     place = "\0".join((str(fs.protocol), str(getattr(fs, "path", "")), root.rstrip("/")))
     return hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def places_of(file: SourceFile) -> Iterator[tuple[str, str]]:
+    """Yield the label of each place that may hold a file, the widest first, and its source there.
+
+    These are the folders above the file, and the file itself.
+    """
+    names = file.path.split("/")
+    for depth in range(0 if names[0] else 1, len(names)):
+        below = "/".join(names[depth:])
+        yield _label(file.fs, "/".join(names[:depth])), _storable(below)
+    yield _label(file.fs, file.path), _storable(names[-1])
+
+
+def distinct_prefix(files: Sequence[SourceFile], taken: Container[str]) -> str:
+    """Return the names of folders above a place that tell its sources from those of others.
+
+    It is empty if none of its sources is taken, else as short as possible. It ends in `/`.
+    """
+    if not files:
+        return ""
+    above = files[0].path.removesuffix(files[0].source).strip("/").split("/")
+    prefix = ""
+    while any(above) and any(prefix + file.source in taken for file in files):
+        prefix = f"{_storable(above.pop())}/{prefix}"
+    return prefix
 
 
 def _filesystem(

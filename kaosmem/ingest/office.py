@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kaosmem.ingest.files import UnreadableError, check_expansion, decoded_text, one_line, storable
 from kaosmem.ingest.pieces import TARGET_CHARS, Part, Piece, Syntax, cut
-from kaosmem.ingest.segments import MAX_CHARS, MAX_HEAD_CHARS
+from kaosmem.ingest.segments import MAX_CHARS, MAX_HEAD_CHARS, row_size, size_of
 from kaosmem.ingest.web import html_part
 from kaosmem.types import JSONDict
 
@@ -63,12 +63,13 @@ def table_pieces(rows: Iterable[Row]) -> Iterator[Piece]:
         top = f"{header.text}\n" if len(header.text) <= MAX_HEAD_CHARS else ""
         if titles:
             yield _group("", titles)
-    room = TARGET_CHARS - len(top)
+    room = TARGET_CHARS - row_size(top)
     group: list[Row] = []
     size = 0
     for row in body:
-        is_large = len(row.text) > MAX_CHARS - len(top) or (header is not None and not top)
-        if group and (is_large or size + len(row.text) > room):
+        size_here = row_size(row.text)
+        is_large = size_of(row.text) > MAX_CHARS - size_of(top) or (header is not None and not top)
+        if group and (is_large or size + size_here > room):
             yield _group(top, group)
             group = []
             size = 0
@@ -76,7 +77,7 @@ def table_pieces(rows: Iterable[Row]) -> Iterator[Piece]:
             yield from _large_row(row, header)
         else:
             group.append(row)
-            size += len(row.text) + 1
+            size += size_here + 1
     if group:
         yield _group(top, group)
 

@@ -18,7 +18,9 @@ from kaosmem.ingest.segments import (
     Segment,
     code_segments,
     markdown_segments,
+    row_size,
     shared_path,
+    size_of,
     text_segments,
 )
 from kaosmem.types import JSONObject
@@ -69,7 +71,7 @@ def cut(text: str, syntax: Syntax) -> Iterator[Piece]:
     Each line that is not blank is in one of them. A piece that begins among the rows of a table
     repeats the names of its columns.
     """
-    segments = list(_SEGMENTS[syntax](text))
+    segments = _with_extra(text, list(_SEGMENTS[syntax](text)))
     if not segments:
         return
     separator = "." if syntax is Syntax.CODE else " > "
@@ -78,11 +80,26 @@ def cut(text: str, syntax: Syntax) -> Iterator[Piece]:
         last = segments[end - 1].number
         lines = text[segments[begin].start : segments[end - 1].end]
         title = separator.join(_title([segment.path for segment in segments[begin:end]]))
-        if _chars(segments, begin, end) <= MAX_CHARS:
-            yield Piece(first, last, 0, segments[begin].head + lines, title)
+        whole = segments[begin].head + lines
+        if size_of(whole) <= MAX_CHARS:
+            yield Piece(first, last, 0, whole, title)
             continue
         for part, sentences in enumerate(_parts(lines), 1):
             yield Piece(first, last, part, sentences, title)
+
+
+def _with_extra(text: str, segments: list[Segment]) -> list[Segment]:
+    """Return segments that know their sizes."""
+    if text.isascii() and "|" not in text:
+        return segments
+    found = []
+    extra = 0
+    for segment in segments:
+        line = text[segment.start : segment.end]
+        size = row_size(line) if line.lstrip().startswith("|") else size_of(line)
+        extra += size - len(line)
+        found.append(segment._replace(extra=extra))
+    return found
 
 
 def _spans(segments: list[Segment]) -> list[tuple[int, int]]:
@@ -140,7 +157,9 @@ def _chars(
     end: int,
 ) -> int:
     """Return the size of a piece with what it repeats."""
-    return len(segments[begin].head) + segments[end - 1].end - segments[begin].start
+    before = segments[begin - 1].extra if begin else 0
+    chars = segments[end - 1].end - segments[begin].start
+    return row_size(segments[begin].head) + chars + segments[end - 1].extra - before
 
 
 def _join_back(
@@ -171,13 +190,14 @@ def _title(paths: list[Path]) -> Path:
 
 def _parts(line: str) -> Iterator[str]:
     """Yield the parts of one enormous line: sentences, else words, else TARGET_CHARS each."""
+    chars = len(line)
+    size = size_of(line)
+    most, target, small = (n * chars // size for n in (MAX_CHARS, TARGET_CHARS, SMALL_CHARS))
     begin = 0
-    while len(line) - begin > MAX_CHARS:
-        window = line[begin : begin + TARGET_CHARS]
-        end = next(
-            (at for at in map(partial(_end, window), (_SENTENCE, _WORD)) if at > SMALL_CHARS),
-            TARGET_CHARS,
-        )
+    while chars - begin > most:
+        window = line[begin : begin + target]
+        ends = map(partial(_end, window), (_SENTENCE, _WORD))
+        end = next((at for at in ends if at > small), target)
         yield line[begin : begin + end]
         begin += end
     yield line[begin:]

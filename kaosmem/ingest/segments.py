@@ -6,8 +6,16 @@ import re
 from collections.abc import Callable, Container
 from typing import NamedTuple, TypeAlias
 
+from kaosmem.language.scripts import UNSPACED
+
 MAX_CHARS = 2_000
-"""A text of this size is not cut, and no piece is larger."""
+"""A text of this size is not cut, and no piece is larger. See `size_of`."""
+
+_WIDE = re.compile(f"[{UNSPACED}]")
+_WIDTH = 3
+"""A character of a script without spaces says, and costs, as much as so many Latin ones."""
+
+_DENSE = re.compile(r"[^\w\s]|\d")
 
 MAX_HEAD_CHARS = 400
 """Longer names of a table's columns are not repeated."""
@@ -46,9 +54,11 @@ _CAPITALS = re.compile(r"(?=.*[A-Z]{3})[^a-z]{4,80}")
 _LEADS = re.compile(r"#|//|/\*|\*|--|;|%|@")
 # A line that closes or continues the block before it.
 _FOLLOWS = re.compile(
-    r"[)\]}]|</|\{\Z|[A-Za-z_]\w*:\Z"
+    r"[)\]}]|</"
     r"|(?:else|elif|elsif|except|rescue|finally|catch|end|fi|done|esac|then|do)\b"
 )
+# A label of C, such as `public:`. A key of YAML looks the same.
+_LABEL = re.compile(r"[A-Za-z_]\w*:\Z")
 _DEFINITION = re.compile(
     r"(?:(?:export|default|declare|async|pub|public|private|protected|internal|static|final"
     r"|abstract|virtual|inline|extern|unsafe|const|sealed|open|data|local|partial|override)"
@@ -77,6 +87,7 @@ class Segment(NamedTuple):
         start, end: Positions in the text, without the last newline.
         path: The headings or definitions that it is under.
         head: Lines that a piece repeats if it begins here: the names of a table's columns.
+        extra: What the text up to its end has in size beyond its characters.
     """
 
     number: int
@@ -85,6 +96,7 @@ class Segment(NamedTuple):
     strength: int
     path: Path
     head: str = ""
+    extra: int = 0
 
 
 class _Line(NamedTuple):
@@ -112,6 +124,24 @@ class _Heading(NamedTuple):
 
 
 _HeadingAt: TypeAlias = Callable[[list[_Line], int], _Heading | None]
+
+
+def size_of(text: str) -> int:
+    """Return the size of a text in Latin characters.
+
+    >>> size_of("rent"), size_of("\u79df\u91d1")
+    (4, 6)
+    """
+    return len(text) + (0 if text.isascii() else (_WIDTH - 1) * len(_WIDE.findall(text)))
+
+
+def row_size(text: str) -> int:
+    """Return the size of rows of a table: a digit or a mark costs as much as two letters.
+
+    >>> row_size("| rent | 900 |")
+    20
+    """
+    return size_of(text) + len(_DENSE.findall(text))
 
 
 def shared_path(one: Path, other: Path) -> Path:
@@ -145,7 +175,7 @@ def code_segments(text: str) -> list[Segment]:
     scopes = _Scopes()
     for position, line in enumerate(lines):
         before = lines[position - 1].bare if position else ""
-        follows = _FOLLOWS.match(line.bare) is not None
+        follows = _follows(line.bare, before)
         if not follows and not _LEADS.match(line.bare):
             scopes.leave(line.indent)
         name = _defined(lines, position)
@@ -160,6 +190,15 @@ def code_segments(text: str) -> list[Segment]:
             strength = _indented(LINE, line.indent)
         segments.append(_segment(line, strength, scopes.path))
     return _led(lines, segments)
+
+
+def _follows(bare: str, before: str) -> bool:
+    """Return whether a line of code closes or continues the block of the line before."""
+    if bare == "{":  # of the definition before, not an object of JSON
+        return not before.endswith((",", "[", "(", "{"))
+    if _LABEL.match(bare):
+        return before.endswith((";", "{", "}", ":"))
+    return _FOLLOWS.match(bare) is not None
 
 
 def _lines(text: str) -> list[_Line]:

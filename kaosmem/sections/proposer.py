@@ -11,6 +11,7 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.language.query import Query
 from kaosmem.sections.item_table import ItemTable, is_needed
 from kaosmem.sections.lazy_index import LazyIndex
+from kaosmem.sections.named_lines import with_named_lines
 from kaosmem.sections.proposal import Hit, Proposal, Stock
 from kaosmem.sections.ranking import RANK_SLACK, UNRANKED, Scores
 from kaosmem.sections.selection import UnitSelection
@@ -247,7 +248,10 @@ class Proposer:
             elif wanted is not None:
                 wanted = held.narrowed(wanted)
                 passing = held.passing(wanted)
-            scores = self._scores(query, cap, passing) if is_ranked else UNRANKED
+            scores = UNRANKED
+            if is_ranked:
+                scores = self._scores(query, cap, passing)
+                scores = with_named_lines(scores, held, query.text, passing)
             selection = UnitSelection(
                 held, self.corrections, self.required_units(), query, cap, wanted, passing, scores
             )

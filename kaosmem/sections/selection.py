@@ -13,10 +13,10 @@ from kaosmem.language.duplicates import Shown, part_of_room
 from kaosmem.language.query import Query
 from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.item_table import ItemTable
-from kaosmem.sections.proposal import Candidate, Proposal, excerpt_tokens
+from kaosmem.sections.proposal import Candidate, Proposal, excerpt_tokens, is_found
 from kaosmem.sections.ranking import Scores, with_importance
 from kaosmem.sections.versions import SectionCorrections, ShownVersions, in_order_of_time
-from kaosmem.types.content import unshown_chars
+from kaosmem.types.content import ToolUseBlock, unshown_chars
 from kaosmem.types.items import Item, StoredItem
 from kaosmem.units import Link
 
@@ -25,6 +25,9 @@ _EVICTED_SLACK = 1.25
 
 Units at hand have 2. The texts of evicted ones must be read from files.
 """
+
+_COMPARED_CALLS = 32
+"""Among so many of the best units, those of the same calls are compared."""
 
 
 @dataclass
@@ -193,7 +196,9 @@ class UnitSelection:
             if weight <= self.cap:
                 near.add(first)
         if self.scores.of:
-            by_worth: Iterable[int] = self._excerpts_by_worth().best_first(near)
+            by_worth: Iterable[int] = self._last_call_first(
+                self._excerpts_by_worth().best_first(near)
+            )
         else:
             evicted = sorted(held.evicted, reverse=True)
             by_worth = chain(held.newest_first(), dict.fromkeys(held.units.firsts(evicted)))
@@ -209,6 +214,28 @@ class UnitSelection:
                 part = min(self._part(first, self.room), excerpt_tokens(self.room))
                 left -= part * 2 / _EVICTED_SLACK if first in held.evicted else part
         return earlier
+
+    def _last_call_first(self, firsts: Iterable[int]) -> Iterator[int]:
+        """Yield units in order, but the last of the same calls first where these match alike.
+
+        A file that was read again has changed since, or says the same.
+        """
+        order = iter(firsts)
+        best = [*islice(order, _COMPARED_CALLS)]
+        made: dict[tuple[tuple[str, str], ...], list[int]] = {}
+        alike: dict[int, list[int]] = {}
+        for first in best:
+            is_alone = self.held.units.last(first) == first
+            calls = () if is_alone else _calls(self.held.unit(first))
+            same = made.setdefault(calls, []) if calls else []
+            if not same or not is_found(self.scores.of.get(same[0]), self.scores.of.get(first)):
+                same.append(first)
+                alike[first] = same
+        for same in made.values():
+            same.sort()
+        for first in best:
+            yield alike[first].pop() if first in alike else first
+        yield from order
 
     def _excerpts_by_worth(self) -> Scores:
         """Return the scores with long units in order of the worth of their excerpts."""
@@ -316,6 +343,19 @@ class UnitSelection:
                 )
             )
         return tuple(candidates)
+
+
+def _calls(items: Iterable[Item]) -> tuple[tuple[str, str], ...]:
+    """Return the names and arguments of the calls that items make, in order."""
+    calls = []
+    for item in items:
+        if not isinstance(item.content, str):
+            calls += [
+                (block.name, block.arguments)
+                for block in item.content
+                if isinstance(block, ToolUseBlock)
+            ]
+    return tuple(calls)
 
 
 def _sure_tokens(item: Item | StoredItem | EvictedItem) -> int:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from kaosmem.errors import SectionFullError
-from kaosmem.ingest.files import Skipped
-from kaosmem.ingest.listing import Choice, corpus_label, find_files, nothing_to_ingest
+from kaosmem.errors import MissingFileError, SectionFullError
+from kaosmem.ingest.files import Skipped, SourceFile
+from kaosmem.ingest.listing import (
+    Choice,
+    corpus_label,
+    deleted_file,
+    distinct_prefix,
+    find_files,
+    nothing_to_ingest,
+    places_of,
+)
 from kaosmem.ingest.passages import IngestReport, Passage, Reading, changes, read_passages
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
@@ -35,10 +43,33 @@ _SKIPPED = "skipped"
 """The name in the metadata of a file's first item of its parts that could not be read."""
 
 
-class Ingestion:
-    """Brings a section up to date with a place.
+@dataclass
+class _Place:
+    """A place, and what the section holds of it.
 
-    The items of each place have its label in their metadata.
+    Attributes:
+        label: Tells it from other places. It is in the metadata of the items.
+        prefix: Stands before the path below the place in each source.
+        held: The live items by their paths below the place.
+    """
+
+    label: str
+    prefix: str = ""
+    held: dict[str, list[Item]] = field(default_factory=dict)
+
+    def part(self, files: Iterable[SourceFile]) -> _Place:
+        """Return the place with no other files than these."""
+        return replace(self, held={file.source: self.held[file.source] for file in files})
+
+
+_ToRead: TypeAlias = list[tuple[_Place, SourceFile]]
+
+
+class Ingestion:
+    """Brings a section up to date with a place. An instance does it once.
+
+    Each file is of one place, the widest that was read. So a changed file may be read by itself,
+    and its folder holds no earlier text of it.
 
     Args:
         add: Makes and adds an item, as SessionMemory.add does.
@@ -54,7 +85,12 @@ class Ingestion:
         self._session = session
         self._section = section
         self._add = add
-        self._label = ""
+        self._place = _Place("")
+        self._new: list[str] = []
+        self._changed: list[str] = []
+        self._unchanged: list[str] = []
+        self._vanished: list[str] = []
+        self._skipped: list[Skipped] = []
         self._items_added = 0
         self._items_removed = 0
         self._steps = 0
@@ -67,58 +103,130 @@ class Ingestion:
         progress: Progress | None = None,
     ) -> IngestReport:
         """Read the files that have changed and return what was done. Raises MissingFileError."""
-        found, skipped = await asyncio.to_thread(find_files, path_or_fs, choice)
-        self._label = corpus_label(path_or_fs)
-        held = await self._held()
-        stamps = {source: items[0].metadata["file"] for source, items in held.items()}
-        todo = changes(found, stamps, skipped)
-        for source in todo.vanished:
-            await self._archive(held[source])
-        files = [*todo.new, *todo.changed]
-        readings = read_passages(files)
-        new: list[str] = []
-        changed: list[str] = []
-        unchanged = [file.source for file in todo.unchanged]
-        for source in unchanged:
-            skipped += _noted(held[source])
-        for done in range(1, len(files) + 1):
-            reading = await asyncio.to_thread(next, readings)
-            source = reading.file.source
-            if progress:
-                progress(source, done, len(files))
-            skipped += reading.skipped
-            has_changed = reading.is_read and await self._take(reading, held.get(source, []))
-            if not reading.passages:
-                continue
-            if source not in held:
-                new.append(source)
-            elif has_changed:
-                changed.append(source)
-            else:
-                unchanged.append(source)
-        if not (held or new):
-            raise nothing_to_ingest(path_or_fs, sorted(skipped))
+        places = await self._places()
+        try:
+            found, skipped = await asyncio.to_thread(find_files, path_or_fs, choice)
+        except MissingFileError:
+            if not await self._take_out(path_or_fs, places):
+                raise
+            return self._report()
+        label = corpus_label(path_or_fs)
+        own = places.setdefault(label, _Place(label))
+        by_place = await self._by_place(found, own, places)
+        if not own.held:
+            taken: set[str] = set()
+            for place in places.values():
+                taken.update(place.prefix + path for path in place.held)
+            own.prefix = distinct_prefix(by_place[label], taken)
+        to_read: _ToRead = []
+        for each, files in by_place.items():
+            place = places[each] if each == label else places[each].part(files)
+            to_read += await self._to_read(place, files, skipped)
+        self._skipped += [each._replace(source=own.prefix + each.source) for each in skipped]
+        await self._read(to_read, progress)
+        if not (self._new or any(places[each].held for each in by_place)):
+            raise nothing_to_ingest(path_or_fs, sorted(self._skipped))
+        return self._report()
+
+    def _report(self) -> IngestReport:
         return IngestReport(
-            new=tuple(new),
-            changed=tuple(changed),
-            unchanged=tuple(sorted(unchanged)),
-            vanished=todo.vanished,
-            skipped=tuple(sorted(skipped)),
+            new=tuple(self._new),
+            changed=tuple(self._changed),
+            unchanged=tuple(sorted(self._unchanged)),
+            vanished=tuple(self._vanished),
+            skipped=tuple(sorted(self._skipped)),
             items_added=self._items_added,
             items_removed=self._items_removed,
         )
 
-    async def _held(self) -> dict[str, list[Item]]:
-        """Return the live items of this place by source."""
-        held: dict[str, list[Item]] = {}
+    async def _places(self) -> dict[str, _Place]:
+        """Return the places that the section has live items of, by label."""
+        places: dict[str, _Place] = {}
         for stored in self._section.held.stored:
             await self._step()
             if stored.id not in self._section:
                 continue
             item = decoded(stored)
-            if item.metadata.get("corpus") == self._label:
-                held.setdefault(item.metadata["source"], []).append(item)
-        return held
+            mark = item.metadata.get("corpus")
+            if isinstance(mark, str):
+                label, _, prefix = mark.partition(" ")
+                place = places.setdefault(label, _Place(label, prefix))
+                path = item.metadata["source"].removeprefix(prefix)
+                place.held.setdefault(path, []).append(item)
+        return places
+
+    async def _take_out(
+        self,
+        path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
+        places: Mapping[str, _Place],
+    ) -> bool:
+        """Archive what places hold of a file that was deleted, and return whether one did."""
+        file = await asyncio.to_thread(deleted_file, path_or_fs)
+        if file is None:
+            return False
+        for label, path in places_of(file):
+            if label in places and path in places[label].held:
+                await self._archive(places[label].held[path])
+                self._vanished.append(places[label].prefix + path)
+        return bool(self._vanished)
+
+    async def _by_place(
+        self, found: list[SourceFile], own: _Place, places: Mapping[str, _Place]
+    ) -> dict[str, list[SourceFile]]:
+        """Return the files by the label of the widest place that holds them, else of this one.
+
+        Passages of them that narrower places hold are archived.
+        """
+        by_place = {own.label: found}
+        if len(places) == 1:
+            return by_place
+        by_place[own.label] = []
+        for file in found:
+            keeper = ""
+            for label, path in places_of(file):
+                is_held = label in places and path in places[label].held
+                if not keeper and (is_held or label == own.label):
+                    keeper = label
+                    file = replace(file, source=path)
+                elif is_held:
+                    await self._archive(places[label].held.pop(path))
+            by_place.setdefault(keeper or own.label, []).append(file)
+        return by_place
+
+    async def _to_read(
+        self, place: _Place, files: Iterable[SourceFile], skipped: Iterable[Skipped]
+    ) -> _ToRead:
+        """Return the new and changed files of a place, and archive vanished ones."""
+        stamps = {path: items[0].metadata["file"] for path, items in place.held.items()}
+        todo = changes(files, stamps, skipped)
+        for path in todo.vanished:
+            self._vanished.append(place.prefix + path)
+            await self._archive(place.held[path])
+        for file in todo.unchanged:
+            self._unchanged.append(place.prefix + file.source)
+            self._skipped += _noted(place.held[file.source])
+        return [(place, file) for file in (*todo.new, *todo.changed)]
+
+    async def _read(self, to_read: _ToRead, progress: Progress | None) -> None:
+        readings = read_passages(
+            replace(file, source=place.prefix + file.source) for place, file in to_read
+        )
+        for done, (self._place, file) in enumerate(to_read, 1):
+            reading = await asyncio.to_thread(next, readings)
+            source = reading.file.source
+            held = self._place.held.get(file.source, [])
+            if progress:
+                progress(source, done, len(to_read))
+            self._skipped += reading.skipped
+            has_changed = reading.is_read and await self._take(reading, held)
+            if not reading.passages:
+                continue
+            if not held:
+                self._new.append(source)
+            elif has_changed:
+                self._changed.append(source)
+            else:
+                self._unchanged.append(source)
 
     async def _take(self, reading: Reading, held: Iterable[Item]) -> bool:
         """Bring the items of one file up to date, and return whether any differs from before.
@@ -128,7 +236,7 @@ class Ingestion:
         """
         if reading.skipped and reading.passages:
             reading.passages[0].metadata[_SKIPPED] = [list(each) for each in reading.skipped]
-        before = {item.id.removesuffix(f"@{self._label}"): item for item in held}
+        before = {item.id.removesuffix(f"@{self._place.label}"): item for item in held}
         after = {passage.id: passage for passage in reading.passages}
         kept = [passage_id for passage_id in before if passage_id in after]
         updated = {
@@ -146,7 +254,7 @@ class Ingestion:
         new = [passage for passage in reading.passages if passage.id not in before]
         for passage in new:
             is_late = first is None and len(new) > _AT_ONCE
-            item = await self._new(passage, {"file": ""} if is_late else {})
+            item = await self._add_passage(passage, {"file": ""} if is_late else {})
             first = first or item
         if first is not None and (kept or len(new) > _AT_ONCE):
             await self._update(first, after[kept[0]] if kept else new[0])
@@ -158,7 +266,7 @@ class Ingestion:
         said = (item.text, item.role, item.metadata)
         return said == (passage.text, passage.role, metadata)
 
-    async def _new(self, passage: Passage, other: JSONObject) -> Item:
+    async def _add_passage(self, passage: Passage, other: JSONObject) -> Item:
         """Add a passage. Raises SectionFullError if that evicts something.
 
         An evicted passage would be read and added again by each run, and be recalled after its
@@ -213,12 +321,13 @@ class Ingestion:
             await asyncio.sleep(0)
 
     def _metadata(self, passage: Passage) -> JSONDict:
-        return {**passage.metadata, "corpus": self._label}
+        mark = f"{self._place.label} {self._place.prefix}".rstrip(" ")
+        return {**passage.metadata, "corpus": mark}
 
     def _id(self, passage: Passage) -> str:
         """Return the passage's own id, or one that names this place where another one has it."""
         return (
-            f"{passage.id}@{self._label}"
+            f"{passage.id}@{self._place.label}"
             if self._session.factory.section_of(passage.id)
             else passage.id
         )

@@ -682,7 +682,7 @@ class SessionMemory:
         """Read a file or folder into a section, as passages with their source and lines.
 
         The next call for this place reads only files that changed. Passages of files that changed
-        or vanished move to the archive.
+        or vanished move to the archive. A changed file in a folder that was read may be read alone.
 
         Args:
             path_or_fs: A path, a URL, or a filesystem.

@@ -11,11 +11,14 @@ from pydantic import Field
 
 from kaosmem.arguments import check_count, check_text
 from kaosmem.assembly.context import Context
+from kaosmem.assembly.shortening import excerpt_of
 from kaosmem.display import fitted
 from kaosmem.errors import InvalidArgumentError, KaosmemError, NotFoundError
 from kaosmem.formats.fields import json_object
+from kaosmem.language.analysis import analyze
 from kaosmem.language.sentences import cut_at_sentence
 from kaosmem.names import choices, shown
+from kaosmem.sections.proposal import Candidate
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.content import Trust
@@ -29,11 +32,14 @@ REMEMBERED = "remembered"
 TOOLS = ("search_memory", "read_memory", "remember", "correct_memory", "forget_memory")
 """The methods of `MemoryTools` that `call` runs. All their parameters are texts."""
 _CUT_NOTE = "\n[cut; ask for less]"
+_ABOUT_NOTE = "\n[cut; name words in about to read the lines that have them]"
 _MAX_CHARS = 600
 """Length of an item in a list. `read_memory` shows it whole."""
 
 _Query = Annotated[str, Field(description="What to look for, in words or as a question.")]
 _Id = Annotated[str, Field(description="The id of an item, as search_memory shows it.")]
+_ABOUT = "Words to look for in a long item: the lines that have them are shown, and those around."
+_About = Annotated[str | None, Field(description=_ABOUT)]
 _Text = Annotated[str, Field(description="One statement that can be understood alone.")]
 _NAME_OF_FACT = "A name for the fact, such as 'user/home'. A new value replaces the old one."
 _Key = Annotated[str | None, Field(description=_NAME_OF_FACT)]
@@ -93,7 +99,11 @@ class MemoryTools:
     async def search_memory(self, query: _Query) -> str:
         """Search all that was said, found or stored, also long ago. Returns items with ids."""
         hits = self._memory.search(query, limit=30)
-        lines = [item_line(hit.item, is_archived=hit.is_archived) for hit in hits]
+        lines = []
+        for hit in hits:
+            chars = max(1, len(hit.item.text))
+            found = self._about(hit.item, query, hit.item.tokens * _MAX_CHARS // chars)
+            lines.append(item_line(found, is_archived=hit.is_archived))
         names = [*self._memory.admin.sources]
         if names:
             context = await self._memory.assemble_context(
@@ -101,19 +111,20 @@ class MemoryTools:
             )
             known = {hit.item.id for hit in hits}
             lines += [item_line(item) for item in context.items if item.id not in known]
-        found = "\n".join(lines) or "nothing was found"
-        return self._cut(found)
+        return self._cut("\n".join(lines) or "nothing was found")
 
-    async def read_memory(self, id: _Id) -> str:
+    async def read_memory(self, id: _Id, about: _About = None) -> str:
         """Read one item whole, and the words that it comes from."""
         item = await self._memory.fetch(id)
+        if about:
+            item = self._about(item, about, self._max_tokens * 3 // 4)
         lines = [_origin(item), item.text]
         if item.sources:
             lines.append("It comes from:")
         for source in item.sources:
             with suppress(NotFoundError):
                 lines.append(item_line(await self._memory.fetch(source)))
-        return self._cut("\n".join(lines))
+        return self._cut("\n".join(lines), _ABOUT_NOTE)
 
     async def remember(self, text: _Text, key: _Key = None) -> str:
         """Store a statement for later turns."""
@@ -177,8 +188,16 @@ class MemoryTools:
     async def _assembled(self, query: str, budget: int | None) -> Context:
         return await self._memory.assemble_context(query, budget=budget or self._max_tokens)
 
-    def _cut(self, text: str) -> str:
-        return cut(text, self._memory.admin.counter, self._max_tokens)
+    def _cut(self, text: str, note: str = _CUT_NOTE) -> str:
+        return cut(text, self._memory.admin.counter, self._max_tokens, note)
+
+    def _about(self, item: Item, words: str, limit: int) -> Item:
+        """Return an item of more than so many tokens with the lines that have some words."""
+        if item.tokens <= limit:
+            return item
+        unit = Candidate((item,), 0, False, False, False, 1, None, item.tokens)
+        terms = frozenset(analyze(words))
+        return excerpt_of(unit, limit, terms, self._memory.admin.counter).items[0]
 
     def _remembered(self, item_id: str) -> Item:
         item = self._memory.get(item_id)
@@ -264,12 +283,13 @@ def cut(
     text: str,
     counter: TokenCounter,
     max_tokens: int,
+    note: str = _CUT_NOTE,
 ) -> str:
-    """Return a text within a budget, cut at a sentence where it is longer."""
+    """Return a text within a budget, cut at a sentence and with a note where it is longer."""
     if counter(text) <= max_tokens:
         return text
-    room = max_tokens - counter(_CUT_NOTE) - 1
-    return cut_at_sentence(text, max(0, room), counter) + _CUT_NOTE
+    room = max_tokens - counter(note) - 1
+    return cut_at_sentence(text, max(0, room), counter) + note
 
 
 def check_remembered(item: Item) -> None:

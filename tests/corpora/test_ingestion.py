@@ -105,6 +105,16 @@ async def test_places_do_not_replace_each_other(tmp_path):
         await ingest_files(tmp_path / "nothing", corpus, workers=0)
 
 
+async def test_a_file_of_a_folder_is_not_read_twice(tmp_path):
+    """The place of one file in a folder that was read is told so, as its passages would differ."""
+    corpus = InMemoryCorpus()
+    folder = folder_of(tmp_path / "one", 2)
+    await ingest_files(folder, corpus, workers=0)
+    with pytest.raises(MissingFileError, match="another place has this file: ingest the folder"):
+        await ingest_files(folder / "below/notes.txt", corpus, workers=0)
+    assert len(await corpus.sources()) == 3
+
+
 _KILLED = """
 import asyncio, sys
 from kaosmem.corpora import LanceCorpus, ingest_files, ingestion

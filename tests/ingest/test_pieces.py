@@ -6,6 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kaosmem import get_counter
+from kaosmem.ingest.office import read_csv
 from kaosmem.ingest.pieces import Syntax, cut
 from kaosmem.ingest.segments import MAX_CHARS
 
@@ -367,3 +369,72 @@ def test_one_enormous_line_is_cut_at_sentences():
 def test_a_hostile_text_is_cut_in_linear_time(syntax, line):
     """A megabyte that a pattern could stumble over is cut at once; squared, it would take hours."""
     assert sum(len(piece.text) for piece in cut(line, syntax)) >= len(line) * 0.9 or "\n" in line
+
+
+def test_a_passage_of_chinese_costs_about_as_much_as_one_of_english():
+    """A character of Chinese is most of a token, so passages of as many characters would cost thrice as much."""
+    english = "The tenant pays the rent in advance, and the deposit when the lease begins. "
+    chinese = "承租人应在每月五日前预付租金，并在租约开始时支付押金。"
+    count = get_counter()
+    for whole in ("{0}\n\n", "{0}"):  # as paragraphs, and as one enormous line
+        largest = []
+        for sentence in (english, chinese):
+            text = "".join(whole.format(sentence * 2) for _ in range(60))
+            largest.append(max(count(piece.text) for piece in cut(text, Syntax.TEXT)))
+        assert 0.6 < largest[0] / largest[1] < 1.6
+    rows = "".join(f"{number},{chinese}\n" for number in range(90))
+    (part,) = read_csv(f"号码,条款\n{rows}".encode())
+    assert max(count(piece.text) for piece in part.pieces) < 512
+
+
+SETTINGS = {
+    "YAML": [
+        f'  service{n}:\n    image: img{n}\n    ports:\n      - "{n}:80"\n' for n in range(90)
+    ],
+    "JSON": [
+        f'    {{\n      "name": "user{n}",\n      "roles": [\n        "a"\n      ]\n    }},\n'
+        for n in range(90)
+    ],
+}
+
+
+@pytest.mark.parametrize("language", SETTINGS)
+def test_an_entry_of_settings_is_not_cut_after_its_first_line(language):
+    """A key of YAML looks like a label of C, and a brace of JSON like that below a definition."""
+    entries = SETTINGS[language]
+    pieces = [piece.text for piece in cut("all:\n" + "".join(entries), Syntax.CODE)]
+    assert len(pieces) > 2
+    for entry in entries:
+        assert any(entry.rstrip() in f"    {piece}" for piece in pieces)
+
+
+def test_a_label_or_a_brace_stays_with_the_line_before():
+    """As below the definition of a function of C, and of a part of a class of C++."""
+    method = "    int area(int side)\n    {\n        return side * side;\n    }\n"
+    members = "".join(f"{method}  public:\n" for _ in range(60))
+    starts = {piece.text.lstrip()[:7] for piece in cut(f"class A {{\n{members}}}\n", Syntax.CODE)}
+    assert starts == {"class A", "int are"}
+
+
+def test_a_passage_of_numbers_costs_about_as_much_as_one_of_words():
+    """Rows of numbers have twice the tokens of prose of their length. The names of columns are repeated."""
+    count = get_counter()
+    cells = [
+        (f"Region {n}", f"Q{n % 4}", 1_000.5 + n, f"2024-{n % 12 + 1:02}-01") for n in range(300)
+    ]
+    rows = "".join(f"| {' | '.join(map(str, row))} |\n" for row in cells)
+    head = "| region | quarter | amount | date |\n|---|---|---|---|\n"
+    table = [piece.text for piece in cut(head + rows, Syntax.MARKDOWN)]
+    values = "".join(f"{','.join(map(str, row))}\n" for row in cells)
+    (part,) = read_csv(f"region,quarter,amount,date\n{values}".encode())
+    for texts in (table, [piece.text for piece in part.pieces]):
+        assert all(250 < count(text) < 512 for text in texts[:-1])
+        assert all(text.startswith(("| region |", "region,")) for text in texts)
+
+
+def test_a_row_of_many_numbers_keeps_the_names_of_its_columns():
+    """A row is cut only if it is longer than any passage may be."""
+    head = "| a | b |\n|---|---|\n"
+    row = f"| {' '.join('12' for _ in range(550))} | x |\n"
+    pieces = [piece.text for piece in cut(head + row * 3, Syntax.MARKDOWN)]
+    assert pieces[-3:] == [f"{head}{row}".rstrip()] * 3

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
-from kaosmem import Reason, SectionSpec, SessionMemory
+from kaosmem import Reason, SectionSpec, SessionMemory, ToolResultBlock, ToolUseBlock
 from kaosmem.language.query import Query
 from kaosmem.persistence import log as session_log
 
@@ -188,3 +188,35 @@ async def test_of_items_evicted_under_one_id_the_newest_is_recalled():
     assert hit.item.text == "The rent of flat 3 is 1234 euros."
     assert hit.item in context.items
     assert "903" not in context.text
+
+
+def call(memory, number, name, result):
+    """Add a call without arguments, and its result."""
+    memory.add("messages", [ToolUseBlock(f"call-{number}", name)], role="assistant")
+    memory.add("messages", [ToolResultBlock(f"call-{number}", result)], role="tool")
+
+
+async def rounds(results, question):
+    """Return what is recalled for a question after rounds of one call among other messages."""
+    memory = SessionMemory.test_mode(sections=SPECS)
+    for number, result in enumerate(results):
+        call(memory, number, "read_settings", result)
+        told(memory, 10)
+    return (await memory.assemble_context(question, budget=300)).text
+
+
+async def test_of_the_same_call_made_again_the_last_result_is_recalled_first():
+    """A file that was read again has changed, and the first reading is out of date."""
+    readings = [f"timeout = {value}\n{'owner = office ' * value}" for value in (30, 31, 32)]
+    shown = await rounds(readings, "What is the timeout?")
+    assert "timeout = 32" in shown
+    assert "timeout = 30" not in shown
+
+
+async def test_a_result_that_matches_better_than_that_of_the_last_call_is_recalled():
+    """The run of tests that failed is asked for, and a later run says nothing of the failure."""
+    failed = "The test of the login failed: no space left on the disk of the runner."
+    runs = [f"{name} tests have passed. " * 24 for name in ("Some", "Most", "All")]
+    runs[0] = f"{failed} {runs[0]}"
+    shown = await rounds(runs, "Which test failed with no space left on the disk?")
+    assert failed in shown

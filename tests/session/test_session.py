@@ -434,7 +434,7 @@ async def test_ingest_reads_again_only_what_changed(tmp_path):
 
 
 async def test_two_places_are_ingested_side_by_side(tmp_path):
-    """A second folder, or a file of the first, neither archives the first's passages nor clashes with them."""
+    """A second folder leaves the first's passages as they are, and a file of the first is not read twice."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "README.md").write_text(f"This is {name}.\n")
@@ -442,11 +442,9 @@ async def test_two_places_are_ingested_side_by_side(tmp_path):
     for place in ("one", "two", "one/README.md", "two"):
         report = await memory.ingest(tmp_path / place)
         assert report.vanished == ()
-    assert sorted(item.content for item in memory["documents"]) == [
-        "This is one.",
-        "This is one.",
-        "This is two.",
-    ]
+    held = {item.metadata["source"]: item.content for item in memory["documents"]}
+    assert held == {"README.md": "This is one.", "two/README.md": "This is two."}
+    assert len(memory["documents"]) == 2
     assert report.items_added == 0
 
 

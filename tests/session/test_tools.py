@@ -118,6 +118,22 @@ async def test_a_search_covers_archives_and_sources():
     assert await memory.call_tool("search_memory", {"query": "zebra"}) == "nothing was found"
 
 
+async def test_a_model_finds_a_line_in_the_middle_of_a_long_item():
+    """As of the output of a tool: its first lines alone would be all that a model could ever read."""
+    memory = SessionMemory.test_mode()
+    lines = [f"worker {number % 7} did job {number}" for number in range(3_000)]
+    item = memory.add("documents", "\n".join(lines))
+    cut = await memory.call_tool("read_memory", {"id": item.id})
+    assert lines[0] in cut
+    assert cut.endswith("[cut; name words in about to read the lines that have them]")
+    read = await memory.call_tool("read_memory", {"id": item.id, "about": "job 1234"})
+    assert lines[1_234] in read.splitlines()
+    assert lines[1_235] in read.splitlines()
+    found = await memory.call_tool("search_memory", {"query": "job 1234"})
+    assert lines[1_234] in found
+    assert len(found.splitlines()) == 1
+
+
 async def test_a_text_cannot_forge_a_line():
     """Line breaks of a text do not begin another item."""
     memory = SessionMemory.test_mode()
@@ -152,7 +168,7 @@ def test_results_stay_within_their_budget(texts, max_tokens):
     memory = SessionMemory.test_mode()
     items = [memory.add("findings", f"{text} rent") for text in texts]
     calls = [("search_memory", {"query": "rent"})]
-    calls += [("read_memory", {"id": item.id}) for item in items]
+    calls += [("read_memory", {"id": item.id, "about": "rent"}) for item in items]
     for name, arguments in calls:
         result = asyncio.run(memory.call_tool(name, json.dumps(arguments), max_tokens=max_tokens))
         assert memory.admin.counter(result) <= max_tokens
