@@ -46,6 +46,8 @@ _LAST_EXCHANGE = 3
 _MOST_OF_EXCHANGE = 0.75
 """They may take this part of a history's grant, as the tail does without a window."""
 
+_MOST_OF_BEST = 0.5
+"""A match of at most this part of the window is shown, however small the block is."""
 _LEADING_SHARE = 0.75
 """The most that earlier messages are sure of in the block of a window if they match best."""
 _JUDGED = 20
@@ -269,7 +271,8 @@ class WindowPacker:
 
     def _fill_block(self, shares: Mapping[str, Share], needs: Needs) -> None:
         """Fill the block with the tokens that the static sections and the histories leave."""
-        grants = self._block_grants(shares, needs)
+        block = 0 if self.limits is None else self._block(self.limits, shares.values())
+        grants = self._block_grants(shares, needs, block)
         of_block = []
         for spec in by_priority(self.specs):
             share = shares[spec.name]
@@ -289,10 +292,26 @@ class WindowPacker:
             left -= share.shown_tokens
             shown += items_of(share.units)
         if self.limits is not None:
-            left = min(left, self.limits.block)
+            left = min(left, block)
         fill(of_block, left, Shown(shown), opening=opening)
 
-    def _block_grants(self, shares: Mapping[str, Share], needs: Needs) -> dict[str, int]:
+    def _block(self, limits: Limits, shares: Iterable[Share]) -> int:
+        """Return the most tokens of the block of a window that grows.
+
+        It takes the best match of a section also where that is larger than its limit, up to half of
+        the window. Else no question would ever show it.
+        """
+        block = limits.block
+        for share in shares:
+            if share.is_in_block and not share.spec.is_history:
+                best = share.best_alone(share.candidates) + self._largest_frame
+                if best <= _MOST_OF_BEST * self.window:
+                    block = max(block, best)
+        return block
+
+    def _block_grants(
+        self, shares: Mapping[str, Share], needs: Needs, block: int
+    ) -> dict[str, int]:
         """Return the grants of the block's shares: of the window, or of the block's own limit."""
         if self.limits is None:
             grants = self._grant(needs)
@@ -314,7 +333,7 @@ class WindowPacker:
                 most = min(share.cap, int(part * self.limits.block))
                 of_block[name] = TokenNeed(0, most)
             required += of_block[name].must
-        return allocate(self.specs, of_block, self.limits.block + required)
+        return allocate(self.specs, of_block, block + required)
 
     def _leads(self, history: Share, shares: Iterable[Share]) -> bool:
         """Return whether an earlier message has more of the query's words than all other matches.
