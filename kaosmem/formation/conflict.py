@@ -27,9 +27,11 @@ def doubt_about(
 ) -> str:
     """Return why it is not clear that a change of a key is about its live item, "" if it is clear.
 
-    It is clear if the same speaker says it, with no less trust, and both or none of them state a
-    time. An earlier version is no doubt: the section puts it in its place by its time. A quote ends
-    a fact only if it says so, and names nothing that the fact does not name.
+    It is clear if the same speaker says it, with no less trust, and their order is clear. A text
+    without a time was said when it was added, or before. So it is the later one of the two only if
+    the other states an earlier time. Of two texts that state their times, the section puts the
+    earlier version in its place. A quote ends a fact only if it says so, is not older than the fact,
+    and names nothing that the fact does not name.
 
     Args:
         new: The change as an item.
@@ -46,10 +48,13 @@ def doubt_about(
         return "another speaker"
     if new.trust < live.trust:
         return "lower trust"
-    if (new.stated_from is None) != (live.stated_from is None):
+    has_one_time = (new.stated_from is None) != (live.stated_from is None)
+    if has_one_time and new.valid_from < live.valid_from:
         return "no clear time"
     if change.action != "retire":
         return "" if has_exact_key or _shares_subject(new.text, live) else "no word in common"
+    if new.valid_from < live.valid_from:
+        return "told before it began"
     if not _shares_subject(change.quote, live):
         return "no word in common"
     if any(unknown_marks(change.quote, words_of(live.text))):

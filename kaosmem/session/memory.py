@@ -489,7 +489,8 @@ class SessionMemory:
             section: The name of the section.
             id: The default is a random id.
             key: As in `add`.
-            metadata: As in `add`. The default are those of a `ChatMessage`.
+            metadata: As in `add`. The default are those of a `ChatMessage`, with its `created_at`
+                as the `timestamp` if they have none.
 
         Raises:
             InvalidArgumentError: If the message is not of this format.
@@ -508,7 +509,7 @@ class SessionMemory:
             id=id,
             key=key,
             pinned=parsed.pinned,
-            metadata=parsed.metadata if metadata is None else metadata,
+            metadata=parsed.stated if metadata is None else metadata,
             trust=parsed.trust,
         )
 

@@ -102,6 +102,26 @@ async def test_a_doubtful_value_stands_beside_the_other(fields, reason):
     assert not len(memory.proposals)
 
 
+@pytest.mark.parametrize("times", [("2020-05-06", ""), ("", "2024-05-06")])
+async def test_a_value_told_after_an_import_is_a_new_version(times):
+    """A text without a time was said when it was added, or before."""
+    memory = SessionMemory.test_mode()  # its clock begins in 2024
+    for home, time in zip(("Oslo", "Bergen"), times, strict=True):
+        await formed(memory, f"home: I live in {home}.", metadata={"timestamp": time})
+    assert findings(memory) == ["home: I live in Bergen."]
+    assert not len(memory.proposals)
+
+
+async def test_an_end_told_before_a_fact_began_waits():
+    """A conversation of 2020 that is imported later does not end a fact of 2024."""
+    memory = SessionMemory.test_mode()
+    await formed(memory, "work: I work at Acme.", metadata={"timestamp": "2024-05-06"})
+    await formed(memory, "work has ended!", metadata={"timestamp": "2020-05-06"})
+    assert findings(memory) == ["work: I work at Acme."]
+    (proposal,) = memory.proposals
+    assert proposal.metadata["proposal"]["doubt"] == "told before it began"
+
+
 async def test_a_rejected_value_leaves():
     memory = SessionMemory.test_mode()
     memory.add("messages", "home: I live in Oslo.", role="Ann")

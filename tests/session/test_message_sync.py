@@ -1,12 +1,14 @@
 """A caller hands over its whole list of messages, and each message is stored once."""
 
 import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import InvalidArgumentError, SectionSpec, SessionMemory
+from kaosmem import ChatMessage, InvalidArgumentError, SectionSpec, SessionMemory
 from kaosmem.compaction import Summarizer
 from kaosmem.compaction.strategies import SummarizationCompaction
 
@@ -43,6 +45,19 @@ async def test_the_same_list_adds_nothing():
     memory.add_message(said("Of course.", "assistant"), format="openai")
     messages = [*conversation(4), said("Of course.", "assistant"), said("Thanks.")]
     assert await synced(memory, messages) == ["Thanks."]
+
+
+async def test_a_message_keeps_the_time_when_it_was_said():
+    """So an imported conversation has its days. A `timestamp` of the caller goes before."""
+    time = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+    memory = SessionMemory.test_mode()
+    said_then = ChatMessage("user", "I moved to Oslo.", created_at=time)
+    (item,) = await memory.sync_messages([said_then])
+    assert item.valid_from == time
+    assert item.date == "8 May 2023"
+    stated = replace(said_then, metadata={"timestamp": "2022-04"})
+    assert memory.add_message(stated).date == "April 2022"
+    assert await memory.sync_messages([said_then, stated]) == []
 
 
 async def test_system_messages_at_the_beginning_are_left_out():
