@@ -55,7 +55,7 @@ def doubt_about(
         return "" if has_exact_key or _shares_subject(new.text, live) else "no word in common"
     if new.valid_from < live.valid_from:
         return "told before it began"
-    if not _shares_subject(change.quote, live):
+    if not (has_exact_key or _shares_subject(change.quote, live)):
         return "no word in common"
     if any(unknown_marks(change.quote, words_of(live.text))):
         return "another name"

@@ -276,9 +276,10 @@ class SectionFormation:
         if change.key:
             live = self._section.keyed(change.key) or self._elsewhere.get(change.key)
         is_end = change.action == "retire"
-        if is_end and (live is None or live in formed.retired):
+        is_late = live is not None and self._is_earlier(item, grounds, live)
+        if is_end and (live is None or live in formed.retired or is_late):
             return "nothing to retire"
-        if not is_end and self._is_known(item, grounds):
+        if not is_end and (is_late or self._is_known(item, grounds)):
             return "nothing new"
         doubt = "review" if self.plan.review else ""
         if live is not None:
@@ -299,6 +300,20 @@ class SectionFormation:
                 return fault
         formed.items.append(item.id)
         return ""
+
+    def _is_earlier(self, item: Item, grounds: Grounds, live: Item) -> bool:
+        """Return whether words without a time stand before those of a live item.
+
+        An edited message is formed anew. Its words are no newer for that.
+        """
+        if item.stated_from is not None or live.stated_from is not None:
+            return False
+        for section in self._sources:
+            ordinals = section.held.ordinals
+            places = [ordinals[each] for each in live.sources if each in ordinals]
+            if places and grounds.quoted.id in ordinals:
+                return ordinals[grounds.quoted.id] < min(places)
+        return False
 
     def _add(
         self,

@@ -463,16 +463,31 @@ async def test_kinds_have_sections_of_their_own():
         FormsFrom(PatternFormer(), kinds=("rules",))
 
 
+async def test_an_edited_message_takes_no_place_of_newer_words():
+    """It is formed anew, and its facts are as old as before."""
+    memory = SessionMemory.test_mode()
+    said = memory.add("messages", "I live in Oslo. I no longer work at Acme. I prefer tea.")
+    memory.add("messages", "I moved to Bergen. I work at Acme again.")
+    await memory.form(PatternFormer())
+    memory.update(said.id, "I live in Oslo. I no longer work at Acme. I prefer green tea.")
+    assert [str(change) for change in await memory.form(PatternFormer())] == ["I prefer green tea."]
+    assert findings(memory) == [
+        "I moved to Bergen.",
+        "I work at Acme again.",
+        "I prefer green tea.",
+    ]
+
+
 async def test_a_fact_goes_when_its_words_are_edited_out_of_their_message():
     """The message is formed anew, and a message that keeps the words is not."""
     memory = SessionMemory.test_mode()
-    said = [memory.add("messages", f"I live in Oslo. I am {age} years old.") for age in (40, 41)]
+    said = [memory.add("messages", f"I live in Oslo. I prefer room {room}.") for room in (40, 41)]
     other = memory.add("messages", "I work at Acme.")
     await memory.form(PatternFormer())
-    memory.update(said[0].id, "I live in Bergen. I am 40 years old.")
+    memory.update(said[0].id, "I live in Bergen. I prefer room 40.")
     memory.update(other.id, "I work.")
     assert [str(change) for change in await memory.form(PatternFormer())] == ["I live in Bergen."]
-    left = ["I am 40 years old.", "I am 41 years old.", "I live in Bergen."]
+    left = ["I prefer room 40.", "I prefer room 41.", "I live in Bergen."]
     assert [item.text for item in memory["findings"]] == left
     assert await memory.form(PatternFormer()) == []
     async with SessionMemory.open(memory.admin.fs, "test") as again:
