@@ -27,11 +27,11 @@ def doubt_about(
 ) -> str:
     """Return why it is not clear that a change of a key is about its live item, "" if it is clear.
 
-    It is clear if the same speaker says it, with no less trust, and their order is clear. A text
-    without a time was said when it was added, or before. So it is the later one of the two only if
-    the other states an earlier time. Of two texts that state their times, the section puts the
-    earlier version in its place. A quote ends a fact only if it says so, is not older than the fact,
-    and names nothing that the fact does not name.
+    It is clear if the same speaker says it, or a person after the assistant, with no less trust,
+    and their order is clear. A text without a time was said when it was added, or before. So it is
+    the later one of the two only if the other states an earlier time. Of two texts that state their
+    times, the section puts the earlier version in its place. A quote ends a fact only if it says
+    so, is not older than the fact, and names nothing that the fact does not name.
 
     Args:
         new: The change as an item.
@@ -44,7 +44,8 @@ def doubt_about(
     >>> doubt_about(other, one, ProposedChange(other.text, "", ()), has_exact_key=True)
     'another speaker'
     """
-    if new.role != live.role:
+    is_of_model = live.role.casefold() == "assistant" and new.trust > live.trust
+    if new.role != live.role and not is_of_model:
         return "another speaker"
     if new.trust < live.trust:
         return "lower trust"

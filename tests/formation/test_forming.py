@@ -112,6 +112,17 @@ async def test_a_value_told_after_an_import_is_a_new_version(times):
     assert not len(memory.proposals)
 
 
+async def test_a_person_corrects_the_assistant():
+    """The assistant's word is a guess about a person. It does not replace the person's own."""
+    memory = SessionMemory.test_mode()
+    await formed(memory, "home: You live in Oslo, I think.", role="assistant")
+    await formed(memory, "home: I live in Bergen.")
+    assert findings(memory) == ["home: I live in Bergen."]
+    assert not len(memory.proposals)
+    await formed(memory, "home: You live in Oslo.", role="assistant")
+    assert [each.metadata["proposal"]["doubt"] for each in memory.proposals] == ["another speaker"]
+
+
 async def test_an_end_told_before_a_fact_began_waits():
     """A conversation of 2020 that is imported later does not end a fact of 2024."""
     memory = SessionMemory.test_mode()
