@@ -157,6 +157,29 @@ async def test_garbage_in_a_pause_is_no_reason_to_pass_over_the_rest():
     assert await formed(memory, ScriptedLLM(lambda messages: answer()), batch=64) == []
 
 
+async def test_each_batch_is_saved_and_told():
+    """If the process ends in the middle of an import, no batch is paid for twice."""
+    memory = SessionMemory.test_mode()
+    texts = [f"Ann has paid invoice {number} of the old flat." for number in range(30)]
+    memory.add_many("messages", texts)
+    model = ScriptedLLM([answer(), answer()])
+    told = []
+
+    def end(done, total):
+        told.append((done, total))
+        if len(told) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await memory.form(LLMFormer(model, batch=64), progress=end)
+    async with SessionMemory.open(memory.admin.fs, "test") as again:
+        rest = ScriptedLLM(lambda messages: answer())
+        await again.form(LLMFormer(rest, batch=64), progress=lambda *done: told.append(done))
+    first, second = told[:2]
+    assert 0 < first[0] < second[0] < 30
+    assert told[-1] == (30 - second[0], 30 - second[0])
+
+
 async def test_messages_go_in_batches_within_the_budget_of_the_session():
     """The budget holds for the session, in later formations and processes too."""
     texts = [f"I live in Oslo, in house {number}. " * 4 for number in range(40)]
