@@ -69,13 +69,17 @@ def _shares_subject(text: str, live: Item) -> bool:
     """Return whether a text has a word in common with a live item or its key.
 
     The words for the speaker do not count, and neither do names and numbers of the live item: they
-    are its value, and not its subject.
+    are its value, and not its subject. Words such as "lives in" and "moved to" stand for each other.
     """
     key = key_words(live.key or "")
     values = " ".join(_VALUES.findall(live.text))
     subject = {*analyze(live.text)}.difference(analyze(values)).union(analyze(key))
     subject.difference_update(_PERSONS, analyze(live.role))
-    return not subject.isdisjoint(analyze(text))
+    if not subject.isdisjoint(analyze(text)):
+        return True
+    known = f"{key} {live.text}"
+    alike = (patterns("statements")[name] for name in ("place", "work"))
+    return any(words.search(text) and words.search(known) for words in alike)
 
 
 def is_run_of(procedure: Item, run: ProposedChange) -> bool:

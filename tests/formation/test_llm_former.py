@@ -95,6 +95,37 @@ async def test_items_are_validated_one_by_one():
     assert memory.proposals.refused == {"unusable answer": 2}
 
 
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("ann/home", ("I live in Oslo.", "I moved to Rome.")),
+        ("ann/home", ("Ich wohne in Bonn.", "Ich bin nach Rom gezogen.")),
+        ("ann/home", ("Vivo en Sevilla.", "Me he mudado a Roma.")),
+        ("ann/home", ("我住在上海。", "我搬到北京了。")),
+        ("ann/job", ("I work at Acme.", "I joined Globex.")),
+    ],
+)
+async def test_a_new_value_may_have_other_words(key, said):
+    """So a move is no other subject than a home."""
+    memory = conversation(*said)
+    changes = []
+    for number, text in enumerate(said, 1):
+        changes.append(change(key=key, text=text, quote=text, sources=[number]))
+    await formed(memory, ScriptedLLM([answer(*changes)]))
+    assert [item.text for item in memory["findings"]] == [said[1]]
+    assert not len(memory.proposals)
+
+
+async def test_a_move_of_something_else_is_no_new_home():
+    """Harm case of the words for a place: the model gives the key of the home to a meeting."""
+    memory = conversation("I live in Oslo.", "I moved the meeting to Bonn.")
+    moved = change(text="Ann moved the meeting to Bonn.", quote="I moved the meeting", sources=[2])
+    await formed(memory, ScriptedLLM([answer(change(), moved)]))
+    assert [each.metadata["proposal"]["doubt"] for each in memory.proposals] == [
+        "no word in common"
+    ]
+
+
 async def test_unrelated_words_replace_and_retire_nothing():
     """Words that share only the value with a fact are no new value, and say no end of it."""
     memory = conversation("I live in Oslo.", "Tea in Oslo is good.", "I left Oslo for good.")
