@@ -57,7 +57,7 @@ from kaosmem.session.forgetting import ErasureReceipt, forget
 from kaosmem.session.formations import Formations
 from kaosmem.session.graph import Graph
 from kaosmem.session.ingestion import Ingestion, Progress
-from kaosmem.session.message_sync import MessageSync
+from kaosmem.session.message_sync import MessageSync, facts_taken_back
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.opening import SHARED_SESSIONS, Opening, unopened
 from kaosmem.session.options import DEFAULT_OPTIONS, SessionOptions
@@ -560,7 +560,8 @@ class SessionMemory:
         - A list that begins later, or whose earlier messages were rewritten, adds nothing for these:
           the section keeps the words as they were said.
         - If the list goes on from an earlier message, the section's later ones were taken back. They
-          move to the archive. A section belongs to one conversation, therefore.
+          move to the archive, and so do the facts that were formed from them alone. A section
+          belongs to one conversation, therefore.
         - System messages at the beginning are left out: they are the caller's instructions. Later
           ones are added, as `add_message` does.
         - If the newest messages were forgotten, take them out of the list, too. Else they are new.
@@ -599,6 +600,11 @@ class SessionMemory:
         for place, message in plan.new:
             item_id = f"{place}-{self._session.factory.free_id()}"
             added.append(self.add_message(message, id=item_id, section=section))
+        if plan.withdrawn:
+            for each in self:
+                taken_back = facts_taken_back(each, plan.withdrawn, added)
+                if taken_back:
+                    each.retire(taken_back, at=self._session.clock())
         return added
 
     def update(self, item_id: str, content: str | Iterable[ContentBlock | JSONObject]) -> Item:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kaosmem import ChatMessage, InvalidArgumentError, SectionSpec, SessionMemory
 from kaosmem.compaction import Summarizer
 from kaosmem.compaction.strategies import SummarizationCompaction
+from kaosmem.formation import PatternFormer
 
 
 def said(text, role="user"):
@@ -97,6 +98,24 @@ def test_a_sliding_list_of_repeated_turns_withdraws_nothing(turns, keep):
             assert texts(memory) == before + handed[max(known, default=0) :]
 
     asyncio.run(converse())
+
+
+async def test_facts_of_messages_that_were_taken_back_go_with_them():
+    """A user edits a message. A fact that the edited message states, too, stays."""
+    memory = SessionMemory.test_mode()
+    begin = [said("I live in Oslo."), said("Noted.", "assistant")]
+    await synced(memory, [*begin, said("I am a nurse. I prefer tea.")])
+    await memory.form(PatternFormer())
+    await synced(memory, [*begin, said("I am a teacher. I prefer tea.")])
+    assert [item.text for item in memory["findings"]] == ["I live in Oslo.", "I prefer tea."]
+    await memory.form(PatternFormer())
+    assert [item.text for item in memory["findings"]] == [
+        "I live in Oslo.",
+        "I prefer tea.",
+        "I am a teacher.",
+    ]
+    await synced(memory, [*begin, said("I am a teacher. I prefer tea."), said("Bye.")])
+    assert len(memory["findings"]) == 3
 
 
 async def test_calls_and_results_are_known_again():
