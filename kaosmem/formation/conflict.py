@@ -45,7 +45,7 @@ def doubt_about(
     'another speaker'
     """
     is_of_model = live.role.casefold() == "assistant" and new.trust > live.trust
-    if new.role != live.role and not is_of_model:
+    if new.role.casefold() != live.role.casefold() and not is_of_model:
         return "another speaker"
     if new.trust < live.trust:
         return "lower trust"

@@ -69,6 +69,16 @@ async def test_a_new_value_is_a_new_version():
     assert len(await memory.versions("home")) == 2
 
 
+async def test_a_name_in_other_letters_is_the_same_speaker():
+    """A key has the speaker in lower case, and so a value of `ann` is one of `Ann`."""
+    memory = SessionMemory.test_mode()
+    for role, home in (("Ann", "Oslo"), ("ann", "Bergen")):
+        memory.add("messages", f"I live in {home}.", role=role)
+    await memory.form(PatternFormer())
+    assert findings(memory) == ["I live in Bergen."]
+    assert not len(memory.proposals)
+
+
 async def test_an_older_value_is_an_earlier_version():
     """Facts may be told in any order: the section follows their times."""
     memory = SessionMemory.test_mode()
