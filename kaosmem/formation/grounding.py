@@ -246,7 +246,7 @@ def _misread(
     quote = plain(quote)
     source = plain(grounds.quoted.text)
     clause = clause_of(quote, source)
-    if (_WORDS["negation"].search(text) is None) != (_WORDS["negation"].search(clause) is None):
+    if _denies(text) != _denies(clause):
         yield "negation not as in its quote"
     if _WORDS["wish"].search(clause) and not _WORDS["wished"].search(text):
         yield "a wish, no fact"
@@ -262,6 +262,11 @@ def _misread(
         is_about_other = reporters[-1] not in text
     if is_about_other or _tells_of_other(text, f"{sentence}{quote}", grounds.quoted):
         yield "words of somebody else"
+
+
+def _denies(text: str) -> bool:
+    """Return whether a text denies something. "Don't forget" does not."""
+    return _WORDS["negation"].search(_WORDS["asked"].sub("", text)) is not None
 
 
 def _tells_of_other(text: str, told: str, quoted: Item) -> bool:
@@ -358,7 +363,7 @@ def is_asked_for(quote: str, text: str) -> bool:
         if found is None:
             continue
         # If it names nothing, such as "Remember this:", it means the sentences beside it.
-        beside = 0 if sentence[found.end() :].strip(" .!:;…") else 1
+        beside = 0 if sentence[found.end() :].strip(" .!:;…。！") else 1
         asked += sentences[max(0, place - beside) : place + beside + 1]
     return any(wanted in each or each in wanted for each in asked)
 

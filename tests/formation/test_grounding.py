@@ -349,6 +349,24 @@ def test_explicit_only_forms_what_somebody_asked_to_remember():
     assert reason(change, tool, explicit_only=True) == "nobody asked to remember it"
 
 
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("Merken Sie sich: Ich wohne in Bonn.", "Ich wohne in Bonn"),
+        ("N'oubliez pas que j'habite à Lyon.", "j'habite à Lyon"),
+        ("Recuerde que vivo en Sevilla.", "vivo en Sevilla"),
+        ("Запомни: я живу в Москве.", "я живу в Москве"),
+        ("请记住，我住在上海。", "我住在上海"),
+        ("私は大阪に住んでいます。覚えておいてください。", "私は大阪に住んでいます"),
+        ("تذكر أنني أعيش في القاهرة.", "أعيش في القاهرة"),
+    ],
+)
+def test_somebody_asks_to_remember_in_many_languages(text, quote):
+    change = ProposedChange(quote, quote, ("m1",))
+    assert reason(change, item(text), explicit_only=True) == ""
+    assert reason(change, item(f"{quote}."), explicit_only=True) == "nobody asked to remember it"
+
+
 def test_names_may_come_from_another_source_than_the_quote():
     """A pronoun is resolved by the message before, if the change names it as a source."""
     question = item("Where does Bob live?", "Eva", id="m0")
@@ -370,6 +388,13 @@ def test_names_may_come_from_another_source_than_the_quote():
         ),
         ("I like tea no longer.", "I like tea", "Ann likes tea.", "negation not as in its quote"),
         ("I have no car, but I like tea.", "I like tea", "Ann likes tea.", ""),
+        ("Don't forget that I like tea.", "I like tea", "Ann likes tea.", ""),
+        (
+            "Don't forget that I don't like tea.",
+            "like tea",
+            "Ann likes tea.",
+            "negation not as in its quote",
+        ),
         (
             "Did I say I like tea?",
             "I like tea",

@@ -39,6 +39,8 @@ async def statements(text, role="user", trust=Trust.USER, former=None):
         ("My favourite colour is blue.", "user/favorite colour"),
         ("I'm allergic to peanuts.", "user/allergic to peanuts"),
         ("I'm vegan now.", "user/diet"),
+        ("Please don't forget that I'm deaf!", "user/deaf"),
+        ("Keep in mind that I work at Acme.", "user/work"),
         ("I am 34 years old.", "user/age"),
         ("I'm divorced.", "user/marriage"),
         ("I am a nurse.", None),
@@ -95,6 +97,7 @@ async def test_own_statements_are_formed(text, key):
         "I'll send it right away.",
         "I always knew it.",
         "Could you remind me that my name is Ann?",
+        "Don't forget to ask if I live in Oslo.",
         "I live in Oslo. Sorry, I mean Bergen.",
         "I live in Oslo. No wait, Bergen!",
         "The rate is now $225. Make that 250.",
@@ -156,6 +159,7 @@ async def test_each_statement_of_a_sentence_has_a_key(text, formed):
 @pytest.mark.parametrize(
     ("known", "end"),
     [
+        ("I work at Acme.", "Don't forget that I no longer work at Acme."),
         ("I'm allergic to peanuts.", "Good news, I'm no longer allergic to peanuts!"),
         ("I am vegan.", "I'm not vegan anymore."),
         ("I am vegan.", "I stopped being vegan."),
