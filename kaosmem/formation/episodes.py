@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -79,6 +80,7 @@ class EpisodeFormer:
         changes = []
         begin = 0
         for place in range(1, len(said)):
+            await asyncio.sleep(0)  # an import of months takes seconds
             if self._ends(said[begin:place], said[place : place + _AROUND]):
                 changes.append(_episode(said[begin:place]))
                 begin = place

@@ -16,7 +16,7 @@ from kaosmem import (
 )
 from kaosmem.compaction import SummarizationCompaction, Summarizer
 from kaosmem.errors import ReadOnlyError
-from kaosmem.formation import Draft, FormsFrom, PatternFormer, ProposedChange
+from kaosmem.formation import Draft, EpisodeFormer, FormsFrom, PatternFormer, ProposedChange
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import ScriptedLLM
 from tests.formation.formers import LineFormer, WaitingFormer
@@ -482,6 +482,25 @@ async def test_kinds_have_sections_of_their_own():
     assert memory.proposals.refused == {}
     with pytest.raises(InvalidArgumentError, match="semantic, episodic, procedural"):
         FormsFrom(PatternFormer(), kinds=("rules",))
+
+
+@pytest.mark.parametrize("former", [PatternFormer(), EpisodeFormer()])
+async def test_the_event_loop_goes_on_beside_a_formation(former):
+    """A turn of another session does not wait until an import is read."""
+    memory = SessionMemory.test_mode()
+    said = memory.add_many("messages", [f"I live in house {number}." for number in range(50)])
+    turns = 0
+
+    async def take_turns():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(take_turns())
+    await former.propose(said, [])
+    task.cancel()
+    assert turns > 40
 
 
 async def test_an_edited_message_takes_no_place_of_newer_words():
