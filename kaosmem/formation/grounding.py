@@ -34,8 +34,8 @@ _LEAST_SHARE = 0.5
 _GENERIC_WORDS = """
     user users user's assistant speaker customer they he she it we you i the this that these those
     her his their its our my your who someone somebody everyone people person team
-    nutzer nutzerin benutzer benutzerin der die das er sie utilisateur utilisatrice usuario usuaria
-    utente пользователь χρήστης
+    nutzer nutzers nutzerin benutzer benutzers benutzerin der die das des er sie utilisateur
+    utilisatrice usuario usuaria usuário usuária utente пользователь пользователя χρήστης χρήστη
 """
 _GENERIC = frozenset(_GENERIC_WORDS.split())
 _FRAME_WORDS = """

@@ -205,6 +205,13 @@ def test_a_clause_that_is_no_plain_fact_forms_none(source, quote, fact, is_refus
             "User lived in Oslo until 2020",
             False,
         ),
+        (
+            "Mein Sohn heißt Tom und geht zur Schule.",
+            "Mein Sohn heißt Tom",
+            "Der Sohn des Nutzers heißt Tom.",
+            False,
+        ),
+        ("I lived in Oslo before moving to Bonn.", "moving to Bonn", "User moved to Bonn.", False),
         ("I've lived in Oslo for ten years.", "I've lived in Oslo", "User lives in Oslo", False),
         ("I have worked at Acme since May.", "I have worked at Acme", "User works at Acme", False),
         ("I worked at Acme.", "worked at Acme", "Ann works at Acme", True),
