@@ -317,12 +317,14 @@ class SectionFormation:
         return ""
 
     def _is_earlier(self, item: Item, grounds: Grounds, live: Item) -> bool:
-        """Return whether words without a time stand before those of a live item.
+        """Return whether words without a time were said before those of a live item.
 
         An edited message is formed anew. Its words are no newer for that.
         """
-        if item.stated_from is not None or live.stated_from is not None:
+        if item.stated_from is not None:
             return False
+        if live.stated_from is not None:
+            return grounds.quoted.created_at < live.stated_from <= self._session.clock()
         for section in self._sources:
             ordinals = section.held.ordinals
             places = [ordinals[each] for each in live.sources if each in ordinals]

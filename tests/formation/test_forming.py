@@ -518,6 +518,19 @@ async def test_an_edited_message_takes_no_place_of_newer_words():
     ]
 
 
+async def test_an_edited_message_is_older_than_a_later_time():
+    memory = SessionMemory.test_mode()  # its clock begins in 2024, and goes on with each message
+    said = memory.add("messages", "I live in Oslo. I prefer tea.")
+    await memory.form(PatternFormer())
+    later = memory.add("messages", "Good morning.").created_at.isoformat()
+    memory.add("messages", "I live in Bergen.", metadata={"timestamp": later})
+    await memory.form(PatternFormer())
+    memory.update(said.id, "I live in Oslo. I prefer green tea.")
+    await memory.form(PatternFormer())
+    assert findings(memory) == ["I live in Bergen.", "I prefer green tea."]
+    assert not len(memory.proposals)
+
+
 async def test_a_fact_goes_when_its_words_are_edited_out_of_their_message():
     """The message is formed anew, and a message that keeps the words is not."""
     memory = SessionMemory.test_mode()
