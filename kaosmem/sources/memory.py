@@ -106,16 +106,17 @@ class FactSource(StoreSource):
     async def _search(self, query: Query, limit: int, past: _Past) -> tuple[list[Scored], bool]:
         """Return the facts among `limit` found ones, and whether the store may find more."""
         is_now = query.past is None and query.as_of is None and query.known_at is None
-        found = await self._found(query, limit, superseded=not is_now)
-        may_be_more = len(found) == limit
         if not is_now:
-            return await past.shown(found), may_be_more
+            found = await self._found(query, limit, superseded=True)
+            return await past.shown(found), len(found) == limit
+        found, every = await asyncio.gather(
+            self._found(query, limit, superseded=False), self._found(query, limit, superseded=True)
+        )
         await past.learn([each for each in found if query.begins_later(stated_from(each.metadata))])
         scored: list[Scored] = [(self._fact(memory), memory.score) for memory in found]
         known = {memory.key for memory in found}
-        every = await self._found(query, limit, superseded=True)
         scored += await past.told_anew([each for each in every if each.key not in known])
-        return sorted(scored, key=lambda each: -(each[1] or 0.0)), may_be_more
+        return sorted(scored, key=lambda each: -(each[1] or 0.0)), len(found) == limit
 
     async def _found(
         self,
