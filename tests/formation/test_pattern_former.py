@@ -42,6 +42,8 @@ async def statements(text, role="user", trust=Trust.USER, former=None):
         ("Please don't forget that I'm deaf!", "user/deaf"),
         ("Keep in mind that I work at Acme.", "user/work"),
         ("I am 34 years old.", "user/age"),
+        ("I just turned 35.", "user/age"),
+        ("I got divorced last year.", "user/marriage"),
         ("I'm divorced.", "user/marriage"),
         ("I am a nurse.", None),
         ("My doctor is Dr. Smith.", "user/doctor"),
@@ -98,6 +100,8 @@ async def test_own_statements_are_formed(text, key):
         "My boss is Furious about it.",
         "So, going forward, please keep that in mind.",
         "The plan is very good.",
+        "I turned 20 pages.",
+        "I turned 180 degrees.",
         "My phone is a Samsung.",
         "My email is full.",
         "My birthday is tomorrow.",
@@ -172,6 +176,8 @@ async def test_each_statement_of_a_sentence_has_a_key(text, formed):
         ("I am vegan.", "I stopped being vegan."),
         ("I work at Acme.", "I quit Acme last week."),
         ("I work at Acme.", "I got laid off by Acme."),
+        ("I work at Acme.", "I just quit my job!"),
+        ("I work at Acme.", "I lost my job at Acme."),
     ],
 )
 async def test_a_state_that_is_over_is_retired(known, end):
