@@ -200,6 +200,11 @@ MISTAKES = [
         InvalidArgumentError,
         "section 'x' has placement 'sttic'; did you mean 'static'?",
     ),
+    (
+        lambda: memory().admin.verify({"items": ["hi"]}),
+        InvalidArgumentError,
+        "receipt is a dict; give an ErasureReceipt, such as ErasureReceipt.from_dict(stored)",
+    ),
     (lambda: memory().forget("nope"), NotFoundError, "no item 'nope', live or archived; the items"),
     # words and numbers that mean nothing
     (lambda: why(" "), InvalidArgumentError, "words are blank; give an item's id, or words"),

@@ -27,9 +27,11 @@ def doubt_about(
 ) -> str:
     """Return why it is not clear that a change of a key is about its live item, "" if it is clear.
 
-    It is clear if the same speaker says it, with no less trust, and both or none of them state a
-    time. An earlier version is no doubt: the section puts it in its place by its time. A quote ends
-    a fact only if it says so, and names nothing that the fact does not name.
+    It is clear if the same speaker says it, or a person after the assistant, with no less trust,
+    and their order is clear. A text without a time was said when it was added, or before. So it is
+    the later one of the two only if the other states an earlier time. Of two texts that state their
+    times, the section puts the earlier version in its place. A quote ends a fact only if it says
+    so, is not older than the fact, and names nothing that the fact does not name.
 
     Args:
         new: The change as an item.
@@ -42,15 +44,19 @@ def doubt_about(
     >>> doubt_about(other, one, ProposedChange(other.text, "", ()), has_exact_key=True)
     'another speaker'
     """
-    if new.role != live.role:
+    is_of_model = live.role.casefold() == "assistant" and new.trust > live.trust
+    if new.role.casefold() != live.role.casefold() and not is_of_model:
         return "another speaker"
     if new.trust < live.trust:
         return "lower trust"
-    if (new.stated_from is None) != (live.stated_from is None):
+    has_one_time = (new.stated_from is None) != (live.stated_from is None)
+    if has_one_time and new.valid_from < live.valid_from:
         return "no clear time"
     if change.action != "retire":
         return "" if has_exact_key or _shares_subject(new.text, live) else "no word in common"
-    if not _shares_subject(change.quote, live):
+    if new.valid_from < live.valid_from:
+        return "told before it began"
+    if not (has_exact_key or _shares_subject(change.quote, live)):
         return "no word in common"
     if any(unknown_marks(change.quote, words_of(live.text))):
         return "another name"
@@ -63,13 +69,17 @@ def _shares_subject(text: str, live: Item) -> bool:
     """Return whether a text has a word in common with a live item or its key.
 
     The words for the speaker do not count, and neither do names and numbers of the live item: they
-    are its value, and not its subject.
+    are its value, and not its subject. Words such as "lives in" and "moved to" stand for each other.
     """
     key = key_words(live.key or "")
     values = " ".join(_VALUES.findall(live.text))
     subject = {*analyze(live.text)}.difference(analyze(values)).union(analyze(key))
     subject.difference_update(_PERSONS, analyze(live.role))
-    return not subject.isdisjoint(analyze(text))
+    if not subject.isdisjoint(analyze(text)):
+        return True
+    known = f"{key} {live.text}"
+    alike = (patterns("statements")[name] for name in ("place", "work"))
+    return any(words.search(text) and words.search(known) for words in alike)
 
 
 def is_run_of(procedure: Item, run: ProposedChange) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Literal, TypeAlias
 
@@ -13,6 +14,7 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.formation.changes import Draft, ProposedChange
 from kaosmem.language.analysis import analyze
 from kaosmem.language.credentials import without_credentials
+from kaosmem.language.marks import UNSPACED
 from kaosmem.language.sentences import sentences_in
 from kaosmem.types import JSONValue
 from kaosmem.types.items import Item
@@ -28,6 +30,11 @@ _AROUND = 4
 """A topic ends where the messages before and after a place, so many each, share no term."""
 _SENTENCES = 3
 _MAX_SENTENCE_CHARS = 160
+_LEAST_UNSPACED = 4
+"""A sentence of Chinese or Japanese that is quoted has so many characters."""
+_FIRST_SYLLABLE = "\u3040"
+"""The first character of the scripts whose terms are pairs of characters."""
+_ASKS = "?", "？", "؟"
 _TITLE_TERMS = 4
 
 
@@ -73,6 +80,7 @@ class EpisodeFormer:
         changes = []
         begin = 0
         for place in range(1, len(said)):
+            await asyncio.sleep(0)  # an import of months takes seconds
             if self._ends(said[begin:place], said[place : place + _AROUND]):
                 changes.append(_episode(said[begin:place]))
                 begin = place
@@ -99,6 +107,10 @@ def _episode(items: Sequence[Item]) -> ProposedChange:
     It has the sentences with the most frequent terms, in their order, each after its speaker.
     """
     terms = _terms(items)
+    text = "\n".join(item.text for item in items).casefold()
+    # A word with an accent has several terms. Those that the text does not have are left out.
+    title = [term for term, _ in terms.most_common() if term in text][:_TITLE_TERMS]
+    ends = [item.metadata.get("until", item.valid_from.isoformat()) for item in items]
     weights: dict[tuple[str, str], int] = {}
     participants: dict[JSONValue, None] = {}
     for item in items:
@@ -115,25 +127,36 @@ def _episode(items: Sequence[Item]) -> ProposedChange:
         tuple(item.id for item in items),
         kind="episodic",
         details={
-            "title": " ".join(term for term, _ in terms.most_common(_TITLE_TERMS)),
+            "title": " ".join(title),
             "timestamp": items[0].valid_from.isoformat(),
-            "until": max(item.metadata.get("until", item.valid_from.isoformat()) for item in items),
+            "until": max(ends, key=datetime.fromisoformat),
             "participants": [*participants],
         },
     )
 
 
 def _terms(items: Sequence[Item]) -> Counter[str]:
-    """Return how often the items say each term. A term of one letter, or of digits, says little."""
+    """Return how often the items say each term. A short term, or one of digits, says little.
+
+    A term of a script without spaces, or of Korean, has two characters.
+    """
     terms = chain.from_iterable(analyze(item.text) for item in items)
-    return Counter(term for term in terms if len(term) > 2 and term.isalpha())
+    return Counter(filter(_says_much, terms))
+
+
+def _says_much(term: str) -> bool:
+    if term >= _FIRST_SYLLABLE:
+        return len(term) > 1
+    # The vowel signs of Hindi are no letters.
+    return len(term) > 2 and (term.isalpha() or not term.isascii())
 
 
 def _quotable(item: Item) -> Iterator[str]:
     """Yield the sentences of an item that are statements and may stand in an episode."""
     for part in sentences_in(item.text):
         sentence = " ".join(part.split())
-        if " " not in sentence or len(sentence) > _MAX_SENTENCE_CHARS or sentence.endswith("?"):
+        has_words = " " in sentence or len(UNSPACED.findall(sentence)) >= _LEAST_UNSPACED
+        if not has_words or len(sentence) > _MAX_SENTENCE_CHARS or sentence.endswith(_ASKS):
             continue
         if without_credentials(sentence) == sentence:
             yield sentence

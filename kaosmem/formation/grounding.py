@@ -34,8 +34,9 @@ _LEAST_SHARE = 0.5
 _GENERIC_WORDS = """
     user users user's assistant speaker customer they he she it we you i the this that these those
     her his their its our my your who someone somebody everyone people person team
-    nutzer nutzerin benutzer benutzerin der die das er sie utilisateur utilisatrice usuario usuaria
-    utente пользователь χρήστης
+    nutzer nutzers nutzerin benutzer benutzers benutzerin der die das des er sie el la le il
+    utilisateur utilisatrice l'utilisateur l'utilisatrice utente l'utente usuario usuaria usuário
+    usuária пользователь пользователя χρήστης χρήστη
 """
 _GENERIC = frozenset(_GENERIC_WORDS.split())
 _FRAME_WORDS = """
@@ -240,19 +241,18 @@ def _misread(
 ) -> Iterator[str]:
     """Yield the reasons if a fact is not what the quote states where it stands."""
     is_about_other = _is_about_other(text, quote, grounds)
-    if _differs(text, quote, grounds):
-        yield "not what its sources say"
+    differs = _differs(text, quote, grounds)
     text = plain(text)
     quote = plain(quote)
     source = plain(grounds.quoted.text)
     clause = clause_of(quote, source)
-    if (_WORDS["negation"].search(text) is None) != (_WORDS["negation"].search(clause) is None):
+    if differs or _lacks_predicate(text, clause):
+        yield "not what its sources say"
+    if _denies(text) != _denies(clause):
         yield "negation not as in its quote"
     if _WORDS["wish"].search(clause) and not _WORDS["wished"].search(text):
         yield "a wish, no fact"
-    if _WORDS["over"].search(clause) and not (
-        _WORDS["ending"].search(text) or _WORDS["past"].search(text)
-    ):
+    if _is_over(text, clause):
         yield "over, no fact of now"
     sentence = _WORDS["sentence_end"].split(source[: source.find(quote)])[-1]
     if _WORDS["condition"].search(clause) or _WORDS["supposed"].match(f"{sentence}{quote}"):
@@ -262,6 +262,33 @@ def _misread(
         is_about_other = reporters[-1] not in text
     if is_about_other or _tells_of_other(text, f"{sentence}{quote}", grounds.quoted):
         yield "words of somebody else"
+
+
+def _is_over(text: str, clause: str) -> bool:
+    """Return whether a clause tells of what is over, and a fact does not say so.
+
+    It may tell of a change, and the fact has the old value alone.
+    """
+    if _WORDS["over"].search(clause):
+        return not (_WORDS["ending"].search(text) or _WORDS["past"].search(text))
+    found = _WORDS["from_to"].search(clause)
+    if found is None:
+        return False
+    old, new = (words_of(part) for part in found.groups() if part is not None)
+    return bool(old & words_of(text)) and not new & words_of(text)
+
+
+def _lacks_predicate(text: str, clause: str) -> bool:
+    """Return whether a fact makes a home or a job of a name that a clause only mentions."""
+    for name in ("place", "work"):
+        if _WORDS[name].search(text) and not _WORDS[name].search(clause):
+            return _WORDS["own_subject"].search(clause) is None
+    return False
+
+
+def _denies(text: str) -> bool:
+    """Return whether a text denies something. "Don't forget" does not."""
+    return _WORDS["negation"].search(_WORDS["asked"].sub("", text)) is not None
 
 
 def _tells_of_other(text: str, told: str, quoted: Item) -> bool:
@@ -274,10 +301,13 @@ def _tells_of_other(text: str, told: str, quoted: Item) -> bool:
     subject = plain_word((WORD.findall(text) or [""])[0])
     own = _GENERIC | words_of(quoted.role)
     other = _WORDS["other_person"].search(told)
-    if subject not in own or _WORDS["first_person"].search(_WORDS["other_person"].sub("", told)):
+    is_of_speaker = subject in own or _WORDS["speaker_words"].search(text)
+    rest = _WORDS["other_person"].sub("", told)
+    if not is_of_speaker or _WORDS["first_person"].search(rest):
         return False
     if other is not None:
-        return not other[2] or other[2] not in text
+        relatives = [word for word in other.groups() if word]
+        return not any(word in text for word in relatives)
     first = plain_word((WORD.findall(told) or [""])[0])
     is_name = marks_of(quoted.text).get(first, False) and not first[0].isdigit()
     return is_name and first not in own | words_of(text)
@@ -358,7 +388,7 @@ def is_asked_for(quote: str, text: str) -> bool:
         if found is None:
             continue
         # If it names nothing, such as "Remember this:", it means the sentences beside it.
-        beside = 0 if sentence[found.end() :].strip(" .!:;…") else 1
+        beside = 0 if sentence[found.end() :].strip(" .!:;…。！") else 1
         asked += sentences[max(0, place - beside) : place + beside + 1]
     return any(wanted in each or each in wanted for each in asked)
 

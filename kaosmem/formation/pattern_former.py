@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,6 +70,7 @@ class PatternFormer:
         """Return one change for each statement of a person, and each rule of a trusted user."""
         changes: list[ProposedChange] = []
         for item in said:
+            await asyncio.sleep(0)  # turns go on beside an import
             if item.role.casefold() not in NOT_PEOPLE and item.trust >= Trust.MODEL:
                 changes += self._table.changes(item)
         return Draft(changes, has_exact_keys=True)
@@ -89,24 +92,43 @@ class _Table(NamedTuple):
 
     rows: Sequence[_Row]
     same: Mapping[str, str]
+    subject: str
     leads: re.Pattern[str]
     excluded: re.Pattern[str]
     excluded_facts: re.Pattern[str]
+    clause_begin: re.Pattern[str]
+    without_subject: re.Pattern[str]
+    taken_back: re.Pattern[str]
 
     def changes(self, item: Item) -> Iterator[ProposedChange]:
         """Yield a change for each statement of a message, and each plain rule of a trusted user."""
         rules: frozenset[str] = frozenset()
         if item.trust >= Trust.USER:
             rules = frozenset(map(_bare, plain_rules_in(item.text)))
-        for sentence in _sentences(item.text):
-            change = self._change(sentence, item)
-            if change is None and sentence in rules and _STANDING.search(sentence):
-                change = ProposedChange(sentence, sentence, (item.id,), kind="procedural")
-            if change is not None and not self.excluded.search(sentence):
-                yield change
+        sentences = [*_sentences(item.text)]
+        for sentence, following in zip_longest(sentences, sentences[1:], fillvalue=""):
+            if self.taken_back.match(following):
+                continue
+            changes = self._changes(sentence, item)
+            if not changes and sentence in rules and _STANDING.search(sentence):
+                changes = [ProposedChange(sentence, sentence, (item.id,), kind="procedural")]
+            if changes and not self.excluded.search(sentence):
+                yield from changes
 
-    def _change(self, sentence: str, item: Item) -> ProposedChange | None:
-        """Return the change of the first row that a sentence matches, at its begin or its lead."""
+    def _changes(self, sentence: str, item: Item) -> list[ProposedChange]:
+        """Return the changes of all clauses if each is a statement, else that of the sentence."""
+        changes = []
+        for clause in self.clause_begin.split(sentence):
+            change = self._change(clause, item)
+            if change is None:
+                whole = self._change(sentence, item)
+                return [] if whole is None else [whole]
+            changes.append(change)
+        return changes
+
+    def _change(self, quote: str, item: Item) -> ProposedChange | None:
+        """Return the change of the first row that words match, at their begin or their lead."""
+        sentence = f"{self.subject}{quote}" if self.without_subject.match(quote) else quote
         lead = self.leads.match(sentence)
         starts = sorted({0, lead.end()} if lead else {0})
         for row in self.rows:
@@ -119,7 +141,9 @@ class _Table(NamedTuple):
                 if row.kind == "semantic" and self.excluded_facts.search(sentence):
                     break
                 key = self._key(row.key, found, item.role)
-                return ProposedChange(sentence, sentence, (item.id,), row.action, row.kind, key)
+                if row.action == "retire":
+                    sentence = quote = quote[start:]  # a lead such as "Good news" names no fact
+                return ProposedChange(sentence, quote, (item.id,), row.action, row.kind, key)
         return None
 
     def _key(
@@ -146,9 +170,8 @@ def _table(text: str) -> _Table:
         return re.compile(expanded(pattern, parts), re.IGNORECASE)
 
     rows = [_Row(**row | {"pattern": compiled(row["pattern"])}) for row in stored["statements"]]
-    names = ("leads", "excluded", "excluded_facts")
-    others = [compiled(stored.get(name, _NOTHING)) for name in names]
-    return _Table(rows, stored.get("same", {}), *others)
+    others = [compiled(stored.get(name, _NOTHING)) for name in _Table._fields[3:]]
+    return _Table(rows, stored.get("same", {}), stored.get("subject", ""), *others)
 
 
 def _sentences(text: str) -> Iterator[str]:

@@ -6,7 +6,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
-_END = re.compile(r"[.!?…।؟](?=[\"')\]»”’]*(?:\s|\Z))|[。！？]|\n")
+_END = re.compile(
+    r"[.!?…।؟](?=[\"')\]»”’]*(?:\s|\Z))"
+    r"(?<!\bDr\.)(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bProf\.)(?<!\b[a-z][a-z] St\.)|[。！？]|\n"
+)
+"""The dot of a title ends no sentence. That of "in St. Louis" ends none, that of "Elm St." may."""
 _WORD_END = re.compile(r"(?<=\S)(?=\s)")
 _ELLIPSIS = "…"
 _MAX_CHARS_PER_TOKEN = 16

@@ -28,6 +28,8 @@ _DAY_AND_MONTH = re.compile(r"(?<![\d.])(\d{1,2})\.\s?(\d{1,2})\.\s?$")
 _DAY = re.compile(r"(\d{1,2})(?:st|nd|rd|th|\.)?")
 # Between the words of a date, and before them: all but the end of a sentence or clause.
 _GAPS = re.compile(rf"[^\w{MARKS}.:;?!]+|(?<=\d)\.(?=[^\W\d])")
+_JOINING = frozenset(("", "of", "de", "del"))
+"""Words between those of a date: "8 de mayo de 2024"."""
 _MOST_BEFORE = 28
 """The day and the month stand among so many characters before the year."""
 
@@ -120,7 +122,7 @@ class DateReader:
         in_numbers = _DAY_AND_MONTH.search(text)
         if in_numbers is not None:
             return int(in_numbers[2]), int(in_numbers[1])
-        words = ["", "", *(word for word in _GAPS.split(text) if word and word != "of")]
+        words = ["", "", *(word for word in _GAPS.split(text) if word not in _JOINING)]
         month = self._month(words[-1])
         if month:
             return month, _day(words[-2])

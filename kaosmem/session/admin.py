@@ -180,7 +180,7 @@ class SessionAdmin:
         that stands still it counts as the erased one.
 
         Raises:
-            InvalidArgumentError: If the receipt is of another session.
+            InvalidArgumentError: If it is no receipt, or one of another session.
             CorruptionError: If the stored session is damaged.
             DurabilityError: If the storage fails.
 
@@ -192,6 +192,11 @@ class SessionAdmin:
         ()
         """
         session = self._session
+        if not isinstance(receipt, ErasureReceipt):
+            raise InvalidArgumentError(
+                f"receipt is a {type(receipt).__name__}; give an ErasureReceipt, such as "
+                "ErasureReceipt.from_dict(stored)"
+            )
         if (receipt.session_id, receipt.namespace) != (self.session_id, self.namespace):
             raise InvalidArgumentError(
                 f"the receipt is of session {shown(receipt.session_id)} in namespace "

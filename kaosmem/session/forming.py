@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from kaosmem.errors import InvalidArgumentError, SectionFullError
 from kaosmem.formation.changes import (
@@ -30,6 +31,8 @@ from kaosmem.session.proposals import as_proposal, let_wait
 from kaosmem.types import JSONDict
 from kaosmem.types.items import Item, decoded
 from kaosmem.types.outcomes import RUN
+
+AfterBatch: TypeAlias = Callable[[int, int], Awaitable[None]]
 
 _COPIED = ("timestamp", "source")
 """Fields of the quoted message's metadata that a formed item takes over."""
@@ -93,15 +96,20 @@ class SectionFormation:
                 number -= source.held[ordinal].role.casefold() not in NOT_PEOPLE
         return number == 0
 
-    async def run(self) -> list[AppliedChange]:
-        """Form the section from all that was committed since its marks, and save nothing."""
+    async def run(self, after_batch: AfterBatch | None = None) -> list[AppliedChange]:
+        """Form the section from all that was committed since its marks, and save nothing.
+
+        Args:
+            after_batch: Called after each draft of the former with the number of messages that are
+                done, and of all.
+        """
         await self._session.read_back(
             [section.spec.name for section in (self._section, *self._sources)]
         )
         self._known = {_said_by(item): item.id for item in self._section}
         applied: list[AppliedChange] = []
         for source in self._sources:
-            applied += await self._form_from(source)
+            applied += await self._form_from(source, after_batch)
         return applied
 
     async def deliver(self) -> None:
@@ -127,7 +135,11 @@ class SectionFormation:
             if is_lasting:
                 yield each
 
-    async def _form_from(self, source: Section) -> list[AppliedChange]:
+    async def _form_from(
+        self,
+        source: Section,
+        after_batch: AfterBatch | None,
+    ) -> list[AppliedChange]:
         """Ask the former until it has covered all messages, or covers no more."""
         former = self.plan.former
         mark = self.plan.mark(source.spec.name)
@@ -140,6 +152,7 @@ class SectionFormation:
         edited = self._edited(source, since)
         begins = [*[since] * len(edited), *found, until]
         said = [*map(source.peek, edited), *found.values()]
+        total = len(said)
         applied: list[AppliedChange] = []
         while said and (budget is None or self._spent(spent_mark) < budget):
             draft = await former.propose(said, [*self._section, *await self._near(said)])
@@ -165,6 +178,8 @@ class SectionFormation:
             self._note(mark, since, formed)
             self._note(spent_mark, self._mark(spent_mark) + draft.spent)
             applied += formed.applied
+            if after_batch is not None:
+                await after_batch(total - len(said), total)
             if draft.failure:
                 self._session.note(
                     f"section {self.name!r} was not formed, as {draft.failure}; its messages wait, and "
@@ -276,9 +291,10 @@ class SectionFormation:
         if change.key:
             live = self._section.keyed(change.key) or self._elsewhere.get(change.key)
         is_end = change.action == "retire"
-        if is_end and (live is None or live in formed.retired):
+        is_late = live is not None and self._is_earlier(item, grounds, live)
+        if is_end and (live is None or live in formed.retired or is_late):
             return "nothing to retire"
-        if not is_end and self._is_known(item, grounds):
+        if not is_end and (is_late or self._is_known(item, grounds)):
             return "nothing new"
         doubt = "review" if self.plan.review else ""
         if live is not None:
@@ -299,6 +315,22 @@ class SectionFormation:
                 return fault
         formed.items.append(item.id)
         return ""
+
+    def _is_earlier(self, item: Item, grounds: Grounds, live: Item) -> bool:
+        """Return whether words without a time were said before those of a live item.
+
+        An edited message is formed anew. Its words are no newer for that.
+        """
+        if item.stated_from is not None:
+            return False
+        if live.stated_from is not None:
+            return grounds.quoted.created_at < live.stated_from <= self._session.clock()
+        for section in self._sources:
+            ordinals = section.held.ordinals
+            places = [ordinals[each] for each in live.sources if each in ordinals]
+            if places and grounds.quoted.id in ordinals:
+                return ordinals[grounds.quoted.id] < min(places)
+        return False
 
     def _add(
         self,

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import (
     AsyncIterator,
+    Callable,
     Iterable,
     Iterator,
     Sequence,
@@ -56,7 +57,7 @@ from kaosmem.session.forgetting import ErasureReceipt, forget
 from kaosmem.session.formations import Formations
 from kaosmem.session.graph import Graph
 from kaosmem.session.ingestion import Ingestion, Progress
-from kaosmem.session.message_sync import MessageSync
+from kaosmem.session.message_sync import MessageSync, facts_taken_back
 from kaosmem.session.open_session import OpenSession
 from kaosmem.session.opening import SHARED_SESSIONS, Opening, unopened
 from kaosmem.session.options import DEFAULT_OPTIONS, SessionOptions
@@ -489,7 +490,8 @@ class SessionMemory:
             section: The name of the section.
             id: The default is a random id.
             key: As in `add`.
-            metadata: As in `add`. The default are those of a `ChatMessage`.
+            metadata: As in `add`. The default are those of a `ChatMessage`, with its `created_at`
+                as the `timestamp` if they have none.
 
         Raises:
             InvalidArgumentError: If the message is not of this format.
@@ -508,7 +510,7 @@ class SessionMemory:
             id=id,
             key=key,
             pinned=parsed.pinned,
-            metadata=parsed.metadata if metadata is None else metadata,
+            metadata=parsed.stated if metadata is None else metadata,
             trust=parsed.trust,
         )
 
@@ -558,7 +560,8 @@ class SessionMemory:
         - A list that begins later, or whose earlier messages were rewritten, adds nothing for these:
           the section keeps the words as they were said.
         - If the list goes on from an earlier message, the section's later ones were taken back. They
-          move to the archive. A section belongs to one conversation, therefore.
+          move to the archive, and so do the facts that were formed from them alone. A section
+          belongs to one conversation, therefore.
         - System messages at the beginning are left out: they are the caller's instructions. Later
           ones are added, as `add_message` does.
         - If the newest messages were forgotten, take them out of the list, too. Else they are new.
@@ -597,6 +600,11 @@ class SessionMemory:
         for place, message in plan.new:
             item_id = f"{place}-{self._session.factory.free_id()}"
             added.append(self.add_message(message, id=item_id, section=section))
+        if plan.withdrawn:
+            for each in self:
+                taken_back = facts_taken_back(each, plan.withdrawn, added)
+                if taken_back:
+                    each.retire(taken_back, at=self._session.clock())
         return added
 
     def update(self, item_id: str, content: str | Iterable[ContentBlock | JSONObject]) -> Item:
@@ -1060,18 +1068,25 @@ class SessionMemory:
     # Formation.
 
     async def form(
-        self, former: Former | FormsFrom | None = None, *, section: str = "findings"
+        self,
+        former: Former | FormsFrom | None = None,
+        *,
+        section: str = "findings",
+        progress: Callable[[int, int], None] | None = None,
     ) -> list[AppliedChange]:
         """Form lasting knowledge from what was said since the last formation.
 
         Each formed item names its sources and quotes them. A proposed change that its sources do
         not say is refused and counted (see `proposals`). A message is formed once, by each former:
-        also after a crash, and by two workers. Unsaved changes are saved before and after.
+        also after a crash, and by two workers. Unsaved changes are saved before, and the formed ones
+        after each batch of messages.
 
         Args:
             former: A former, or a plan that also says from which sections. The default runs the
                 plans of all sections (`SectionSpec(forms_from=...)`).
             section: The section that gets the items. It has the placement `query`.
+            progress: Called after each batch with the number of messages of a section that are done,
+                and of all that wait.
 
         Returns:
             The applied changes, in order. Each prints its text.
@@ -1098,7 +1113,7 @@ class SessionMemory:
                 "no section of this session has forms_from; give a former, or a SectionSpec with "
                 "forms_from to `open`"
             )
-        return await self._formations.form(formations)
+        return await self._formations.form(formations, progress)
 
     @property
     def proposals(self) -> Proposals:

@@ -11,13 +11,14 @@ later ones, and a stored digest outlives the message that was forgotten.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from typing import NamedTuple
 
 from kaosmem.errors import NotFoundError, SourceError
+from kaosmem.language.duplicates import FORMED
 from kaosmem.sections.section import Section
 from kaosmem.types.content import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage, Item
@@ -34,6 +35,29 @@ _MAX_COMPARED = 64
 def was_synced(item: Item) -> bool:
     """Return whether a list of messages brought an item."""
     return _ID.fullmatch(item.id) is not None
+
+
+def facts_taken_back(
+    section: Section,
+    withdrawn: Collection[str],
+    said: Sequence[Item],
+) -> list[str]:
+    """Return the ids of facts that were formed from withdrawn messages alone.
+
+    A fact whose words one of the messages in their place says, too, stays.
+    """
+    from kaosmem.formation.grounding import plain  # few lists withdraw messages
+
+    texts = [plain(item.text) for item in said]
+    found = []
+    for item in section:
+        is_fact = FORMED in item.tags and item.metadata.get("kind") != "episodic"
+        if is_fact and set(item.sources) <= set(withdrawn):
+            quote = plain(str(item.metadata.get("quote", "")))
+            is_said = any(quote in text for text in texts)
+            if not is_said:
+                found.append(item.id)
+    return found
 
 
 class SyncPlan(NamedTuple):

@@ -320,9 +320,5 @@ class HistorySource(StoreSource):
 
 def _metadata_of(message: ChatMessage) -> JSONDict:
     """Return the metadata of a message, with its time and its run."""
-    stated: JSONDict = {}
-    if message.created_at is not None:
-        stated["timestamp"] = message.created_at.isoformat()
-    if message.run_id:
-        stated["run_id"] = message.run_id
-    return {**stated, **message.metadata}
+    run = {"run_id": message.run_id} if message.run_id else {}
+    return {**run, **message.stated}

@@ -41,10 +41,11 @@ _AT_ONCE = 16
 class FactSource(StoreSource):
     """The facts of an agent's long-term memory that match the query, in the order of their times.
 
-    A question about now gets live facts alone, and beside one that is yet to begin the version that
-    holds now and others that are yet to begin. A question about the past gets the version that held
-    then and the current one. Each is labelled with its interval then. The times of
-    `SessionMemory.at` choose versions by the time when they held and the time when they were saved.
+    A question about now gets live facts alone, also those of which only a replaced version matches,
+    and beside one that is yet to begin the version that holds now and others that are yet to begin.
+    A question about the past gets the version that held then and the current one. Each is labelled
+    with its interval then. The times of `SessionMemory.at` choose versions by the time when they
+    held and the time when they were saved.
     Of the found facts without a key, one is shown only together with the later ones of its speaker
     or source that give its subject another value. Labels name the `source`, the `timestamp` and the
     `speaker` of a fact's metadata. Raises InvalidNameError for an id, InvalidArgumentError for the
@@ -92,28 +93,46 @@ class FactSource(StoreSource):
         """Return the facts that match the query; none without a query."""
         if not query.text.strip() or not cap:
             return Proposal(())
-        is_now = query.past is None and query.as_of is None and query.known_at is None
         past = _Past(self._versions, query)
 
         async def search(limit: int) -> tuple[list[Scored], bool]:
-            found = await self._store.search(
-                self._agent_id,
-                query.text,
-                namespace=self._namespace,
-                limit=limit,
-                superseded=not is_now,
-            )
-            if not is_now:
-                return await past.shown(found), len(found) == limit
-            await past.learn(
-                [each for each in found if query.begins_later(stated_from(each.metadata))]
-            )
-            return [(self._fact(memory), memory.score) for memory in found], len(found) == limit
+            return await self._search(query, limit, past)
 
         proposal = await searched(search, cap=cap, wanted=wanted)
         if past.versions:
             proposal = _narrowed(proposal.with_versions(past.versions, query), wanted)
         return corrected(proposal, self.spec)
+
+    async def _search(self, query: Query, limit: int, past: _Past) -> tuple[list[Scored], bool]:
+        """Return the facts among `limit` found ones, and whether the store may find more."""
+        is_now = query.past is None and query.as_of is None and query.known_at is None
+        if not is_now:
+            found = await self._found(query, limit, superseded=True)
+            return await past.shown(found), len(found) == limit
+        found, every = await asyncio.gather(
+            self._found(query, limit, superseded=False), self._found(query, limit, superseded=True)
+        )
+        await past.learn([each for each in found if query.begins_later(stated_from(each.metadata))])
+        scored: list[Scored] = [(self._fact(memory), memory.score) for memory in found]
+        known = {memory.key for memory in found}
+        scored += await past.told_anew([each for each in every if each.key not in known])
+        return sorted(scored, key=lambda each: -(each[1] or 0.0)), len(found) == limit
+
+    async def _found(
+        self,
+        query: Query,
+        limit: int,
+        *,
+        superseded: bool,
+    ) -> list[StoredFact]:
+        """Return the facts that the store finds, best first."""
+        return await self._store.search(
+            self._agent_id,
+            query.text,
+            namespace=self._namespace,
+            limit=limit,
+            superseded=superseded,
+        )
 
     async def get(self, item_id: str) -> Item | None:
         """Return a version of a fact, or None."""
@@ -245,6 +264,20 @@ class _Past:
             if item is not None:
                 of_fact = self.versions[item.id]
                 items.setdefault((memory.key, item is of_fact[-1].item), (item, memory.score))
+        return [*items.values()]
+
+    async def told_anew(self, replaced: Sequence[StoredFact]) -> list[Scored]:
+        """Return the current version of each fact of which a replaced version was found.
+
+        "I moved to Rome" has no word of "Where does she live?". "I live in Oslo", before it, has.
+        """
+        await self.learn(replaced)
+        items: dict[str, Scored] = {}
+        for memory in replaced:
+            newest = self._of_key[memory.key][-1:]
+            if newest and newest[0].is_current:
+                self.versions[newest[0].item.id] = self._of_key[memory.key]
+                items.setdefault(memory.key, (newest[0].item, memory.score))
         return [*items.values()]
 
     async def learn(self, found: Sequence[StoredFact]) -> None:

@@ -97,6 +97,17 @@ class ChatMessage:
         return trust_of(self.role, self.content) if self.trust is None else self.trust
 
     @property
+    def stated(self) -> JSONObject:
+        """Return the metadata, with the time when it was said as the `timestamp` if they have none.
+
+        >>> ChatMessage("user", "Hi", created_at=datetime(2024, 5, 7, tzinfo=UTC)).stated
+        {'timestamp': '2024-05-07T00:00:00+00:00'}
+        """
+        if self.created_at is None:
+            return self.metadata
+        return {"timestamp": self.created_at.isoformat(), **self.metadata}
+
+    @property
     def blocks(self) -> tuple[ContentBlock, ...]:
         """Return the content as blocks."""
         return (TextBlock(self.content),) if isinstance(self.content, str) else self.content

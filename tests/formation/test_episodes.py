@@ -46,6 +46,40 @@ def tell(memory, days):
                 )
 
 
+@pytest.mark.parametrize(
+    ("texts", "title", "text"),
+    [
+        (("我昨天去了上海。", "上海怎么样？", "好。"), "上海", "user: 我昨天去了上海。"),
+        (("昨日は大阪に行きました。", "大阪はどう？"), "大阪", "user: 昨日は大阪に行きました。"),
+        (
+            ("서울에 살아요.", "서울에 비가 와요."),
+            "서울",
+            "user: 서울에 살아요.\nuser: 서울에 비가 와요.",
+        ),
+        (("هل القاهرة جميلة؟", "القاهرة جميلة."), "قاهر", "user: القاهرة جميلة."),
+        (("Die Prüfung ist am Montag.",), "prüfung", "user: Die Prüfung ist am Montag."),
+    ],
+)
+async def test_episodes_are_formed_in_any_script(texts, title, text):
+    """A sentence without spaces is a sentence, too, and a title has the words of the text."""
+    memory = made()
+    memory.add_many("messages", texts)
+    memory.add("messages", "Later.", metadata={"timestamp": "2024-06-01"})
+    (episode,) = await memory.form(EpisodeFormer(), section="episodes")
+    assert str(episode) == text
+    assert title in episode.item.metadata["title"]
+    assert "pruefung" not in episode.item.metadata["title"]
+
+
+async def test_an_episode_ends_with_its_last_instant():
+    """The zones of its times may differ."""
+    memory = made()
+    for time in ("2024-06-01T01:00:00+02:00", "2024-05-31T23:30:00+00:00", "2024-07-01"):
+        memory.add("messages", "We sold the boat.", metadata={"timestamp": time})
+    (episode,) = await memory.form(EpisodeFormer(), section="episodes")
+    assert episode.item.metadata["until"] == "2024-05-31T23:30:00+00:00"
+
+
 async def test_each_level_names_the_one_below():
     memory = made()
     tell(memory, days=50)

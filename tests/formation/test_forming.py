@@ -16,7 +16,7 @@ from kaosmem import (
 )
 from kaosmem.compaction import SummarizationCompaction, Summarizer
 from kaosmem.errors import ReadOnlyError
-from kaosmem.formation import Draft, FormsFrom, PatternFormer, ProposedChange
+from kaosmem.formation import Draft, EpisodeFormer, FormsFrom, PatternFormer, ProposedChange
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.testing import ScriptedLLM
 from tests.formation.formers import LineFormer, WaitingFormer
@@ -69,6 +69,16 @@ async def test_a_new_value_is_a_new_version():
     assert len(await memory.versions("home")) == 2
 
 
+async def test_a_name_in_other_letters_is_the_same_speaker():
+    """A key has the speaker in lower case, and so a value of `ann` is one of `Ann`."""
+    memory = SessionMemory.test_mode()
+    for role, home in (("Ann", "Oslo"), ("ann", "Bergen")):
+        memory.add("messages", f"I live in {home}.", role=role)
+    await memory.form(PatternFormer())
+    assert findings(memory) == ["I live in Bergen."]
+    assert not len(memory.proposals)
+
+
 async def test_an_older_value_is_an_earlier_version():
     """Facts may be told in any order: the section follows their times."""
     memory = SessionMemory.test_mode()
@@ -100,6 +110,37 @@ async def test_a_doubtful_value_stands_beside_the_other(fields, reason):
     memory.proposals.accept(proposal.id)
     assert findings(memory) == ["home: I live in Bergen."]
     assert not len(memory.proposals)
+
+
+@pytest.mark.parametrize("times", [("2020-05-06", ""), ("", "2024-05-06")])
+async def test_a_value_told_after_an_import_is_a_new_version(times):
+    """A text without a time was said when it was added, or before."""
+    memory = SessionMemory.test_mode()  # its clock begins in 2024
+    for home, time in zip(("Oslo", "Bergen"), times, strict=True):
+        await formed(memory, f"home: I live in {home}.", metadata={"timestamp": time})
+    assert findings(memory) == ["home: I live in Bergen."]
+    assert not len(memory.proposals)
+
+
+async def test_a_person_corrects_the_assistant():
+    """The assistant's word is a guess about a person. It does not replace the person's own."""
+    memory = SessionMemory.test_mode()
+    await formed(memory, "home: You live in Oslo, I think.", role="assistant")
+    await formed(memory, "home: I live in Bergen.")
+    assert findings(memory) == ["home: I live in Bergen."]
+    assert not len(memory.proposals)
+    await formed(memory, "home: You live in Oslo.", role="assistant")
+    assert [each.metadata["proposal"]["doubt"] for each in memory.proposals] == ["another speaker"]
+
+
+async def test_an_end_told_before_a_fact_began_waits():
+    """A conversation of 2020 that is imported later does not end a fact of 2024."""
+    memory = SessionMemory.test_mode()
+    await formed(memory, "work: I work at Acme.", metadata={"timestamp": "2024-05-06"})
+    await formed(memory, "work has ended!", metadata={"timestamp": "2020-05-06"})
+    assert findings(memory) == ["work: I work at Acme."]
+    (proposal,) = memory.proposals
+    assert proposal.metadata["proposal"]["doubt"] == "told before it began"
 
 
 async def test_a_rejected_value_leaves():
@@ -443,16 +484,63 @@ async def test_kinds_have_sections_of_their_own():
         FormsFrom(PatternFormer(), kinds=("rules",))
 
 
+@pytest.mark.parametrize("former", [PatternFormer(), EpisodeFormer()])
+async def test_the_event_loop_goes_on_beside_a_formation(former):
+    """A turn of another session does not wait until an import is read."""
+    memory = SessionMemory.test_mode()
+    said = memory.add_many("messages", [f"I live in house {number}." for number in range(50)])
+    turns = 0
+
+    async def take_turns():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(take_turns())
+    await former.propose(said, [])
+    task.cancel()
+    assert turns > 40
+
+
+async def test_an_edited_message_takes_no_place_of_newer_words():
+    """It is formed anew, and its facts are as old as before."""
+    memory = SessionMemory.test_mode()
+    said = memory.add("messages", "I live in Oslo. I no longer work at Acme. I prefer tea.")
+    memory.add("messages", "I moved to Bergen. I work at Acme again.")
+    await memory.form(PatternFormer())
+    memory.update(said.id, "I live in Oslo. I no longer work at Acme. I prefer green tea.")
+    assert [str(change) for change in await memory.form(PatternFormer())] == ["I prefer green tea."]
+    assert findings(memory) == [
+        "I moved to Bergen.",
+        "I work at Acme again.",
+        "I prefer green tea.",
+    ]
+
+
+async def test_an_edited_message_is_older_than_a_later_time():
+    memory = SessionMemory.test_mode()  # its clock begins in 2024, and goes on with each message
+    said = memory.add("messages", "I live in Oslo. I prefer tea.")
+    await memory.form(PatternFormer())
+    later = memory.add("messages", "Good morning.").created_at.isoformat()
+    memory.add("messages", "I live in Bergen.", metadata={"timestamp": later})
+    await memory.form(PatternFormer())
+    memory.update(said.id, "I live in Oslo. I prefer green tea.")
+    await memory.form(PatternFormer())
+    assert findings(memory) == ["I live in Bergen.", "I prefer green tea."]
+    assert not len(memory.proposals)
+
+
 async def test_a_fact_goes_when_its_words_are_edited_out_of_their_message():
     """The message is formed anew, and a message that keeps the words is not."""
     memory = SessionMemory.test_mode()
-    said = [memory.add("messages", f"I live in Oslo. I am {age} years old.") for age in (40, 41)]
+    said = [memory.add("messages", f"I live in Oslo. I prefer room {room}.") for room in (40, 41)]
     other = memory.add("messages", "I work at Acme.")
     await memory.form(PatternFormer())
-    memory.update(said[0].id, "I live in Bergen. I am 40 years old.")
+    memory.update(said[0].id, "I live in Bergen. I prefer room 40.")
     memory.update(other.id, "I work.")
     assert [str(change) for change in await memory.form(PatternFormer())] == ["I live in Bergen."]
-    left = ["I am 40 years old.", "I am 41 years old.", "I live in Bergen."]
+    left = ["I prefer room 40.", "I prefer room 41.", "I live in Bergen."]
     assert [item.text for item in memory["findings"]] == left
     assert await memory.form(PatternFormer()) == []
     async with SessionMemory.open(memory.admin.fs, "test") as again:

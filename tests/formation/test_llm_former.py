@@ -95,6 +95,37 @@ async def test_items_are_validated_one_by_one():
     assert memory.proposals.refused == {"unusable answer": 2}
 
 
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("ann/home", ("I live in Oslo.", "I moved to Rome.")),
+        ("ann/home", ("Ich wohne in Bonn.", "Ich bin nach Rom gezogen.")),
+        ("ann/home", ("Vivo en Sevilla.", "Me he mudado a Roma.")),
+        ("ann/home", ("我住在上海。", "我搬到北京了。")),
+        ("ann/job", ("I work at Acme.", "I joined Globex.")),
+    ],
+)
+async def test_a_new_value_may_have_other_words(key, said):
+    """So a move is no other subject than a home."""
+    memory = conversation(*said)
+    changes = []
+    for number, text in enumerate(said, 1):
+        changes.append(change(key=key, text=text, quote=text, sources=[number]))
+    await formed(memory, ScriptedLLM([answer(*changes)]))
+    assert [item.text for item in memory["findings"]] == [said[1]]
+    assert not len(memory.proposals)
+
+
+async def test_a_move_of_something_else_is_no_new_home():
+    """Harm case of the words for a place: the model gives the key of the home to a meeting."""
+    memory = conversation("I live in Oslo.", "I moved the meeting to Bonn.")
+    moved = change(text="Ann moved the meeting to Bonn.", quote="I moved the meeting", sources=[2])
+    await formed(memory, ScriptedLLM([answer(change(), moved)]))
+    assert [each.metadata["proposal"]["doubt"] for each in memory.proposals] == [
+        "no word in common"
+    ]
+
+
 async def test_unrelated_words_replace_and_retire_nothing():
     """Words that share only the value with a fact are no new value, and say no end of it."""
     memory = conversation("I live in Oslo.", "Tea in Oslo is good.", "I left Oslo for good.")
@@ -155,6 +186,29 @@ async def test_garbage_in_a_pause_is_no_reason_to_pass_over_the_rest():
     assert len(model.requests) == 1
     assert memory.proposals.refused == {"unusable answer": 1}
     assert await formed(memory, ScriptedLLM(lambda messages: answer()), batch=64) == []
+
+
+async def test_each_batch_is_saved_and_told():
+    """If the process ends in the middle of an import, no batch is paid for twice."""
+    memory = SessionMemory.test_mode()
+    texts = [f"Ann has paid invoice {number} of the old flat." for number in range(30)]
+    memory.add_many("messages", texts)
+    model = ScriptedLLM([answer(), answer()])
+    told = []
+
+    def end(done, total):
+        told.append((done, total))
+        if len(told) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await memory.form(LLMFormer(model, batch=64), progress=end)
+    async with SessionMemory.open(memory.admin.fs, "test") as again:
+        rest = ScriptedLLM(lambda messages: answer())
+        await again.form(LLMFormer(rest, batch=64), progress=lambda *done: told.append(done))
+    first, second = told[:2]
+    assert 0 < first[0] < second[0] < 30
+    assert told[-1] == (30 - second[0], 30 - second[0])
 
 
 async def test_messages_go_in_batches_within_the_budget_of_the_session():

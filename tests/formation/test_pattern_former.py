@@ -37,8 +37,25 @@ async def statements(text, role="user", trust=Trust.USER, former=None):
         ("Start all function names with 'a_'.", "rule/function names start"),
         ("Always prefix function names with 'b_'.", "rule/function names start"),
         ("My favourite colour is blue.", "user/favorite colour"),
-        ("I'm allergic to peanuts.", None),
+        ("I'm allergic to peanuts.", "user/allergic to peanuts"),
+        ("I'm vegan now.", "user/diet"),
+        ("Please don't forget that I'm deaf!", "user/deaf"),
+        ("Keep in mind that I work at Acme.", "user/work"),
+        ("I am 34 years old.", "user/age"),
+        ("I just turned 35.", "user/age"),
+        ("I got divorced last year.", "user/marriage"),
+        ("I'm divorced.", "user/marriage"),
         ("I am a nurse.", None),
+        ("My doctor is Dr. Smith.", "user/doctor"),
+        ("I live in St. Louis.", "user/home"),
+        ("I just moved from Oslo to Bergen.", "user/home"),
+        ("I'm moving to Berlin next month.", "user/next home"),
+        ("My address is 5 Elm St.", "user/address"),
+        ("My new e-mail address is ann@example.com.", "user/email"),
+        ("My mobile number is now +49 151 2345678.", "user/mobile"),
+        ("My birthday is on the 3rd of May.", "user/birthday"),
+        ("My timezone is CET.", "user/time zone"),
+        ("The address is 77 Venue Road.", "value/address"),
         ("I prefer window seats.", None),
         ("Honestly, I hate early flights.", None),
         ("We decided to use Postgres.", None),
@@ -83,9 +100,20 @@ async def test_own_statements_are_formed(text, key):
         "My boss is Furious about it.",
         "So, going forward, please keep that in mind.",
         "The plan is very good.",
+        "I turned 20 pages.",
+        "I turned 180 degrees.",
+        "My phone is a Samsung.",
+        "My email is full.",
+        "My birthday is tomorrow.",
         "I'll send it right away.",
         "I always knew it.",
         "Could you remind me that my name is Ann?",
+        "Don't forget to ask if I live in Oslo.",
+        "I live in Oslo. Sorry, I mean Bergen.",
+        "I live in Oslo. No wait, Bergen!",
+        "The rate is now $225. Make that 250.",
+        "Do I live in Oslo and work at Acme?",
+        "If I live in Oslo and I work at Acme, I pay taxes.",
     ],
 )
 async def test_what_only_looks_like_one_is_not(text):
@@ -111,6 +139,55 @@ async def test_keys_belong_to_the_speaker():
     assert await statements("I live in Oslo.", "Bob", Trust.MODEL) == [
         ("I live in Oslo.", "bob/home")
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "formed"),
+    [
+        (
+            "Hi, I live in Oslo, and I work at Acme.",
+            [("Hi, I live in Oslo", "user/home"), ("I work at Acme.", "user/work")],
+        ),
+        (
+            "I live in Oslo and work at Acme.",
+            [("I live in Oslo", "user/home"), ("I work at Acme.", "user/work")],
+        ),
+        (
+            "I live in Oslo and my sister lives in Rome.",
+            [("I live in Oslo and my sister lives in Rome.", "user/home")],
+        ),
+        ("I live in Oslo. Sorry for the delay.", [("I live in Oslo.", "user/home")]),
+    ],
+)
+async def test_each_statement_of_a_sentence_has_a_key(text, formed):
+    """A new home does not take the work along that the same sentence states."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", text)
+    changes = await memory.form(PatternFormer())
+    assert [(str(change), change.item.key) for change in changes] == formed
+
+
+@pytest.mark.parametrize(
+    ("known", "end"),
+    [
+        ("I work at Acme.", "Don't forget that I no longer work at Acme."),
+        ("I'm allergic to peanuts.", "Good news, I'm no longer allergic to peanuts!"),
+        ("I am vegan.", "I'm not vegan anymore."),
+        ("I am vegan.", "I stopped being vegan."),
+        ("I work at Acme.", "I quit Acme last week."),
+        ("I work at Acme.", "I got laid off by Acme."),
+        ("I work at Acme.", "I just quit my job!"),
+        ("I work at Acme.", "I lost my job at Acme."),
+    ],
+)
+async def test_a_state_that_is_over_is_retired(known, end):
+    memory = SessionMemory.test_mode()
+    memory.add("messages", known)
+    memory.add("messages", "I prefer tea.")
+    memory.add("messages", end)
+    await memory.form(PatternFormer())
+    assert [item.text for item in memory["findings"]] == ["I prefer tea."]
+    assert len(memory.proposals) == 0
 
 
 async def test_a_fact_that_is_over_is_retired():

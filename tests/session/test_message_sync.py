@@ -1,14 +1,17 @@
 """A caller hands over its whole list of messages, and each message is stored once."""
 
 import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import InvalidArgumentError, SectionSpec, SessionMemory
+from kaosmem import ChatMessage, InvalidArgumentError, SectionSpec, SessionMemory
 from kaosmem.compaction import Summarizer
 from kaosmem.compaction.strategies import SummarizationCompaction
+from kaosmem.formation import PatternFormer
 
 
 def said(text, role="user"):
@@ -43,6 +46,19 @@ async def test_the_same_list_adds_nothing():
     memory.add_message(said("Of course.", "assistant"), format="openai")
     messages = [*conversation(4), said("Of course.", "assistant"), said("Thanks.")]
     assert await synced(memory, messages) == ["Thanks."]
+
+
+async def test_a_message_keeps_the_time_when_it_was_said():
+    """So an imported conversation has its days. A `timestamp` of the caller goes before."""
+    time = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
+    memory = SessionMemory.test_mode()
+    said_then = ChatMessage("user", "I moved to Oslo.", created_at=time)
+    (item,) = await memory.sync_messages([said_then])
+    assert item.valid_from == time
+    assert item.date == "8 May 2023"
+    stated = replace(said_then, metadata={"timestamp": "2022-04"})
+    assert memory.add_message(stated).date == "April 2022"
+    assert await memory.sync_messages([said_then, stated]) == []
 
 
 async def test_system_messages_at_the_beginning_are_left_out():
@@ -82,6 +98,24 @@ def test_a_sliding_list_of_repeated_turns_withdraws_nothing(turns, keep):
             assert texts(memory) == before + handed[max(known, default=0) :]
 
     asyncio.run(converse())
+
+
+async def test_facts_of_messages_that_were_taken_back_go_with_them():
+    """A user edits a message. A fact that the edited message states, too, stays."""
+    memory = SessionMemory.test_mode()
+    begin = [said("I live in Oslo."), said("Noted.", "assistant")]
+    await synced(memory, [*begin, said("I am a nurse. I prefer tea.")])
+    await memory.form(PatternFormer())
+    await synced(memory, [*begin, said("I am a teacher. I prefer tea.")])
+    assert [item.text for item in memory["findings"]] == ["I live in Oslo.", "I prefer tea."]
+    await memory.form(PatternFormer())
+    assert [item.text for item in memory["findings"]] == [
+        "I live in Oslo.",
+        "I prefer tea.",
+        "I am a teacher.",
+    ]
+    await synced(memory, [*begin, said("I am a teacher. I prefer tea."), said("Bye.")])
+    assert len(memory["findings"]) == 3
 
 
 async def test_calls_and_results_are_known_again():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import SessionMemory
+from kaosmem import SessionMemory, SessionOptions
 from kaosmem.language.dates import PAST_CUES
 from kaosmem.language.query import Query
 from kaosmem.sources import FactSource
@@ -84,6 +84,33 @@ async def test_a_question_about_now_is_shown_the_current_one(others, query):
     context = await memory.assemble_context(query, budget=200 if number > 40 else 2_000)
     assert OLD not in context.text
     assert f"[1 June 2024] {NEW}" in context.text
+
+
+@pytest.mark.parametrize("others", [0, 40])
+async def test_a_current_version_is_found_by_the_words_of_a_replaced_one(others):
+    """How a change is told has often no word of the question. A deleted version brings none back."""
+    facts = await replaced(others)
+    moved_id = await facts.save("a", "Moved to Rome in July.", key="address")
+    memory = await session_over(facts)
+    context = await memory.assemble_context("The user's address is where?", budget=300)
+    assert "Moved to Rome" in context.text
+    assert OLD not in context.text
+    assert NEW not in context.text
+    await facts.delete("a", moved_id)
+    context = await memory.assemble_context("The user's address is where?", budget=300)
+    assert "address" not in context.text
+
+
+async def test_the_version_that_holds_is_found_beside_an_announced_one():
+    """The question has words of the version that holds, and none of the one that is to begin."""
+    facts = InMemoryLongTermMemory()
+    await facts.save("a", NEW, key="address", metadata={"timestamp": "2023-06-01"})
+    await facts.save("a", "Moves to Rome.", key="address", metadata={"timestamp": "2099-06-01"})
+    memory = SessionMemory.test_mode(options=SessionOptions(clock=lambda: day(200)))
+    await memory.attach(FactSource(facts, "a"))
+    context = await memory.assemble_context("The user's address is where?", budget=300)
+    assert f"[1 June 2023 until 1 June 2099] {NEW}" in context.text
+    assert "[since 1 June 2099] Moves to Rome." in context.text
 
 
 async def test_source_and_speaker_stand_beside_the_interval():
