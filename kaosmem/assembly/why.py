@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kaosmem.display import counted, preview, scored
+from kaosmem.formats.labels import source_label
 from kaosmem.language.analysis import analyze
 from kaosmem.types.outcomes import RETIRED, Outcomes
 
@@ -54,7 +55,7 @@ class Why:
 def find_items(words: str, items: Iterable[Item]) -> tuple[list[Item], list[Item]]:
     """Return the items that some words mean, and the nearest ones if there is none.
 
-    The words are an id, a part of a text, or most of its words.
+    The words are an id, a part of a source or of a text, or most of its words.
 
     Args:
         items: The items, preferred ones first. Of two with one id, the first counts.
@@ -65,7 +66,8 @@ def find_items(words: str, items: Iterable[Item]) -> tuple[list[Item], list[Item
     if words in known:
         return [known[words]], []
     wanted = _plain(words)
-    matching = [item for item in known.values() if wanted and wanted in _plain(item.text)]
+    said = {each: _plain(f"{source_label(item)}\n{item.text}") for each, item in known.items()}
+    matching = [item for each, item in known.items() if wanted and wanted in said[each]]
     if matching:
         return matching, []
     shares = _shares_of_words(words, known.values())

@@ -71,6 +71,7 @@ statement: the same number for texts that differ in case and white space alone.
 _RULE_CHARS = 4_096
 """Rules are looked for in so much of a text. A longer text is mostly pasted."""
 _QUESTION_TOKENS = 128
+_CHARS_A_TOKEN = 4
 _NEVER_RULES = frozenset({"", "assistant", "tool"})
 """The roles that set no rules."""
 
@@ -81,8 +82,13 @@ def sets_rule(item: Item) -> bool:
 
 
 def is_question(item: Item) -> bool:
-    """Return whether an item is a question. A long text that ends with one says more than it asks."""
-    return item.tokens <= _QUESTION_TOKENS and asks(item.text)
+    """Return whether an item is a question. A long text that ends with one says more than it asks.
+
+    Images beside the text do not count.
+    """
+    is_text = isinstance(item.content, str)
+    tokens = item.tokens if is_text else len(item.text) // _CHARS_A_TOKEN
+    return tokens <= _QUESTION_TOKENS and asks(item.text)
 
 
 def _number_of(digest: bytes) -> int:

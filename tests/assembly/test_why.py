@@ -29,6 +29,16 @@ async def test_every_item_has_a_sentence_with_its_reason():
         assert str(by_id).endswith(".")
 
 
+async def test_a_file_is_found_by_its_path():
+    """Whoever looks for a passage knows its file better than its words."""
+    memory = SessionMemory.test_mode()
+    source = {"source": "app/config.py", "lines": [3, 4]}
+    passage = memory.add("documents", "TIMEOUT = 45", metadata=source)
+    context = await memory.assemble_context("timeout", budget=60)
+    for words in ("app/config.py", "config.py:3-4"):
+        assert context.why(words).decision.item_id == passage.id
+
+
 async def test_a_ranked_item_is_told_with_the_score_that_it_lacks():
     """The sentence has the item's rank and score, and the difference to the lowest score in."""
     memory = SessionMemory.test_mode()

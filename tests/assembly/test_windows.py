@@ -658,3 +658,18 @@ async def test_a_window_over_an_agent_with_tools_is_not_packed_anew_for_a_conden
     assert set(rebased) == {"new", None, "full"}
     assert rebased["full"] < 8
     assert any(isinstance(event, Condensation) for event in log) == (kind == "summaries")
+
+
+@pytest.mark.parametrize("budget", [2_000, 8_000])
+async def test_a_match_that_is_larger_than_the_block_is_shown(budget):
+    """The block is as large as the best match needs; up to half of the window, not more."""
+    memory = SessionMemory.test_mode()
+    rows = "\n".join(f"Region {number} sold {number * 7} boxes of tea." for number in range(130))
+    tables = memory.add_many(
+        "documents", [f"Sales of {year}.\n{rows}" for year in range(1990, 2020)]
+    )
+    assert 1_000 < tables[0].tokens < 4_000
+    memory.add("messages", "What were the sales of 2004?")
+    context = await memory.assemble_context(budget=budget, format="openai", window="main")
+    assert ("Sales of 2004." in str(context.messages)) is (budget == 8_000)
+    assert context.used <= budget

@@ -11,11 +11,13 @@ from benchmarks.corpus import seeded_queries, seeded_texts
 from kaosmem import (
     DEFAULT_SECTIONS,
     BM25Ranker,
+    ImageBlock,
     Query,
     Reason,
     SectionSpec,
     SessionMemory,
     SessionOptions,
+    TextBlock,
 )
 from kaosmem.language.query import MAX_QUERY_CHARS
 
@@ -198,3 +200,18 @@ async def test_a_pasted_log_ranks_by_an_excerpt(noise):
     context = await memory.assemble_context(query, budget=300)
     assert context.query == query
     assert zebrafish in context.items
+
+
+@pytest.mark.parametrize("shown", [(), (ImageBlock("image/png", b"x"),)])
+async def test_the_answer_to_an_earlier_question_with_an_image_is_found(shown):
+    """The tokens of the image do not make it a long text that only ends with a question."""
+    asked = "When does the ferry leave?"
+    memory = SessionMemory.test_mode()
+    memory.add("messages", [TextBlock(asked), *shown])
+    memory.add("messages", "At 6:40.", role="assistant")
+    for number in range(60):
+        memory.add("messages", f"ok {number} " + "word " * 60)
+        memory.add("messages", "sure " * 60, role="assistant")
+    memory.add("messages", asked)
+    context = await memory.assemble_context(budget=2_000, format="openai")
+    assert "At 6:40." in str(context.messages)
