@@ -12,6 +12,7 @@ from kaosmem.cli.options import Counter, Namespace, SessionUrl
 from kaosmem.cli.sessions import split_url
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_name, shown
+from kaosmem.serving import serve_app
 from kaosmem.session.sessions import Sessions
 
 TOKEN_VARIABLE = "KAOSMEM_MCP_TOKEN"
@@ -43,7 +44,7 @@ async def mcp(
     The first call that changes a session creates it. Each call is saved when it returns. Several
     clients may use one session at once.
     """
-    from kaosmem.integrations.mcp.server import memory_server, serve_http
+    from kaosmem.integrations.mcp import memory_server
 
     root, session_id = split_url(url)
     check_name(session_id, "session id")
@@ -65,7 +66,8 @@ async def mcp(
         if address is None:
             await server.run_stdio_async()
         else:
-            await serve_http(server, *address, started=_say)
+            app = server.streamable_http_app(host=address[0])
+            await serve_app(app, *address, path="/mcp", started=_say)
 
 
 def _address(text: str) -> tuple[str, int]:

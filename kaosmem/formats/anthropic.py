@@ -6,15 +6,11 @@ stands before all else, unless the reply has parts of the provider's own tools b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
-from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.blocks import BlockFormat
-from kaosmem.formats.fields import (
-    FIELDS_ELSEWHERE,
-    check_has_content,
-)
+from kaosmem.formats.fields import FIELDS_ELSEWHERE, check_has_content
 from kaosmem.formats.shaped_blocks import ExtraNames
 from kaosmem.formats.shapes import (
     ARGUMENTS,
@@ -83,14 +79,7 @@ class AnthropicFormat(BlockFormat):
 
     def read(self, block: JSONObject) -> ContentBlock:
         """Return a block as a content block. Raises InvalidArgumentError."""
-        has_source = isinstance(block.get("source"), Mapping)
-        if block.get("type") in ("image", "document") and not has_source:
-            raise InvalidArgumentError(
-                f"a block of type {block['type']!r} in {self.message_name} lacks its source; give it as "
-                "the API has it"
-            )
-        elsewhere = any(field in block for field in FIELDS_ELSEWHERE)
-        if block.get("type") == "tool_result" and elsewhere:
+        if block.get("type") == "tool_result" and not block.keys().isdisjoint(FIELDS_ELSEWHERE):
             check_has_content(block, "a tool_result")
         return super().read(block)
 

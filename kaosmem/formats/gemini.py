@@ -5,7 +5,8 @@ role are one content. A signature goes back in the part that it came in. A call 
 another provider or made by the application, gets the value that tells Gemini to check none, if it
 is the first of its content. Source: Gemini API, "Thought signatures", frequently asked questions.
 
-A text result is `{"output": text}`, an error `{"error": text}`. A document is a text. An image by
+A result whose text is a JSON object is that object, any other is `{"output": text}`, and an error
+`{"error": text}`. A document is a text. An image by
 its address needs a media type.
 """
 
@@ -23,8 +24,6 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.blocks import BlockFormat
 from kaosmem.formats.delimiters import escaped_in_history
 from kaosmem.formats.fields import (
-    extra_fields,
-    extra_text,
     json_object,
     mapping_of,
     only_one,
@@ -76,8 +75,6 @@ UNCHECKED = "skip_thought_signature_validator"
 
 _SIGNATURE = "thoughtSignature"
 _BASE64 = (_SIGNATURE, "data")
-_RESULT_FIELDS = ("is_object",)
-"""Says of a result that its text is the whole response, which is a JSON object."""
 _WITHOUT_ID = "gemini:"
 """The stored id of a call that came without one begins so: its name and number follow."""
 _MEMBERS = (
@@ -178,13 +175,8 @@ class GeminiFormat(BlockFormat):
             raise InvalidArgumentError(f"{self.message_name} has no parts; give 'parts', a list")
 
     def block_name(self, block: JSONObject) -> str | None:
-        """Return the member of a part. Raises InvalidArgumentError for an empty part."""
-        for name in (*_MEMBERS, *block):
-            if name in block:
-                return name
-        raise InvalidArgumentError(
-            f"a part of {self.message_name} is empty; give it as the API has it"
-        )
+        """Return the member of a part."""
+        return next((name for name in (*_MEMBERS, *block) if name in block), None)
 
     def tool_name(self, name: str) -> str:
         """Return the name of a tool, which begins with a letter or `_`."""
@@ -220,13 +212,14 @@ class GeminiFormat(BlockFormat):
         """Return the attributes of a result, of the values of its part."""
         values = dict(values)
         response = values.pop("response", None) or {}
-        extra = ""
+        is_error = False
         match response:
-            case {"output": str() as text} | {"error": str() as text} if len(response) == 1:
+            case {"output": str() as text} if len(response) == 1:
                 pass
+            case {"error": str() as text} if len(response) == 1:
+                is_error = True
             case Mapping():
                 text = json_text(response)
-                extra = extra_text({"is_object": True}, _RESULT_FIELDS)
             case _:
                 raise InvalidArgumentError(
                     f"the response of {shown_name(values['name'])} is no object; give "
@@ -236,8 +229,7 @@ class GeminiFormat(BlockFormat):
         if values.get("content"):
             parts = self.read_parts(parts_of(values["content"], "a functionResponse"))
             content = (TextBlock(text), *parts)
-        is_error = not extra and "error" in response
-        return {**values, "content": content, "is_error": is_error, "extra": extra}
+        return {**values, "content": content, "is_error": is_error}
 
     def values_of(self, block: ContentBlock) -> JSONDict:
         """Return the values of a content block as they are sent, by the names of fields."""
@@ -252,15 +244,14 @@ class GeminiFormat(BlockFormat):
         return list(filter(None, map(self._inner, parts))) or None
 
     def _response(self, result: ToolResultBlock) -> JSONDict:
-        """Return the texts of a result as an object: the one that it was, or one with its text."""
+        """Return the texts of a result as an object: the one that they are, or one with them."""
         text = result.content
         if not isinstance(text, str):
             text = "\n".join(block_text(part) for part in text if self._inner(part) is None)
-        if extra_fields(result.extra, _RESULT_FIELDS):
-            response = json_object(escaped_in_history(text))
-            if response is not None:
-                return response
-        return {"error" if result.is_error else "output": result_text(text)}
+        if result.is_error:
+            return {"error": result_text(text)}
+        response = json_object(escaped_in_history(text)) if text.strip() else None
+        return {"output": result_text(text)} if response is None else response
 
     def _inner(self, part: ContentBlock) -> Block | None:
         """Return an image or a file in a result; None for what is shown as a text."""

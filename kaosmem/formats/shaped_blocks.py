@@ -28,7 +28,6 @@ from kaosmem.formats.shapes import (
     OUTPUT,
     Field,
     Shape,
-    field_names,
     filled,
     image_of,
     result_text,
@@ -78,6 +77,7 @@ class ShapedBlocks(ABC):
         block_framing: The tokens of a block beside its content.
         takes_text: Whether content of one text is that text.
         error_mark: Says in a result that it is an error.
+        success_mark: Says that it is none.
         max_tool_name_chars: The length of a tool's name.
     """
 
@@ -91,6 +91,7 @@ class ShapedBlocks(ABC):
     block_framing: ClassVar[int] = 0
     takes_text: ClassVar[bool] = True
     error_mark: ClassVar[JSONValue] = True
+    success_mark: ClassVar[JSONValue] = None
     max_tool_name_chars: ClassVar[int] = 64
 
     def block_name(self, block: JSONObject) -> str | None:
@@ -141,7 +142,7 @@ class ShapedBlocks(ABC):
             values["tool_use_id"] = self.call_id(block.tool_use_id)
             values["name"] = self.tool_name(block.name)
             values["content"] = self.output(block)
-            values["is_error"] = self.error_mark if block.is_error else None
+            values["is_error"] = self.error_mark if block.is_error else self.success_mark
         return values
 
     def output(self, result: ToolResultBlock) -> JSONValue:
@@ -169,10 +170,14 @@ class ShapedBlocks(ABC):
     def read(self, block: JSONObject) -> ContentBlock:
         """Return a provider's block as a content block. Raises InvalidArgumentError."""
         shape, found = self.shape_of(block)
-        if shape is _UNKNOWN:
-            self._check_unknown(block)
+        name = self.block_name(block)
+        if shape is _UNKNOWN and name in self.known_names:
+            raise InvalidArgumentError(
+                f"a block of kind {name!r} in {self.message_name} lacks a field; give it as the API "
+                "has it"
+            )
         if shape.kind is OpaqueBlock:
-            return opaque_block(block, self.name, self.message_name, kind=self.block_name(block))
+            return opaque_block(block, self.name, self.message_name, kind=name)
         values = values_by_name(found)
         if shape.kind is ImageBlock:
             return image_of(values)
@@ -194,20 +199,6 @@ class ShapedBlocks(ABC):
         content = plainest(self.read_content(values.get("content") or ""))
         is_error = values.get("is_error") == self.error_mark
         return {**values, "content": content, "is_error": is_error}
-
-    def _check_unknown(self, block: JSONObject) -> None:
-        """Raise InvalidArgumentError for a block without a shape that has to have one."""
-        name = self.block_name(block)
-        needed: list[str] = []
-        for shape in self.shapes:
-            is_named = name in (shape.template.get("type"), *shape.template)
-            if is_named and shape.kind is not OpaqueBlock:
-                needed += field_names(shape.template)
-        if name in self.known_names:
-            raise InvalidArgumentError(
-                f"a block of kind {name!r} in {self.message_name} lacks a field; it needs "
-                f"{', '.join(needed)}"
-            )
 
     def shown(self, content: Iterable[ContentBlock], *, is_assistants: bool) -> list[Block]:
         """Return content as the provider is shown it. Blank texts and others' reasoning are left out."""

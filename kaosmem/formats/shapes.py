@@ -8,7 +8,7 @@ that a content block of kaosmem has:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kaosmem.arguments import json_text
@@ -171,15 +171,6 @@ def filled(template: Template, values: JSONObject) -> JSONDict | None:
         if value is not None:
             block[name] = value
     return block
-
-
-def field_names(template: Template) -> Iterator[str]:
-    """Yield the names of the API that a block needs."""
-    for name, wanted in template.items():
-        if isinstance(wanted, Mapping):
-            yield from field_names(wanted)
-        elif isinstance(wanted, Field) and not wanted.is_optional:
-            yield name
 
 
 def values_of(block: ContentBlock) -> JSONDict:

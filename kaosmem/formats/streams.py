@@ -14,6 +14,7 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.fields import json_value, mapping_of
 from kaosmem.names import choices, shown
 from kaosmem.types import JSONDict, JSONObject
+from kaosmem.types.items import Item
 
 _Dict = JSONDict
 _Event = JSONObject
@@ -62,12 +63,14 @@ class Stream:
 
     Attributes:
         is_complete: Whether the reply has ended by itself.
+        item: The stored message, None before it is stored, or if nothing came.
     """
 
     def __init__(self, reader: _Reader) -> None:
         self._reader = reader
         self._parts: dict[int, _Dict] = {}
         self.is_complete = False
+        self.item: Item | None = None
 
     def add(self, event: object) -> None:
         """Take the next event, a dict or an object of the SDK. Raises InvalidArgumentError."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from kaosmem.arguments import check_json, json_text
-from kaosmem.errors import InvalidArgumentError, needs_extra
+from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
 from kaosmem.integrations.conversations import in_loop, now
 from kaosmem.integrations.model_calls import ModelCalls
@@ -200,10 +200,7 @@ def _search(memory: SessionMemory, op: base.SearchOp) -> list[base.SearchItem]:
         scores = {hit.item.id: hit.score for hit in hits}
     unranked = op._replace(query=None, limit=limit, offset=0)
     met: Any
-    try:
-        (met,) = _in_memory(found).batch([unranked])
-    except ValueError as error:
-        raise InvalidArgumentError(f"{error}; give a condition of LangGraph's filters") from error
+    (met,) = _in_memory(found).batch([unranked])
     keys = {_item_key(each) for each in met}
     shown = [item for item in found if item.key in keys][op.offset : op.offset + op.limit]
     return [base.SearchItem(**_fields(item), score=scores.get(item.id)) for item in shown]

@@ -35,6 +35,7 @@ from kaosmem.filters import Filter
 from kaosmem.formation.changes import AppliedChange, Former
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formats import Format, messages_apart, parse_message
+from kaosmem.formats.streams import Stream
 from kaosmem.ingest.listing import Choice
 from kaosmem.ingest.passages import IngestReport
 from kaosmem.ingest.patterns import check_patterns
@@ -50,7 +51,7 @@ from kaosmem.session.admin import SessionAdmin
 from kaosmem.session.archive import SessionArchive
 from kaosmem.session.at import MemoryAt
 from kaosmem.session.attachment import AttachedSection
-from kaosmem.session.collecting import Collector, collecting
+from kaosmem.session.collecting import collecting
 from kaosmem.session.context_call import assemble
 from kaosmem.session.forgetting import ErasureReceipt, forget
 from kaosmem.session.formations import Formations
@@ -514,7 +515,7 @@ class SessionMemory:
 
     def collecting(
         self, format: str, *, section: str = "messages"
-    ) -> AbstractAsyncContextManager[Collector]:
+    ) -> AbstractAsyncContextManager[Stream]:
         """Store a streamed reply as one message at the end of the block.
 
         Give each event of the SDK's stream to `add`. If the stream ends early, by an error, a

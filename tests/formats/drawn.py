@@ -128,21 +128,6 @@ ANY_MESSAGES = st.builds(
     st.sampled_from(["user", "assistant", "system", "tool", "critic", ""]) | texts,
     hostile_texts | texts | st.lists(ANY_BLOCK, max_size=4).map(tuple),
 )
-FORGING_BLOCKS = st.one_of(
-    st.builds(TextBlock, hostile_texts),
-    st.builds(DocumentBlock, hostile_texts, hostile_texts),
-    st.builds(
-        ToolResultBlock,
-        NAMES,
-        hostile_texts | st.tuples(st.builds(TextBlock, hostile_texts), IMAGES),
-    ),
-    st.builds(ImageBlock, texts, hostile_texts),
-)
-FORGING_MESSAGES = st.builds(
-    ChatMessage,
-    st.sampled_from(["user", "user", "assistant", "tool", "critic"]),
-    hostile_texts | st.lists(FORGING_BLOCKS, min_size=1, max_size=2).map(tuple),
-)
 MESSAGES = st.one_of(OPENAI_MESSAGES, ANTHROPIC_MESSAGES, ANY_MESSAGES)
 
 

@@ -348,7 +348,7 @@ async def test_bytes_of_converse_are_bytes_again():
     assert [message["content"] for message in context.messages] == [
         [image, {"text": "?"}],
         [thought, call],
-        [result],
+        [{"toolResult": {"toolUseId": "c1", "content": [{"text": '{"n":1}'}]}}],
     ]
     check_context(context)
 
@@ -383,10 +383,10 @@ async def test_windows_only_grow_and_obey(name):
     [
         ("gemini", {"role": "user", "content": "x"}, "parts"),
         ("gemini", {"role": "system", "parts": []}, "role"),
-        ("gemini", {"role": "user", "parts": [{}]}, "empty"),
+        ("gemini", {"role": "user", "parts": [{}]}, "needs a type"),
         ("bedrock", {"role": "user", "parts": []}, "content"),
         ("bedrock", {"role": "tool", "content": []}, "role"),
-        ("bedrock", {"role": "user", "content": [{"toolUse": {"name": "x"}}]}, "toolUseId"),
+        ("bedrock", {"role": "user", "content": [{"toolUse": {"name": "x"}}]}, "'toolUse'"),
         ("openai-responses", {"type": "item_reference", "id": "x"}, "reference"),
         ("openai-responses", {"content": "x"}, "role"),
         ("openai-responses", SimpleNamespace(type="message"), "dict or an object"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Iterable
 
 from typing_extensions import TypedDict
 
+from kaosmem.arguments import json_text
 from kaosmem.entities import Entity, Relationship
 from kaosmem.errors import NotFoundError
 from kaosmem.names import shown
@@ -167,7 +167,7 @@ class KnowledgeGraph:
         return leading(bisect_left(counts, True, key=lambda count: not self._fits(leading(count))))
 
     def _fits(self, part: JSONObject) -> bool:
-        return self._memory.admin.counter(json_of(part)) <= self._max_tokens
+        return self._memory.admin.counter(json_text(part)) <= self._max_tokens
 
     def _put(self, node: EntityNode) -> None:
         entity = Entity(
@@ -189,11 +189,6 @@ class KnowledgeGraph:
         entity = self._entity(name)
         check_remembered(self._memory["graph"].peek(entity.item_id))
         return _node(entity)
-
-
-def json_of(result: JSONObject) -> str:
-    """Return the JSON text of a result, as clients read it."""
-    return json.dumps(result, ensure_ascii=False)
 
 
 def _leading(nodes: list[EntityNode], count: int) -> list[EntityNode]:
