@@ -129,12 +129,6 @@ def sendable_url(url: str) -> str | None:
     return url if sendable == url else sendable
 
 
-def media_type_of(url: str) -> str:
-    """Return the media type that a `data:` URL names, "" for any other."""
-    match = _DATA_URL.match(url)
-    return match[1] if match else ""
-
-
 def split_data_url(url: str) -> tuple[str, str] | None:
     """Return a `data:` URL's media type and base64 text; None for any other URL."""
     match = _DATA_URL.match(url)
@@ -274,15 +268,8 @@ def extra_text(given: JSONObject, names: Iterable[str]) -> str:
 
 def extra_fields(extra: str, names: Iterable[str]) -> JSONDict:
     """Return the named fields that `extra_text` kept, without those of other providers."""
-    if not extra:
-        return {}
-    try:
-        fields = json.loads(extra)
-    except (ValueError, RecursionError):
-        return {}
-    return (
-        {name: fields[name] for name in names if name in fields} if isinstance(fields, dict) else {}
-    )
+    fields = json_object(extra) or {}
+    return {name: fields[name] for name in names if name in fields}
 
 
 def check_has_content(given: JSONObject, what: str) -> None:
@@ -316,8 +303,9 @@ def text_field(
 
 def plainest(blocks: Sequence[ContentBlock]) -> Content:
     """Return blocks in the plainest form of content: one text alone is a str."""
-    if not blocks:
-        return ""
-    first = blocks[0]
-    is_text = len(blocks) == 1 and isinstance(first, TextBlock) and not first.extra
-    return first.text if is_text and isinstance(first, TextBlock) else tuple(blocks)
+    match blocks:
+        case []:
+            return ""
+        case [TextBlock(text=text, extra="")]:
+            return text
+    return tuple(blocks)

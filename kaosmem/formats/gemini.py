@@ -13,8 +13,7 @@ its address needs a media type.
 from __future__ import annotations
 
 import re
-from base64 import b64encode, urlsafe_b64decode
-from binascii import Error as Base64Error
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -75,6 +74,8 @@ UNCHECKED = "skip_thought_signature_validator"
 
 _SIGNATURE = "thoughtSignature"
 _BASE64 = (_SIGNATURE, "data")
+_STANDARD = str.maketrans("-_", "+/")
+"""The standard letters of base64; the SDK writes the ones for addresses."""
 _WITHOUT_ID = "gemini:"
 """The stored id of a call that came without one begins so: its name and number follow."""
 _MEMBERS = (
@@ -99,36 +100,27 @@ _DATA = {"mimeType": MEDIA_TYPE, "data": IMAGE_DATA}
 _FILE = {"mimeType": MEDIA_TYPE, "fileUri": URL}
 
 
-def _plain(value: JSONValue, *, is_free: bool = False) -> JSONValue:
+def _plain(value: JSONValue) -> JSONValue:
     """Return a value with the names of the REST API, its bytes in base64.
 
-    Args:
-        is_free: Whether the names are an application's own, in arguments and results of its tools.
+    Arguments and results of an application's tools stay as they are.
     """
     if isinstance(value, bytes):
         return b64encode(value).decode()
     if isinstance(value, Mapping):
         plain = {}
         for name, member in value.items():
-            camel = name if is_free else _SNAKE.sub(lambda found: found[1].upper(), str(name))
-            if camel in _BASE64 and isinstance(member, str) and not is_free:
-                plain[camel] = _standard(member)
-            elif is_free or camel != "thought" or member:
-                plain[camel] = _plain(member, is_free=is_free or camel in _WITH_FREE_NAMES)
+            camel = _SNAKE.sub(lambda found: found[1].upper(), str(name))
+            if camel in _BASE64 and isinstance(member, str) and member != UNCHECKED:
+                plain[camel] = member.translate(_STANDARD)
+            elif camel in _WITH_FREE_NAMES:
+                plain[camel] = member
+            elif camel != "thought" or member:
+                plain[camel] = _plain(member)
         return plain
     if isinstance(value, list | tuple):
-        return [_plain(each, is_free=is_free) for each in value]
+        return list(map(_plain, value))
     return value
-
-
-def _standard(data: str) -> str:
-    """Return base64 in its standard letters; the SDK writes the ones for addresses."""
-    if data == UNCHECKED or not {"-", "_"} & set(data):
-        return data
-    try:
-        return b64encode(urlsafe_b64decode(data)).decode()
-    except (Base64Error, ValueError):
-        return data
 
 
 class GeminiFormat(BlockFormat):

@@ -185,13 +185,8 @@ class MessageFormat(ShapedBlocks):
         """Return the messages for one entry of a history."""
         if isinstance(entry, Mark):
             return [self.message_of_text(mark_text(entry))]
-        results: list[ToolResultBlock] = []
-        others: list[ContentBlock] = []
-        for block in entry.blocks:
-            if isinstance(block, ToolResultBlock):
-                results.append(block)
-            else:
-                others.append(block)
+        results = [block for block in entry.blocks if isinstance(block, ToolResultBlock)]
+        others = [block for block in entry.blocks if not isinstance(block, ToolResultBlock)]
         if results and not others:
             return self.result_messages(results)
         if entry.role == "assistant" or any(isinstance(block, ToolUseBlock) for block in others):

@@ -14,7 +14,7 @@ allowed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kaosmem.errors import InvalidArgumentError
@@ -148,9 +148,9 @@ class OpenAIFormat(MessageFormat):
             *_spoken(given),
             *map(self._read_call, calls),
         ]
-        is_cut = role == "assistant" and ("content" in given or not isinstance(message, Mapping))
-        if not blocks and not (is_cut and given.keys().isdisjoint(FIELDS_ELSEWHERE)):
-            # The content of a reply that was cut before its first word is null. SDKs leave it out.
+        # The content of a reply that was cut before its first word is null. SDKs leave it out.
+        may_be_cut = role == "assistant" and given.keys().isdisjoint(FIELDS_ELSEWHERE)
+        if not blocks and not may_be_cut:
             check_has_content(given, self.message_name)
         return ChatMessage(_role(role, given.get("name")), check_content(plainest(blocks)))
 
@@ -189,13 +189,8 @@ class OpenAIFormat(MessageFormat):
 
     def assistants_messages(self, content: Sequence[ContentBlock]) -> list[JSONDict]:
         """Return one message: what an assistant said, and its calls."""
-        calls = []
-        said = []
-        for block in content:
-            if isinstance(block, ToolUseBlock):
-                calls.append(self.write(block))
-            else:
-                said.append(block)
+        calls = [self.write(block) for block in content if isinstance(block, ToolUseBlock)]
+        said = [block for block in content if not isinstance(block, ToolUseBlock)]
         parts = self.shown(said, is_assistants=True)
         message: JSONDict = {"role": "assistant", "content": self.plain(parts)}
         if calls:

@@ -202,12 +202,8 @@ class ShapedBlocks(ABC):
 
     def shown(self, content: Iterable[ContentBlock], *, is_assistants: bool) -> list[Block]:
         """Return content as the provider is shown it. Blank texts and others' reasoning are left out."""
-        blocks = []
-        for block in content:
-            shown = self._shown_block(block, is_assistants=is_assistants)
-            if shown is not None:
-                blocks.append(shown)
-        return blocks
+        shown = (self._shown_block(block, is_assistants=is_assistants) for block in content)
+        return [block for block in shown if block is not None]
 
     def _shown_block(self, block: ContentBlock, *, is_assistants: bool) -> Block | None:
         sent: Block | None = None

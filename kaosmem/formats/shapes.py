@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kaosmem.arguments import json_text
 from kaosmem.formats.delimiters import escaped_in_history
-from kaosmem.formats.fields import json_object, media_type_of, sendable_url, split_data_url
+from kaosmem.formats.fields import json_object, sendable_url, split_data_url
 from kaosmem.tokens.parts import sealed_tokens
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue
 from kaosmem.types.content import (
@@ -211,7 +211,9 @@ def image_of(values: JSONObject) -> ImageBlock:
     if "data" in values:
         return ImageBlock(f"data:{media_type};base64,{values['data']}", media_type)
     url = values["url"]
-    return ImageBlock(url, media_type or media_type_of(str(url)), str(values.get("detail") or ""))
+    if not media_type:
+        media_type, _ = split_data_url(str(url)) or ("", "")
+    return ImageBlock(url, media_type, str(values.get("detail") or ""))
 
 
 def _arguments(call: ToolUseBlock) -> JSONDict:

@@ -146,7 +146,8 @@ class Conversations:
         """Return messages as a session takes them."""
         if self.read is None:
             return given
-        return list(map(_named, chain.from_iterable(map(self.read, given))))
+        said = chain.from_iterable(map(self.read, given))
+        return [named_message(message.role, message.blocks) for message in said]
 
     def _was_synced(self, memory: SessionMemory, said: Sequence[object]) -> bool:
         """Return whether a list of messages brought these ones before, at the end.
@@ -206,13 +207,6 @@ def single(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
         if rest:
             single.append(_spoken(message.role, rest))
     return single
-
-
-def _named(message: ChatMessage) -> ChatMessage:
-    """Return a message whose role is the speaker that its first line names."""
-    if message.role != "user" or len(message.blocks) < 2:
-        return message
-    return named_message(message.role, message.blocks)
 
 
 def _spoken(role: str, blocks: Sequence[ContentBlock]) -> ChatMessage:

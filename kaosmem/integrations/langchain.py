@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from typing import Any
 
 from kaosmem.arguments import check_json, json_text
@@ -133,7 +132,8 @@ STORE_SECTION = SectionSpec("store", eviction="none")
 class KaosmemStore(base.BaseStore):
     """A `BaseStore` in the section `store` of a session.
 
-    A value is an item, and its namespace and key are the item's key: a new value is a new version.
+    A value is an item, and its namespace and key are the item's key: a new value is a new version,
+    with a time of its own.
     A search with a query ranks the values as kaosmem ranks documents, and returns those that match.
     Deleted values move to the archive.
 
@@ -219,9 +219,8 @@ def _put(memory: SessionMemory, op: base.PutOp) -> None:
     key = _item_key(op)
     old = memory[STORE_SECTION.name].keyed(key)
     if op.value is not None:
-        first = None if old is None else _fields(old)["created_at"].isoformat()
-        metadata: dict[str, Any] = {"is_indexed": op.index is not False, "first_stored": first}
         content = json_text(check_json(op.value, "value"))
+        metadata = {"is_indexed": op.index is not False}
         memory.add(STORE_SECTION.name, content, key=key, metadata=metadata)
     elif old is not None:
         memory.remove(old.id)
@@ -234,11 +233,10 @@ def _item_key(op: base.GetOp | base.PutOp | base.Item) -> str:
 def _fields(item: Item) -> dict[str, Any]:
     """Return the fields of a stored value."""
     *namespace, key = json.loads(item.key or "[]")
-    first = item.metadata.get("first_stored")
     return {
         "namespace": tuple(namespace),
         "key": key,
         "value": json.loads(item.text),
-        "created_at": datetime.fromisoformat(str(first)) if first else item.created_at,
+        "created_at": item.created_at,
         "updated_at": item.created_at,
     }

@@ -101,11 +101,7 @@ class PartTable:
 
         Thinking without a shape or a seal is left out: some frameworks would show it as a text.
         """
-        parts = []
-        for block in blocks:
-            part = self._write(block)
-            if part is not None:
-                parts.append(part)
+        parts = list(filter(None, map(self._write, blocks)))
         return parts or self.write([TextBlock(EMPTY)])
 
     def _read(self, part: JSONObject | str) -> ContentBlock:
