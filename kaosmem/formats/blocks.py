@@ -213,11 +213,6 @@ class BlockFormat(MessageFormat):
 
     # Messages of an entry.
 
-    def result_messages(self, results: Sequence[ToolResultBlock]) -> list[JSONDict]:
-        """Return one message for all results."""
-        blocks = [self.write(result) or {} for result in results]
-        return [self._message(blocks)] if blocks else []
-
     def users_messages(
         self,
         role: str,
@@ -226,9 +221,11 @@ class BlockFormat(MessageFormat):
     ) -> list[JSONDict]:
         """Return one message: results, then what a speaker said."""
         blocks = [self.write(result) or {} for result in results]
-        if role != "user":
-            blocks.append(self.text(speaker_line(role)))
-        return [self._message([*blocks, *self.shown_blocks(content)])]
+        if content or not results:
+            if role != "user":
+                blocks.append(self.text(speaker_line(role)))
+            blocks += self.shown_blocks(content)
+        return [self._message(blocks)]
 
     def assistants_messages(self, content: Sequence[ContentBlock]) -> list[JSONDict]:
         """Return one message: what an assistant said and called."""

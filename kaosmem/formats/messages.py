@@ -64,10 +64,6 @@ class MessageFormat(ShapedBlocks):
         """Return the tokens of one message with its framing."""
 
     @abstractmethod
-    def result_messages(self, results: Sequence[ToolResultBlock]) -> list[JSONDict]:
-        """Return messages for the results of an entry, which may have none."""
-
-    @abstractmethod
     def assistants_messages(self, content: Sequence[ContentBlock]) -> list[JSONDict]:
         """Return messages for what an assistant said and called."""
 
@@ -78,7 +74,7 @@ class MessageFormat(ShapedBlocks):
         results: Sequence[ToolResultBlock],
         content: Sequence[ContentBlock],
     ) -> list[JSONDict]:
-        """Return messages for the results and the words of any other role."""
+        """Return messages for results and the words of any other role. Either may be empty."""
 
     def message_of_text(self, text: str, role: str = "") -> JSONDict:
         """Return a message with a text that kaosmem made. role: the user's if it is empty."""
@@ -187,8 +183,12 @@ class MessageFormat(ShapedBlocks):
             return [self.message_of_text(mark_text(entry))]
         results = [block for block in entry.blocks if isinstance(block, ToolResultBlock)]
         others = [block for block in entry.blocks if not isinstance(block, ToolResultBlock)]
-        if results and not others:
-            return self.result_messages(results)
-        if entry.role == "assistant" or any(isinstance(block, ToolUseBlock) for block in others):
-            return [*self.result_messages(results), *self.assistants_messages(others)]
-        return self.users_messages(entry.role, results, others)
+        is_assistants = entry.role == "assistant" or any(
+            isinstance(block, ToolUseBlock) for block in others
+        )
+        messages: list[JSONDict] = []
+        if results or not is_assistants:
+            messages += self.users_messages(entry.role, results, () if is_assistants else others)
+        if is_assistants and (others or not results):
+            messages += self.assistants_messages(others)
+        return messages

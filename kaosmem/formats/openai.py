@@ -182,7 +182,7 @@ class OpenAIFormat(MessageFormat):
         """Return a message for each result, and one for what a speaker said."""
         author = _author(role)
         parts = self.shown(content, is_assistants=author["role"] != "user")
-        messages = self.result_messages(results)
+        messages = list(map(self._result_message, results))
         if parts or not messages:
             messages.append({**author, "content": self.plain(parts)})
         return messages
@@ -196,10 +196,6 @@ class OpenAIFormat(MessageFormat):
         if calls:
             message |= {"content": message["content"] if parts else None, "tool_calls": calls}
         return [message]
-
-    def result_messages(self, results: Sequence[ToolResultBlock]) -> list[JSONDict]:
-        """Return a message for each result."""
-        return list(map(self._result_message, results))
 
     def _result_message(self, result: ToolResultBlock) -> JSONDict:
         """Return a result: its parts if one is of this API alone, else a text."""

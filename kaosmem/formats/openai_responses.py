@@ -174,18 +174,17 @@ class ResponsesFormat(OpenAIFormat):
                 item["type"] = "custom_tool_call_output"
         return messages
 
-    def result_messages(self, results: Sequence[ToolResultBlock]) -> list[JSONDict]:
-        """Return an item for each output. `joined` gives those of custom tools their type."""
-        return [self.write(result) or {} for result in results]
-
     def users_messages(
         self,
         role: str,
         results: Sequence[ToolResultBlock],
         content: Sequence[ContentBlock],
     ) -> list[JSONDict]:
-        """Return outputs, and what a speaker said: parts are one item, other items stay apart."""
-        items = self.result_messages(results)
+        """Return outputs, and what a speaker said: parts are one item, other items stay apart.
+
+        `joined` gives outputs of custom tools their type.
+        """
+        items = [self.write(result) or {} for result in results]
         said: list[ContentBlock] = []
         for block in content:
             if _is_item(block):
