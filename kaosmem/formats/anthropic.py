@@ -6,7 +6,6 @@ stands before all else, unless the reply has parts of the provider's own tools b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from kaosmem.formats.blocks import BlockFormat
@@ -82,8 +81,3 @@ class AnthropicFormat(BlockFormat):
         if block.get("type") == "tool_result" and not block.keys().isdisjoint(FIELDS_ELSEWHERE):
             check_has_content(block, "a tool_result")
         return super().read(block)
-
-    def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
-        """Return the blocks of a message."""
-        content = message["content"]
-        return [self.text(content)] if isinstance(content, str) else list(content or ())

@@ -30,7 +30,6 @@ from kaosmem.formats.delimiters import OPENING, speaker_line
 from kaosmem.formats.fields import (
     check_has_content,
     mapping_of,
-    parts_of,
 )
 from kaosmem.formats.messages import MessageFormat
 from kaosmem.formats.shaped_blocks import Block, named_message
@@ -45,7 +44,6 @@ from kaosmem.types.content import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    check_content,
 )
 from kaosmem.types.items import ChatMessage
 
@@ -90,8 +88,8 @@ class BlockFormat(MessageFormat):
 
     def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
         """Return the blocks of a message of the API."""
-        blocks: Sequence[JSONObject] = message[self.content_name]
-        return blocks
+        content = message[self.content_name]
+        return [self.text(content)] if isinstance(content, str) else content or ()
 
     def finished(self, blocks: list[Block]) -> list[Block]:
         """Return an assistant's blocks with all that the API wants besides its parts."""
@@ -115,10 +113,7 @@ class BlockFormat(MessageFormat):
                 f"{self.message_name} has a role of {' or '.join(map(repr, roles))}, not {shown_name(role)}"
             )
         self.check_content(given)
-        content = given.get(self.content_name)
-        if isinstance(content, str):
-            return ChatMessage(role, check_content(content))
-        parts = self.read_parts(parts_of(content or [], self.message_name))
+        parts = self.read_content(given.get(self.content_name) or [])
         if role == self.roles[True]:
             role = "assistant"
         elif role != "system":
@@ -130,7 +125,7 @@ class BlockFormat(MessageFormat):
 
     def is_users(self, message: JSONObject) -> bool:
         """Return whether a message is the user's, and no result."""
-        is_result = any(map(self._is_result, self._blocks(message)))
+        is_result = any(map(self._is_result, self.blocks_of(message)))
         return not self.is_assistants(message) and not is_result
 
     def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
@@ -155,16 +150,11 @@ class BlockFormat(MessageFormat):
         """Return a message of the API before its blocks are in their plainest form."""
         return {"role": self.roles[is_assistants], self.content_name: blocks}
 
-    def _blocks(self, message: JSONObject) -> list[Block]:
-        """Return the blocks of a message that `_message` made."""
-        blocks: list[Block] = message[self.content_name]
-        return blocks
-
     def joined(self, messages: list[JSONDict], after: Sequence[JSONObject]) -> list[JSONDict]:
         """Return the messages of a request with alternating roles, as far as the API wants it."""
         joined = self._merged(self._filled(messages, after))
         for message in joined:
-            message[self.content_name] = self.plain(self._blocks(message))
+            message[self.content_name] = self.plain(message[self.content_name])
         return joined
 
     def _filled(self, messages: list[JSONDict], after: Sequence[JSONObject]) -> list[JSONDict]:
@@ -192,7 +182,7 @@ class BlockFormat(MessageFormat):
             if last is None or last["role"] != message["role"]:
                 merged.append(message)
             elif self.merges or (self._is_results(message) and self._is_results(last)):
-                self._blocks(last).extend(self._blocks(message))
+                last[self.content_name] += message[self.content_name]
             else:
                 merged.append(message)
         return merged
@@ -201,7 +191,7 @@ class BlockFormat(MessageFormat):
         return self.kind(block) is ToolResultBlock
 
     def _is_results(self, message: JSONObject) -> bool:
-        return all(map(self._is_result, self._blocks(message)))
+        return all(map(self._is_result, self.blocks_of(message)))
 
     def used_ids(self, messages: Sequence[JSONObject]) -> Iterator[str]:
         """Yield the ids of the calls in messages."""
