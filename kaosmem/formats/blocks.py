@@ -86,11 +86,6 @@ class BlockFormat(MessageFormat):
         """Check that a message has content. Raises InvalidArgumentError."""
         check_has_content(given, self.message_name)
 
-    def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
-        """Return the blocks of a message of the API."""
-        content = message[self.content_name]
-        return [self.text(content)] if isinstance(content, str) else content or ()
-
     def finished(self, blocks: list[Block]) -> list[Block]:
         """Return an assistant's blocks with all that the API wants besides its parts."""
         return blocks
@@ -123,22 +118,9 @@ class BlockFormat(MessageFormat):
 
     # The format.
 
-    def is_users(self, message: JSONObject) -> bool:
-        """Return whether a message is the user's, and no result."""
-        is_result = any(map(self._is_result, self.blocks_of(message)))
-        return not self.is_assistants(message) and not is_result
-
     def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
         """Return the estimated tokens of the blocks of a message."""
         return self.parts_tokens(self.blocks_of(message), counter)
-
-    def without_thinking(self, message: JSONObject) -> JSONObject:
-        """Return a message of the API without its thinking: the same message if it has none."""
-        blocks = self.blocks_of(message)
-        kept = [dict(block) for block in blocks if self.kind(block) is not ThinkingBlock]
-        if len(kept) == len(blocks):
-            return message
-        return {**message, self.content_name: self.plain(kept)}
 
     # Messages of a request.
 
@@ -187,11 +169,8 @@ class BlockFormat(MessageFormat):
                 merged.append(message)
         return merged
 
-    def _is_result(self, block: JSONObject) -> bool:
-        return self.kind(block) is ToolResultBlock
-
     def _is_results(self, message: JSONObject) -> bool:
-        return all(map(self._is_result, self.blocks_of(message)))
+        return all(map(self.is_result, self.blocks_of(message)))
 
     def used_ids(self, messages: Sequence[JSONObject]) -> Iterator[str]:
         """Yield the ids of the calls in messages."""

@@ -15,7 +15,7 @@ from kaosmem.formats.fields import CallIds
 from kaosmem.formats.layout import BlockPlace, Mark, Rendered
 from kaosmem.formats.shaped_blocks import ShapedBlocks
 from kaosmem.types import ContentBlock, JSONDict, JSONObject
-from kaosmem.types.content import ToolResultBlock, ToolUseBlock
+from kaosmem.types.content import ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
 
 if TYPE_CHECKING:
@@ -75,6 +75,19 @@ class MessageFormat(ShapedBlocks):
         content: Sequence[ContentBlock],
     ) -> list[JSONDict]:
         """Return messages for results and the words of any other role. Either may be empty."""
+
+    def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
+        """Return the blocks of a message of the API."""
+        content = message[self.content_name]
+        return [self.text(content)] if isinstance(content, str) else content or ()
+
+    def is_result(self, block: JSONObject) -> bool:
+        """Return whether a block is the result of a call."""
+        return self.kind(block) is ToolResultBlock
+
+    def is_binding(self, block: JSONObject) -> bool:
+        """Return whether a block is thinking that is valid after the same instructions alone."""
+        return self.kind(block) is ThinkingBlock
 
     def message_of_text(self, text: str, role: str = "") -> JSONDict:
         """Return a message with a text that kaosmem made. role: the user's if it is empty."""
@@ -142,7 +155,16 @@ class MessageFormat(ShapedBlocks):
 
     def is_users(self, message: JSONObject) -> bool:
         """Return whether a message is the user's, and no result."""
-        return message.get("role") == self.roles[False]
+        is_users = message.get("role") == self.roles[False]
+        return is_users and not any(map(self.is_result, self.blocks_of(message)))
+
+    def without_thinking(self, message: JSONObject) -> JSONObject:
+        """Return a message without thinking that its provider bound to other instructions."""
+        blocks = self.blocks_of(message)
+        kept = [dict(block) for block in blocks if not self.is_binding(block)]
+        if len(kept) == len(blocks):
+            return message
+        return {**message, self.content_name: kept}
 
     def render(self, layout: Layout, *, after: Sequence[JSONObject] = ()) -> Rendered:
         static = "".join(layout.static)

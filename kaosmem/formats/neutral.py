@@ -51,10 +51,13 @@ class NeutralFormat(OpenAIFormat):
     name = "blocks"
     binds_thinking = True
 
-    def is_users(self, message: JSONObject) -> bool:
-        """Return whether a message is the user's, and no result."""
-        is_result = any(block["type"] == "tool_result" for block in _blocks(message))
-        return message["role"] == "user" and not is_result
+    def is_result(self, block: JSONObject) -> bool:
+        """Return whether a block is the result of a call."""
+        return bool(block["type"] == "tool_result")
+
+    def is_binding(self, block: JSONObject) -> bool:
+        """Return whether a block is thinking of a provider that binds it to instructions."""
+        return block["type"] == "thinking" and block.get("provider", _BINDING[0]) in _BINDING
 
     def entry_messages(self, entry: HistoryEntry) -> list[JSONDict]:
         if isinstance(entry, Mark):
@@ -70,12 +73,6 @@ class NeutralFormat(OpenAIFormat):
         return tokens + (
             counter(content) if isinstance(content, str) else _tokens(content, counter)
         )
-
-    def without_thinking(self, message: JSONObject) -> JSONObject:
-        """Return a message without the thinking that its provider bound to other instructions."""
-        blocks = _blocks(message)
-        kept = [block for block in blocks if not _is_binding(block)]
-        return message if len(kept) == len(blocks) else {**message, "content": kept}
 
     def parse(self, message: object) -> ChatMessage:
         given = mapping_of(message, "a message of blocks")
@@ -97,15 +94,6 @@ def _escaped(block: Any) -> Any:
         case ToolResultBlock(content=tuple() as parts):
             return replace(block, content=tuple(map(_escaped, parts)))
     return block
-
-
-def _blocks(message: JSONObject) -> list[JSONDict]:
-    content = message["content"]
-    return [] if isinstance(content, str) else content
-
-
-def _is_binding(block: JSONObject) -> bool:
-    return block["type"] == "thinking" and block.get("provider", _BINDING[0]) in _BINDING
 
 
 def _tokens(blocks: Iterable[JSONObject], counter: TokenCounter) -> int:
