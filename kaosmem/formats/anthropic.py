@@ -73,8 +73,12 @@ class AnthropicFormat(BlockFormat):
     image_tokens = IMAGE_TOKENS
     max_tool_name_chars = 128
     binds_thinking = True
+    """Thinking is valid only after the same instructions and tools."""
     tools_framing = 346
-    """Source: Anthropic, "Tool use", pricing: the system prompt that tools add, for Claude 4."""
+    """The tokens that the first tool adds beside its schema, for Claude 4.
+
+    Source: Anthropic, "Tool use", pricing.
+    """
 
     def read(self, block: JSONObject) -> ContentBlock:
         """Return a block as a content block. Raises InvalidArgumentError."""

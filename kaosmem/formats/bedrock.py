@@ -100,6 +100,7 @@ class BedrockFormat(BlockFormat):
     max_id_chars = 64
     merges: ClassVar[bool] = True
     binds_thinking = True
+    """Thinking is valid only after the same instructions and tools."""
 
     def sent(self, messages: Iterable[JSONObject]) -> list[JSONDict]:
         """Return messages as the SDK takes them, with bytes."""

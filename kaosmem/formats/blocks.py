@@ -59,10 +59,8 @@ class BlockFormat(MessageFormat):
 
     Attributes:
         merges: Whether the roles have to alternate: neighbours of one role are one message.
-        is_trimmed: Whether the API refuses white space at the end of the assistant's message.
-        has_thinking_first: Whether thinking stands before the rest of the assistant's message.
-        binds_thinking: Whether thinking is valid only after the same instructions and tools.
-        tools_framing: The tokens that the first tool adds beside its schema.
+        is_arranged: Whether thinking stands before the rest of the assistant's message, and no
+            white space at its end.
         other_roles: Further roles of messages that are read.
     """
 
@@ -71,10 +69,7 @@ class BlockFormat(MessageFormat):
     block_framing = BLOCK_TOKENS
     other_roles: ClassVar[tuple[str, ...]] = ()
     merges: ClassVar[bool] = False
-    is_trimmed: ClassVar[bool] = True
-    has_thinking_first: ClassVar[bool] = True
-    binds_thinking: ClassVar[bool] = False
-    tools_framing: ClassVar[int] = 0
+    is_arranged: ClassVar[bool] = True
 
     # A provider's own parts of messages.
 
@@ -201,10 +196,10 @@ class BlockFormat(MessageFormat):
         blocks = self.shown(content, is_assistants=True)
         has_parts = any(isinstance(block, OpaqueBlock) for block in content)
         # Thinking stays where it is between a server's tools: whoever moves it is refused.
-        if self.has_thinking_first and not has_parts:
+        if self.is_arranged and not has_parts:
             blocks.sort(key=lambda block: self.kind(block) is not ThinkingBlock)
         if not blocks or self.kind(blocks[-1]) is ThinkingBlock:
             blocks.append(self.text(EMPTY))
-        if self.is_trimmed and self.kind(blocks[-1]) is TextBlock:
+        if self.is_arranged and self.kind(blocks[-1]) is TextBlock:
             blocks[-1]["text"] = blocks[-1]["text"].rstrip()
         return [self._message(self.finished(blocks), is_assistants=True)]

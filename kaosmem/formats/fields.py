@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kaosmem.formats.layout import HistoryEntry
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]+")
-_NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
+NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
 _DIGEST_CHARS = 12
 _ID_ROOM = 64
 _NUMBER_CHARS = 8  # for the number of an id that was used before
@@ -30,12 +30,7 @@ _NUMBER_CHARS = 8  # for the number of an id that was used before
 def plain_id(text: str, *, max_chars: int) -> str:
     """Return an id made of any text, the same for the same text and, in practice, for no other."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
-    return f"{_NOT_PLAIN.sub('_', text)[: max_chars - _DIGEST_CHARS - 1] or 'id'}-{digest}"
-
-
-def tool_name(name: str, *, max_chars: int) -> str:
-    """Return a tool's name with an underscore for each character that providers refuse."""
-    return _NOT_PLAIN.sub("_", name)[:max_chars] or "_"
+    return f"{NOT_PLAIN.sub('_', text)[: max_chars - _DIGEST_CHARS - 1] or 'id'}-{digest}"
 
 
 class CallIds:

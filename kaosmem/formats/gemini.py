@@ -146,8 +146,7 @@ class GeminiFormat(BlockFormat):
     takes_text = False
     kept_ids = (_WITHOUT_ID,)
     merges = True
-    is_trimmed = False
-    has_thinking_first = False
+    is_arranged = False
     roles = ("user", "model")
     other_roles = ("function",)
     content_name = "parts"

@@ -14,13 +14,13 @@ from kaosmem.formats.delimiters import (
     named_speaker,
 )
 from kaosmem.formats.fields import (
+    NOT_PLAIN,
     extra_fields,
     extra_text,
     opaque_block,
     parts_of,
     plainest,
     sent_part,
-    tool_name,
 )
 from kaosmem.formats.shapes import (
     CUSTOM,
@@ -100,8 +100,8 @@ class ShapedBlocks(ABC):
         return name
 
     def tool_name(self, name: str) -> str:
-        """Return the name of a tool with the characters and the length that are allowed."""
-        return tool_name(name, max_chars=self.max_tool_name_chars)
+        """Return the name of a tool with an underscore for each character that is refused."""
+        return NOT_PLAIN.sub("_", name)[: self.max_tool_name_chars] or "_"
 
     def call_id(self, call_id: str) -> str | None:
         """Return the id of a call with the characters and the length that are allowed."""
