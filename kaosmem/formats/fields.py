@@ -109,10 +109,7 @@ _DATA_URL = re.compile(r"data:([^;,]+);base64,", re.IGNORECASE)
 
 @remembered(32)
 def sendable_url(url: str) -> str | None:
-    """Return an image's URL as a provider takes it, None if no provider takes it.
-
-    It is the URL itself if possible.
-    """
+    """Return an image's URL as a provider takes it, None if no provider takes it."""
     match = _DATA_URL.match(url)
     if match is None:
         return url if _ADDRESS.fullmatch(url) else None
@@ -120,8 +117,7 @@ def sendable_url(url: str) -> str | None:
     data = "".join(url[match.end() :].split())
     if media_type not in MEDIA_TYPES or not _is_base64(data):
         return None
-    sendable = f"data:{media_type};base64,{data}"
-    return url if sendable == url else sendable
+    return f"data:{media_type};base64,{data}"
 
 
 def split_data_url(url: str) -> tuple[str, str] | None:

@@ -259,9 +259,3 @@ def _author(role: str) -> JSONDict:
     if role in ("system", "user", "assistant"):
         return {"role": role}
     return {"role": "user", "name": speaker_name(role)}
-
-
-def shown_text(text: str) -> str:
-    """Return a text as it is sent, "" for a blank one."""
-    shown = escaped_in_history(text)
-    return shown if shown.strip() else ""

@@ -36,7 +36,6 @@ from kaosmem.formats.openai import (
     ITEM_PARTS,
     MESSAGE_TOKENS,
     OpenAIFormat,
-    shown_text,
 )
 from kaosmem.formats.shaped_blocks import ExtraNames, named_message
 from kaosmem.formats.shapes import (
@@ -49,6 +48,7 @@ from kaosmem.formats.shapes import (
     OUTPUT,
     OUTPUT_ID,
     Shape,
+    shown_text,
 )
 from kaosmem.names import shown_name
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, OpaqueBlock

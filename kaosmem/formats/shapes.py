@@ -225,7 +225,12 @@ def _arguments(call: ToolUseBlock) -> JSONDict:
     return {"arguments": call.arguments} if arguments is None else arguments
 
 
+def shown_text(text: str) -> str:
+    """Return a text as it is shown, "" for a blank one."""
+    shown = escaped_in_history(text)
+    return shown if shown.strip() else ""
+
+
 def result_text(text: str) -> str:
     """Return the text of a result as it is shown, "(empty)" for a blank one."""
-    shown = escaped_in_history(text)
-    return shown if shown.strip() else EMPTY
+    return shown_text(text) or EMPTY
