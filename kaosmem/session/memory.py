@@ -67,7 +67,7 @@ from kaosmem.session.saving.turns import TURNS_OF_PLACES, Turns
 from kaosmem.session.tracing import why
 from kaosmem.session.what_if import WhatIf, what_if
 from kaosmem.session.windows import NamedWindows, Window
-from kaosmem.telemetry import SESSION, observed
+from kaosmem.telemetry import observed
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import AnyCounter
 from kaosmem.trace.trace import parse_mode
@@ -75,10 +75,6 @@ from kaosmem.types import ContentBlock, JSONObject
 from kaosmem.types.content import Trust, check_content
 from kaosmem.types.items import Item, check_timestamp
 from kaosmem.types.versions import Version
-
-
-def _session_id(memory: SessionMemory) -> str:
-    return memory.admin.session_id
 
 
 class SessionMemory:
@@ -278,7 +274,6 @@ class SessionMemory:
         finally:
             await session.close()
 
-    @observed("save_session", SESSION, _session_id)
     async def save(self) -> None:
         """Commit all changes since the last save. When this returns, they survive a kill.
 
@@ -297,9 +292,10 @@ class SessionMemory:
         >>> await memory.save()
         """
         session = self._session
-        session.check_writable()
-        session.expire()
-        await session.saver.save()
+        with observed("save_session", session=session.session_id):
+            session.check_writable()
+            session.expire()
+            await session.saver.save()
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -768,7 +764,6 @@ class SessionMemory:
 
     # Asking.
 
-    @observed("assemble_context", SESSION, _session_id)
     async def assemble_context(
         self,
         query: str | None = None,
@@ -843,24 +838,26 @@ class SessionMemory:
         ()
         """
         session = self._session
-        call = ContextCall(
-            query,
-            budget=budget,
-            format=format,
-            reserve=reserve,
-            filter=filter,
-            overflow=overflow,
-            min_confidence=min_confidence,
-            system=system,
-            tools=tools,
-        )
-        specs = session.roster.shown(sections)
-        if window is not None:
-            window = window if isinstance(window, Window) else Window(window)
-            session.check_writable()
-        context = await assemble(session, call, specs, window)
-        if self._formations.planned:
-            self._formations.note_turn()
+        with observed("assemble_context", session=session.session_id) as contexts:
+            call = ContextCall(
+                query,
+                budget=budget,
+                format=format,
+                reserve=reserve,
+                filter=filter,
+                overflow=overflow,
+                min_confidence=min_confidence,
+                system=system,
+                tools=tools,
+            )
+            specs = session.roster.shown(sections)
+            if window is not None:
+                window = window if isinstance(window, Window) else Window(window)
+                session.check_writable()
+            context = await assemble(session, call, specs, window)
+            contexts.append(context)
+            if self._formations.planned:
+                self._formations.note_turn()
         return context
 
     def why(self, words: str, *, turn: int = -1) -> Why:
@@ -1201,7 +1198,6 @@ class SessionMemory:
         return SessionAdmin(self._session)
 
 
-@observed("open_session", SESSION, lambda opening: opening.session_id)
 async def _read(
     opening: Opening,
     options: SessionOptions,
@@ -1209,14 +1205,15 @@ async def _read(
     read_only: bool,
 ) -> tuple[SessionLog, Hydrated]:
     """Read a session in another thread. Raises NotFoundError if none is there to be read."""
-    if not read_only:
-        read = partial(opening.read, single_writer=options.single_writer)
-        return await asyncio.to_thread(read)
-    log, hydrated = await asyncio.to_thread(SHARED_SESSIONS.read, opening)
-    if not options.missing_ok and not log.seq and not log.damage:
-        place = opening.location, opening.session_id, opening.namespace
-        raise await asyncio.to_thread(unknown_session, *place)
-    return log, hydrated
+    with observed("open_session", session=opening.session_id):
+        if not read_only:
+            read = partial(opening.read, single_writer=options.single_writer)
+            return await asyncio.to_thread(read)
+        log, hydrated = await asyncio.to_thread(SHARED_SESSIONS.read, opening)
+        if not options.missing_ok and not log.seq and not log.damage:
+            place = opening.location, opening.session_id, opening.namespace
+            raise await asyncio.to_thread(unknown_session, *place)
+        return log, hydrated
 
 
 def _test_clock() -> Clock:
