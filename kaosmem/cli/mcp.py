@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated
 
 import typer
@@ -81,5 +80,4 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _say(url: str) -> None:
-    sys.stderr.write(f"kaosmem: serving {url}\n")
-    sys.stderr.flush()
+    typer.echo(f"kaosmem: serving {url}", err=True)

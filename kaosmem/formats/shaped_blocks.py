@@ -28,12 +28,12 @@ from kaosmem.formats.shapes import (
     OUTPUT,
     Field,
     Shape,
-    filled,
     image_of,
     result_text,
     values_by_name,
     values_in,
     values_of,
+    written,
 )
 from kaosmem.tokens.parts import part_tokens
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
@@ -113,20 +113,12 @@ class ShapedBlocks(ABC):
 
     def text(self, text: str) -> Block:
         """Return a text that kaosmem made as a block."""
-        return self.written(TextBlock, {"text": text}) or {}
-
-    def written(self, kind: type[ContentBlock], values: JSONObject) -> Block | None:
-        """Return a block with values, None if the provider has no place for it."""
-        for shape in self.shapes:
-            block = filled(shape.template, values) if shape.kind is kind else None
-            if block is not None:
-                return block
-        return None
+        return written(self.shapes, TextBlock, {"text": text}) or {}
 
     def write(self, block: ContentBlock) -> Block | None:
         """Return a block as the provider has it. None: it has no such block."""
         values = self.values_of(block)
-        sent = self.written(type(block), values)
+        sent = written(self.shapes, type(block), values)
         names = self.extra_names.get(type(block), ())
         if sent is not None and names:
             sent |= extra_fields(getattr(block, "extra", ""), names)

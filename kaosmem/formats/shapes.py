@@ -8,7 +8,7 @@ that a content block of kaosmem has:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kaosmem.arguments import json_text
@@ -171,6 +171,19 @@ def filled(template: Template, values: JSONObject) -> JSONDict | None:
         if value is not None:
             block[name] = value
     return block
+
+
+def written(
+    shapes: Iterable[Shape],
+    kind: type[ContentBlock],
+    values: JSONObject,
+) -> JSONDict | None:
+    """Return a block with values in the first shape that fits, None if there is none."""
+    for shape in shapes:
+        block = filled(shape.template, values) if shape.kind is kind else None
+        if block is not None:
+            return block
+    return None
 
 
 def values_of(block: ContentBlock) -> JSONDict:

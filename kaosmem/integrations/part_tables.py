@@ -18,13 +18,14 @@ from kaosmem.formats.shapes import (
     IMAGE_DATA,
     OPTIONAL_ID,
     Field,
+    Shape,
     Template,
-    filled,
     image_of,
     uncounted,
     values_by_name,
     values_in,
     values_of,
+    written,
 )
 from kaosmem.formats.shapes import MEDIA_TYPE as MEDIA_TYPE
 from kaosmem.formats.shapes import SEALED as SEALED
@@ -87,7 +88,7 @@ class PartTable:
 
     def __init__(self, name: str, *templates: Template) -> None:
         self._name = name
-        self._kinds = [(_kind(template), template) for template in templates]
+        self._shapes = [Shape(_kind(template), template) for template in templates]
 
     def read(self, parts: str | Iterable[JSONObject | str]) -> tuple[ContentBlock, ...]:
         """Return a text, or parts and texts, as content blocks.
@@ -107,20 +108,17 @@ class PartTable:
     def _read(self, part: JSONObject | str) -> ContentBlock:
         if isinstance(part, str):
             return TextBlock(part)
-        for kind, template in self._kinds:
-            found = values_in(template, part)
+        for shape in self._shapes:
+            found = values_in(shape.template, part)
             if found is not None:
-                return _block(kind, {**_NEEDED.get(kind, {}), **values_by_name(found)})
+                values = {**_NEEDED.get(shape.kind, {}), **values_by_name(found)}
+                return _block(shape.kind, values)
         return unknown_part(str(part[self._name]), part)
 
     def _write(self, block: ContentBlock) -> JSONDict | None:
-        values = _values(block)
-        for kind, template in self._kinds:
-            part = filled(template, values) if isinstance(block, kind) else None
-            if part is not None:
-                return part
-        if isinstance(block, ThinkingBlock):
-            return None
+        part = written(self._shapes, type(block), _values(block))
+        if part is not None or isinstance(block, ThinkingBlock):
+            return part
         return self._write(TextBlock(block_text(block)))
 
 
