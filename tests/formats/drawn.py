@@ -100,7 +100,11 @@ ANTHROPIC_MESSAGES = st.one_of(
     said("tool", RESULT_LISTS.map(tuple)),
     said("user", st.tuples(RESULTS, TEXTS)),
 )
-REPRESENTABLE = {"openai": OPENAI_MESSAGES, "anthropic": ANTHROPIC_MESSAGES}
+REPRESENTABLE = {
+    "openai": OPENAI_MESSAGES,
+    "anthropic": ANTHROPIC_MESSAGES,
+    "blocks": OPENAI_MESSAGES | ANTHROPIC_MESSAGES,
+}
 ANY_BLOCK = st.one_of(
     st.builds(TextBlock, hostile_texts | texts),
     st.builds(ThinkingBlock, texts, texts, st.just("") | texts),

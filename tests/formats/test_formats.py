@@ -39,7 +39,6 @@ from kaosmem.types.content import ImageBlock
 from tests.formats.any_layout import AnyLayout
 from tests.formats.drawn import (
     PNG,
-    REPRESENTABLE,
     hostile_texts,
     sent_alone,
 )
@@ -168,17 +167,6 @@ def test_only_what_the_application_wrote_is_shown_as_a_system_message(trust, sou
     (beside,) = get_format("anthropic").render(layout).messages or ()
     assert beside["role"] == "user"
     assert beside["content"][0]["text"] == f'<message from="{shown}">\n'
-
-
-@pytest.mark.parametrize("name", REPRESENTABLE)
-@given(st.data())
-def test_messages_go_out_and_in_unchanged(name, data):
-    """A message that a provider's can hold in full comes back as it was, and goes out again as it came."""
-    message = data.draw(REPRESENTABLE[name])
-    sent = sent_alone(message, name)
-    parsed = parse_message(sent, name)
-    assert parsed == message
-    assert sent_alone(parsed, name) == sent
 
 
 @given(hostile_texts | texts)
