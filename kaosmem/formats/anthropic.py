@@ -6,8 +6,10 @@ stands before all else, unless the reply has parts of the provider's own tools b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
+from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.blocks import BlockFormat
 from kaosmem.formats.fields import FIELDS_ELSEWHERE, check_has_content
 from kaosmem.formats.shaped_blocks import ExtraNames
@@ -82,6 +84,12 @@ class AnthropicFormat(BlockFormat):
 
     def read(self, block: JSONObject) -> ContentBlock:
         """Return a block as a content block. Raises InvalidArgumentError."""
-        if block.get("type") == "tool_result" and not block.keys().isdisjoint(FIELDS_ELSEWHERE):
+        kind = block.get("type")
+        if kind in ("image", "document") and not isinstance(block.get("source"), Mapping):
+            raise InvalidArgumentError(
+                f"a block of kind {kind!r} in {self.message_name} lacks its source; give it as the API "
+                "has it"
+            )
+        if kind == "tool_result" and not block.keys().isdisjoint(FIELDS_ELSEWHERE):
             check_has_content(block, "a tool_result")
         return super().read(block)

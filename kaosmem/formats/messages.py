@@ -78,7 +78,7 @@ class MessageFormat(ShapedBlocks):
 
     def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
         """Return the blocks of a message of the API."""
-        content = message[self.content_name]
+        content = message.get(self.content_name)
         return [self.text(content)] if isinstance(content, str) else content or ()
 
     def is_result(self, block: JSONObject) -> bool:

@@ -14,7 +14,7 @@ allowed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kaosmem.errors import InvalidArgumentError
@@ -148,9 +148,9 @@ class OpenAIFormat(MessageFormat):
             *_spoken(given),
             *map(self._read_call, calls),
         ]
-        # The content of a reply that was cut before its first word is null. SDKs leave it out.
-        may_be_cut = role == "assistant" and given.keys().isdisjoint(FIELDS_ELSEWHERE)
-        if not blocks and not may_be_cut:
+        is_cut = role == "assistant" and ("content" in given or not isinstance(message, Mapping))
+        if not blocks and not (is_cut and given.keys().isdisjoint(FIELDS_ELSEWHERE)):
+            # The content of a reply that was cut before its first word is null. SDKs leave it out.
             check_has_content(given, self.message_name)
         return ChatMessage(_role(role, given.get("name")), check_content(plainest(blocks)))
 

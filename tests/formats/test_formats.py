@@ -504,6 +504,7 @@ NO_MESSAGES = {
         ({"role": "user"}, "list of parts"),
         ({"role": "user", "content": [{"type": "tool_result"}]}, "tool_result"),
         ({"role": "user", "content": 2 * [{"type": "text", "text": 5}]}, "text"),
+        ({"role": "user", "content": [{"type": "image"}]}, "image"),
         ({"role": "user", "content": [{"no": "type"}]}, "type"),
         ({"role": "user", "parts": [{"text": "hello"}]}, "no content, but 'parts'"),
         ({"role": "user", "content": "", "text": "hello"}, "no content, but 'text'"),
