@@ -270,4 +270,4 @@ def named_message(role: str, blocks: Sequence[ContentBlock]) -> ChatMessage:
     speaker = named_speaker(first.text) if isinstance(first, TextBlock) else None
     if speaker is None:
         return ChatMessage(role, content)
-    return ChatMessage(speaker, check_content(plainest(blocks[1:])))
+    return ChatMessage(speaker, plainest(blocks[1:]))

@@ -165,15 +165,16 @@ class _Turns:
         Raises:
             ToolError: If the function or the save raises a KaosmemError. Nothing has changed then.
         """
-        for attempt in range(1, MAX_ATTEMPTS + 1):
+        conflicts = 0
+        while True:
             try:
                 async with self._sessions.turn(self._session_id) as memory:
                     result = work(memory)
                     return await result if inspect.isawaitable(result) else result
             except KaosmemError as error:
-                if attempt == MAX_ATTEMPTS or not isinstance(error, ConflictError):
+                conflicts += 1
+                if conflicts == MAX_ATTEMPTS or not isinstance(error, ConflictError):
                     raise ToolError(str(error)) from error
-        raise AssertionError("unreachable")
 
     async def section(self, name: str) -> str:
         """Return the newest items of a section that fit the size of a result, newest first."""
