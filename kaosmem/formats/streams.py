@@ -16,6 +16,9 @@ from kaosmem.names import choices, shown
 from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.items import Item
 
+INTERRUPTED: JSONDict = {"interrupted": True}
+"""The metadata of a message whose stream ended early."""
+
 _Dict = JSONDict
 _Event = JSONObject
 

@@ -14,9 +14,9 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import Format, get_format, messages_apart, parse_message, render_messages
 from kaosmem.formats.delimiters import speaker_line
 from kaosmem.formats.shaped_blocks import named_message
+from kaosmem.formats.streams import INTERRUPTED
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
-from kaosmem.session.collecting import INTERRUPTED
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.message_sync import was_synced
 from kaosmem.session.sessions import Sessions

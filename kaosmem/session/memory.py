@@ -10,7 +10,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -35,7 +35,7 @@ from kaosmem.filters import Filter
 from kaosmem.formation.changes import AppliedChange, Former
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formats import Format, messages_apart, parse_message
-from kaosmem.formats.streams import Stream
+from kaosmem.formats.streams import INTERRUPTED, Stream, new_stream
 from kaosmem.ingest.listing import Choice
 from kaosmem.ingest.passages import IngestReport
 from kaosmem.ingest.patterns import check_patterns
@@ -51,7 +51,6 @@ from kaosmem.session.admin import SessionAdmin
 from kaosmem.session.archive import SessionArchive
 from kaosmem.session.at import MemoryAt
 from kaosmem.session.attachment import AttachedSection
-from kaosmem.session.collecting import collecting
 from kaosmem.session.context_call import assemble
 from kaosmem.session.forgetting import ErasureReceipt, forget
 from kaosmem.session.formations import Formations
@@ -509,9 +508,8 @@ class SessionMemory:
             trust=parsed.trust,
         )
 
-    def collecting(
-        self, format: str, *, section: str = "messages"
-    ) -> AbstractAsyncContextManager[Stream]:
+    @asynccontextmanager
+    async def collecting(self, format: str, *, section: str = "messages") -> AsyncIterator[Stream]:
         """Store a streamed reply as one message at the end of the block.
 
         Give each event of the SDK's stream to `add`. If the stream ends early, by an error, a
@@ -535,7 +533,18 @@ class SessionMemory:
         >>> reply.item.text, reply.item.metadata
         ('Ann owns it.', {})
         """
-        return collecting(format, partial(self.add_message, format=format, section=section))
+        stream = new_stream(format)
+        try:
+            yield stream
+        finally:
+            message = stream.message()
+            if message is not None:
+                stream.item = self.add_message(
+                    message,
+                    format=format,
+                    section=section,
+                    metadata=None if stream.is_complete else INTERRUPTED,
+                )
 
     async def sync_messages(
         self,
