@@ -113,24 +113,15 @@ class PartTable:
             if found is not None:
                 values = {**_NEEDED.get(shape.kind, {}), **values_by_name(found)}
                 return _block(shape.kind, values)
-        return unknown_part(str(part[self._name]), part)
+        kind = str(part[self._name])
+        digest = sha256(repr(part).encode()).hexdigest()  # tells the part from others
+        return OpaqueBlock("framework", kind, json_text({"type": kind, "sha256": digest}))
 
     def _write(self, block: ContentBlock) -> JSONDict | None:
         part = written(self._shapes, type(block), _values(block))
         if part is not None or isinstance(block, ThinkingBlock):
             return part
         return self._write(TextBlock(block_text(block)))
-
-
-def unknown_part(kind: str, part: object) -> OpaqueBlock:
-    """Return a part of a message that only its framework can read. A note stands for it.
-
-    Args:
-        kind: The framework's name of such parts.
-        part: The part. Its digest tells it from others.
-    """
-    digest = sha256(repr(part).encode()).hexdigest()
-    return OpaqueBlock("framework", kind, json_text({"type": kind, "sha256": digest}))
 
 
 def _kind(template: Template) -> type[ContentBlock]:
