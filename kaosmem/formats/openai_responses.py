@@ -202,11 +202,7 @@ class ResponsesFormat(OpenAIFormat):
     def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
         if message.get("type", "message") != "message":
             return MESSAGE_TOKENS + self.content_tokens(message, counter)
-        return (
-            MESSAGE_TOKENS
-            + counter(message["role"])
-            + self.parts_tokens(message["content"], counter)
-        )
+        return super().message_tokens(message, counter)
 
     def assistants_messages(self, content: Sequence[ContentBlock]) -> list[JSONDict]:
         """Return items for reasoning, texts and calls, in their order."""
