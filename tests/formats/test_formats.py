@@ -388,6 +388,10 @@ def test_arguments_that_are_no_object_are_sent_as_their_text(arguments, sent):
             {"role": "assistant", "content": ""},
         ),
         (ChatMessage("a b", "x"), {"role": "user", "name": "a_b", "content": "x"}),
+        (
+            ChatMessage("assistant", (ToolResultBlock("a", "x"),)),
+            {"role": "tool", "tool_call_id": "a", "content": "x"},
+        ),
     ],
 )
 def test_what_openai_refuses_is_sent_in_a_form_that_it_takes(message, sent):
