@@ -10,21 +10,16 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import lru_cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from functools import lru_cache
+from typing import Any
 
 from kaosmem.errors import ConflictError
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 LOGGER = logging.getLogger("kaosmem")
-SESSION = "gen_ai.conversation.id"
-"""The attribute with the id of a session."""
-SOURCE = "kaosmem.source.name"
-"""The attribute with the name of a source."""
+_NAMES = {"session": "gen_ai.conversation.id", "source": "kaosmem.source.name"}
+"""The attributes with the id of a session and the name of a source."""
 _FOR_THE_QUERY = ("relevant", "recalled")
 _HISTOGRAMS = {
     "kaosmem.operation.duration": ("s", "Duration of an operation."),
@@ -44,35 +39,6 @@ _COUNTERS = {
 Figures = dict[str, float]
 
 
-def observed(
-    operation: str, name: str, find: Callable[[Any], str]
-) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R]]]:
-    """Return a decorator that makes a span, a duration and a log line of each call.
-
-    Args:
-        operation: The name of the operation.
-        name: The attribute that names what the operation is on.
-        find: Returns the value of the attribute, from the first argument of the call.
-    """
-
-    def decorate(
-        method: Callable[P, Coroutine[Any, Any, R]],
-    ) -> Callable[P, Coroutine[Any, Any, R]]:
-        @wraps(method)
-        async def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if "opentelemetry.trace" not in sys.modules and not LOGGER.isEnabledFor(logging.DEBUG):
-                return await method(*args, **kwargs)
-            with _measured(operation, {name: find(args[0])}) as figures:
-                result = await method(*args, **kwargs)
-                if operation == "assemble_context":
-                    figures.update(_figures(result))
-            return result
-
-        return call
-
-    return decorate
-
-
 def count_evictions(section: str, items: int) -> None:
     """Count items that left a section for room."""
     if items:
@@ -81,14 +47,29 @@ def count_evictions(section: str, items: int) -> None:
 
 
 @contextmanager
-def _measured(operation: str, names: Mapping[str, str]) -> Iterator[Figures]:
-    """Hold the span of an operation. The caller adds the figures of the result."""
-    attributes = {"gen_ai.operation.name": operation, **names}
+def observed(operation: str, **names: str) -> Iterator[list[Any]]:
+    """Hold the span of an operation. Its duration and a log line are noted at the end of the block.
+
+    Args:
+        operation: The name of the operation.
+        names: The session or the source that the operation is on.
+
+    Yields:
+        A list for the context that the operation makes.
+    """
+    contexts: list[Any] = []
+    if "opentelemetry.trace" not in sys.modules and not LOGGER.isEnabledFor(logging.DEBUG):
+        yield contexts
+        return
+    attributes = {"gen_ai.operation.name": operation}
+    attributes |= {_NAMES[name]: value for name, value in names.items()}
     figures: Figures = {}
     started = time.perf_counter()
     with _span(operation, attributes) as span:
         try:
-            yield figures
+            yield contexts
+            for context in contexts:
+                figures.update(_figures(context))
         except BaseException as error:
             # The message of an error may name items.
             attributes["error.type"] = type(error).__name__
@@ -104,7 +85,7 @@ def _measured(operation: str, names: Mapping[str, str]) -> Iterator[Figures]:
             if span is not None:
                 span.set_attributes(figures)
             LOGGER.debug("%.1f ms: %s", 1_000 * seconds, attributes | figures)
-            attributes.pop(SESSION, None)  # a metric for each session would be too many
+            attributes.pop(_NAMES["session"], None)  # a metric for each session would be too many
             _measure("kaosmem.operation.duration", seconds, attributes)
             for name in _HISTOGRAMS.keys() & figures.keys():
                 _measure(name, figures[name], attributes)

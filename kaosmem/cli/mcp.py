@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated
 
 import typer
@@ -12,6 +11,7 @@ from kaosmem.cli.options import Counter, Namespace, SessionUrl
 from kaosmem.cli.sessions import split_url
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_name, shown
+from kaosmem.serving import serve_app
 from kaosmem.session.sessions import Sessions
 
 TOKEN_VARIABLE = "KAOSMEM_MCP_TOKEN"
@@ -43,7 +43,7 @@ async def mcp(
     The first call that changes a session creates it. Each call is saved when it returns. Several
     clients may use one session at once.
     """
-    from kaosmem.integrations.mcp.server import memory_server, serve_http
+    from kaosmem.integrations.mcp import memory_server
 
     root, session_id = split_url(url)
     check_name(session_id, "session id")
@@ -65,7 +65,8 @@ async def mcp(
         if address is None:
             await server.run_stdio_async()
         else:
-            await serve_http(server, *address, started=_say)
+            app = server.streamable_http_app(host=address[0])
+            await serve_app(app, *address, path="/mcp", started=_say)
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -79,5 +80,4 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _say(url: str) -> None:
-    sys.stderr.write(f"kaosmem: serving {url}\n")
-    sys.stderr.flush()
+    typer.echo(f"kaosmem: serving {url}", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -128,11 +129,9 @@ def render_messages(messages: Iterable[ChatMessage], format: str | Format) -> Re
     [{'role': 'user', 'content': 'Who owns the deal?'}]
     """
     history = check_listed(messages, ChatMessage, "messages")
-    start = next(
-        (place for place, message in enumerate(history) if message.role != "system"), len(history)
-    )
-    prompt = "\n".join(message.text for message in history[:start])
-    part = HistoryPart("messages", tuple(repair(history[start:])))
+    prompts = list(takewhile(lambda message: message.role == "system", history))
+    prompt = "\n".join(message.text for message in prompts)
+    part = HistoryPart("messages", tuple(repair(history[len(prompts) :])))
     return get_format(format).render(Layout((prompt,) if prompt.strip() else (), (part,), ()))
 
 

@@ -6,15 +6,12 @@ stands before all else, unless the reply has parts of the provider's own tools b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.blocks import BlockFormat
-from kaosmem.formats.fields import (
-    FIELDS_ELSEWHERE,
-    check_has_content,
-)
+from kaosmem.formats.fields import FIELDS_ELSEWHERE, check_has_content
 from kaosmem.formats.shaped_blocks import ExtraNames
 from kaosmem.formats.shapes import (
     ARGUMENTS,
@@ -78,23 +75,21 @@ class AnthropicFormat(BlockFormat):
     image_tokens = IMAGE_TOKENS
     max_tool_name_chars = 128
     binds_thinking = True
+    """Thinking is valid only after the same instructions and tools."""
     tools_framing = 346
-    """Source: Anthropic, "Tool use", pricing: the system prompt that tools add, for Claude 4."""
+    """The tokens that the first tool adds beside its schema, for Claude 4.
+
+    Source: Anthropic, "Tool use", pricing.
+    """
 
     def read(self, block: JSONObject) -> ContentBlock:
         """Return a block as a content block. Raises InvalidArgumentError."""
-        has_source = isinstance(block.get("source"), Mapping)
-        if block.get("type") in ("image", "document") and not has_source:
+        kind = block.get("type")
+        if kind in ("image", "document") and not isinstance(block.get("source"), Mapping):
             raise InvalidArgumentError(
-                f"a block of type {block['type']!r} in {self.message_name} lacks its source; give it as "
-                "the API has it"
+                f"a block of kind {kind!r} in {self.message_name} lacks its source; give it as the API "
+                "has it"
             )
-        elsewhere = any(field in block for field in FIELDS_ELSEWHERE)
-        if block.get("type") == "tool_result" and elsewhere:
+        if kind == "tool_result" and not block.keys().isdisjoint(FIELDS_ELSEWHERE):
             check_has_content(block, "a tool_result")
         return super().read(block)
-
-    def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
-        """Return the blocks of a message."""
-        content = message["content"]
-        return [self.text(content)] if isinstance(content, str) else list(content or ())

@@ -1,8 +1,8 @@
 """Amazon Bedrock's Converse: the system prompt beside messages, as `blocks` says.
 
 Neighbours of one role are one message, since Converse wants the roles to alternate. Bytes are
-base64 in the stored request; `sent` gives them to the SDK as bytes. Images by an address, and
-documents, are texts. Reasoning stands before all else, and white space at the end of the
+base64 in the stored request; `sent` gives them to the SDK as bytes. Images by an address,
+documents, and JSON values in results are texts. Reasoning stands before all else, and white space at the end of the
 assistant's last text goes, as for the same models elsewhere.
 """
 
@@ -10,18 +10,11 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from kaosmem.arguments import json_text
 from kaosmem.formats.blocks import BlockFormat
-from kaosmem.formats.delimiters import escaped_in_history
-from kaosmem.formats.fields import (
-    extra_fields,
-    extra_text,
-    json_value,
-    mapping_of,
-)
-from kaosmem.formats.shaped_blocks import Block
+from kaosmem.formats.fields import mapping_of
 from kaosmem.formats.shapes import (
     ANY,
     ARGUMENTS,
@@ -48,13 +41,8 @@ from kaosmem.types.content import (
     ToolUseBlock,
 )
 
-if TYPE_CHECKING:
-    from kaosmem.tokens.counters import TokenCounter
-
 _BLOBS = ("bytes", "redactedContent")
 _WITH_FREE_NAMES = ("input", "json")
-_JSON_FIELDS = ("is_json",)
-"""Says of a text in a result that it is a JSON value."""
 _REASONING = {"text": THINKING, "signature": SIGNATURE}
 # A call and a result of a tool that the provider runs have a type.
 _CALL = {"type": None, "toolUseId": ID, "name": NAME, "input": ARGUMENTS}
@@ -112,6 +100,7 @@ class BedrockFormat(BlockFormat):
     max_id_chars = 64
     merges: ClassVar[bool] = True
     binds_thinking = True
+    """Thinking is valid only after the same instructions and tools."""
 
     def sent(self, messages: Iterable[JSONObject]) -> list[JSONDict]:
         """Return messages as the SDK takes them, with bytes."""
@@ -133,25 +122,10 @@ class BedrockFormat(BlockFormat):
         return [self.read(_with_text(part)) for part in parts if "cachePoint" not in part]
 
     def read(self, block: JSONObject) -> ContentBlock:
-        """Return a block as a content block. Raises InvalidArgumentError."""
+        """Return a block as a content block, a JSON value as its text."""
         if block.keys() == {"json"}:
-            extra = extra_text({"is_json": True}, _JSON_FIELDS)
-            return TextBlock(json_text(block["json"]), extra=extra)
+            return TextBlock(json_text(block["json"]))
         return super().read(block)
-
-    def write(self, block: ContentBlock) -> Block | None:
-        """Return a block as the provider has it: a text that was a JSON value as that value."""
-        if isinstance(block, TextBlock) and extra_fields(block.extra, _JSON_FIELDS):
-            value = json_value(escaped_in_history(block.text))
-            if value is not None:
-                return {"json": value}
-        return super().write(block)
-
-    def content_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
-        """Return the estimated tokens of a block without its share of the framing."""
-        if block.keys() == {"json"}:
-            return counter(json_text(block["json"]))
-        return super().content_tokens(block, counter)
 
     def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
         """Return the blocks of a message, with bytes as texts."""

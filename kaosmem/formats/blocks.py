@@ -30,7 +30,6 @@ from kaosmem.formats.delimiters import OPENING, speaker_line
 from kaosmem.formats.fields import (
     check_has_content,
     mapping_of,
-    parts_of,
 )
 from kaosmem.formats.messages import MessageFormat
 from kaosmem.formats.shaped_blocks import Block, named_message
@@ -45,7 +44,6 @@ from kaosmem.types.content import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    check_content,
 )
 from kaosmem.types.items import ChatMessage
 
@@ -61,10 +59,8 @@ class BlockFormat(MessageFormat):
 
     Attributes:
         merges: Whether the roles have to alternate: neighbours of one role are one message.
-        is_trimmed: Whether the API refuses white space at the end of the assistant's message.
-        has_thinking_first: Whether thinking stands before the rest of the assistant's message.
-        binds_thinking: Whether thinking is valid only after the same instructions and tools.
-        tools_framing: The tokens that the first tool adds beside its schema.
+        is_arranged: Whether thinking stands before the rest of the assistant's message, and no
+            white space at its end.
         other_roles: Further roles of messages that are read.
     """
 
@@ -73,10 +69,7 @@ class BlockFormat(MessageFormat):
     block_framing = BLOCK_TOKENS
     other_roles: ClassVar[tuple[str, ...]] = ()
     merges: ClassVar[bool] = False
-    is_trimmed: ClassVar[bool] = True
-    has_thinking_first: ClassVar[bool] = True
-    binds_thinking: ClassVar[bool] = False
-    tools_framing: ClassVar[int] = 0
+    is_arranged: ClassVar[bool] = True
 
     # A provider's own parts of messages.
 
@@ -87,11 +80,6 @@ class BlockFormat(MessageFormat):
     def check_content(self, given: JSONObject) -> None:
         """Check that a message has content. Raises InvalidArgumentError."""
         check_has_content(given, self.message_name)
-
-    def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
-        """Return the blocks of a message of the API."""
-        blocks: Sequence[JSONObject] = message[self.content_name]
-        return blocks
 
     def finished(self, blocks: list[Block]) -> list[Block]:
         """Return an assistant's blocks with all that the API wants besides its parts."""
@@ -115,10 +103,7 @@ class BlockFormat(MessageFormat):
                 f"{self.message_name} has a role of {' or '.join(map(repr, roles))}, not {shown_name(role)}"
             )
         self.check_content(given)
-        content = given.get(self.content_name)
-        if isinstance(content, str):
-            return ChatMessage(role, check_content(content))
-        parts = self.read_parts(parts_of(content or [], self.message_name))
+        parts = self.read_content(given.get(self.content_name) or [])
         if role == self.roles[True]:
             role = "assistant"
         elif role != "system":
@@ -128,22 +113,9 @@ class BlockFormat(MessageFormat):
 
     # The format.
 
-    def is_users(self, message: JSONObject) -> bool:
-        """Return whether a message is the user's, and no result."""
-        is_result = any(map(self._is_result, self._blocks(message)))
-        return not self.is_assistants(message) and not is_result
-
     def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
         """Return the estimated tokens of the blocks of a message."""
         return self.parts_tokens(self.blocks_of(message), counter)
-
-    def without_thinking(self, message: JSONObject) -> JSONObject:
-        """Return a message of the API without its thinking: the same message if it has none."""
-        blocks = self.blocks_of(message)
-        kept = [dict(block) for block in blocks if self.kind(block) is not ThinkingBlock]
-        if len(kept) == len(blocks):
-            return message
-        return {**message, self.content_name: self.plain(kept)}
 
     # Messages of a request.
 
@@ -155,16 +127,11 @@ class BlockFormat(MessageFormat):
         """Return a message of the API before its blocks are in their plainest form."""
         return {"role": self.roles[is_assistants], self.content_name: blocks}
 
-    def _blocks(self, message: JSONObject) -> list[Block]:
-        """Return the blocks of a message that `_message` made."""
-        blocks: list[Block] = message[self.content_name]
-        return blocks
-
     def joined(self, messages: list[JSONDict], after: Sequence[JSONObject]) -> list[JSONDict]:
         """Return the messages of a request with alternating roles, as far as the API wants it."""
         joined = self._merged(self._filled(messages, after))
         for message in joined:
-            message[self.content_name] = self.plain(self._blocks(message))
+            message[self.content_name] = self.plain(message[self.content_name])
         return joined
 
     def _filled(self, messages: list[JSONDict], after: Sequence[JSONObject]) -> list[JSONDict]:
@@ -192,16 +159,13 @@ class BlockFormat(MessageFormat):
             if last is None or last["role"] != message["role"]:
                 merged.append(message)
             elif self.merges or (self._is_results(message) and self._is_results(last)):
-                self._blocks(last).extend(self._blocks(message))
+                last[self.content_name] += message[self.content_name]
             else:
                 merged.append(message)
         return merged
 
-    def _is_result(self, block: JSONObject) -> bool:
-        return self.kind(block) is ToolResultBlock
-
     def _is_results(self, message: JSONObject) -> bool:
-        return all(map(self._is_result, self._blocks(message)))
+        return all(map(self.is_result, self.blocks_of(message)))
 
     def used_ids(self, messages: Sequence[JSONObject]) -> Iterator[str]:
         """Yield the ids of the calls in messages."""
@@ -213,11 +177,6 @@ class BlockFormat(MessageFormat):
 
     # Messages of an entry.
 
-    def result_messages(self, results: Sequence[ToolResultBlock]) -> list[JSONDict]:
-        """Return one message for all results."""
-        blocks = [self.write(result) or {} for result in results]
-        return [self._message(blocks)] if blocks else []
-
     def users_messages(
         self,
         role: str,
@@ -226,19 +185,21 @@ class BlockFormat(MessageFormat):
     ) -> list[JSONDict]:
         """Return one message: results, then what a speaker said."""
         blocks = [self.write(result) or {} for result in results]
-        if role != "user":
-            blocks.append(self.text(speaker_line(role)))
-        return [self._message([*blocks, *self.shown_blocks(content)])]
+        if content or not results:
+            if role != "user":
+                blocks.append(self.text(speaker_line(role)))
+            blocks += self.shown_blocks(content)
+        return [self._message(blocks)]
 
     def assistants_messages(self, content: Sequence[ContentBlock]) -> list[JSONDict]:
         """Return one message: what an assistant said and called."""
         blocks = self.shown(content, is_assistants=True)
         has_parts = any(isinstance(block, OpaqueBlock) for block in content)
         # Thinking stays where it is between a server's tools: whoever moves it is refused.
-        if self.has_thinking_first and not has_parts:
+        if self.is_arranged and not has_parts:
             blocks.sort(key=lambda block: self.kind(block) is not ThinkingBlock)
         if not blocks or self.kind(blocks[-1]) is ThinkingBlock:
             blocks.append(self.text(EMPTY))
-        if self.is_trimmed and self.kind(blocks[-1]) is TextBlock:
+        if self.is_arranged and self.kind(blocks[-1]) is TextBlock:
             blocks[-1]["text"] = blocks[-1]["text"].rstrip()
         return [self._message(self.finished(blocks), is_assistants=True)]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kaosmem.formats.layout import HistoryEntry
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]+")
-_NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
+NOT_PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
 _DIGEST_CHARS = 12
 _ID_ROOM = 64
 _NUMBER_CHARS = 8  # for the number of an id that was used before
@@ -30,12 +30,7 @@ _NUMBER_CHARS = 8  # for the number of an id that was used before
 def plain_id(text: str, *, max_chars: int) -> str:
     """Return an id made of any text, the same for the same text and, in practice, for no other."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
-    return f"{_NOT_PLAIN.sub('_', text)[: max_chars - _DIGEST_CHARS - 1] or 'id'}-{digest}"
-
-
-def tool_name(name: str, *, max_chars: int) -> str:
-    """Return a tool's name with an underscore for each character that providers refuse."""
-    return _NOT_PLAIN.sub("_", name)[:max_chars] or "_"
+    return f"{NOT_PLAIN.sub('_', text)[: max_chars - _DIGEST_CHARS - 1] or 'id'}-{digest}"
 
 
 class CallIds:
@@ -114,10 +109,7 @@ _DATA_URL = re.compile(r"data:([^;,]+);base64,", re.IGNORECASE)
 
 @remembered(32)
 def sendable_url(url: str) -> str | None:
-    """Return an image's URL as a provider takes it, None if no provider takes it.
-
-    It is the URL itself if possible.
-    """
+    """Return an image's URL as a provider takes it, None if no provider takes it."""
     match = _DATA_URL.match(url)
     if match is None:
         return url if _ADDRESS.fullmatch(url) else None
@@ -125,14 +117,7 @@ def sendable_url(url: str) -> str | None:
     data = "".join(url[match.end() :].split())
     if media_type not in MEDIA_TYPES or not _is_base64(data):
         return None
-    sendable = f"data:{media_type};base64,{data}"
-    return url if sendable == url else sendable
-
-
-def media_type_of(url: str) -> str:
-    """Return the media type that a `data:` URL names, "" for any other."""
-    match = _DATA_URL.match(url)
-    return match[1] if match else ""
+    return f"data:{media_type};base64,{data}"
 
 
 def split_data_url(url: str) -> tuple[str, str] | None:
@@ -274,15 +259,8 @@ def extra_text(given: JSONObject, names: Iterable[str]) -> str:
 
 def extra_fields(extra: str, names: Iterable[str]) -> JSONDict:
     """Return the named fields that `extra_text` kept, without those of other providers."""
-    if not extra:
-        return {}
-    try:
-        fields = json.loads(extra)
-    except (ValueError, RecursionError):
-        return {}
-    return (
-        {name: fields[name] for name in names if name in fields} if isinstance(fields, dict) else {}
-    )
+    fields = json_object(extra) or {}
+    return {name: fields[name] for name in names if name in fields}
 
 
 def check_has_content(given: JSONObject, what: str) -> None:
@@ -316,8 +294,9 @@ def text_field(
 
 def plainest(blocks: Sequence[ContentBlock]) -> Content:
     """Return blocks in the plainest form of content: one text alone is a str."""
-    if not blocks:
-        return ""
-    first = blocks[0]
-    is_text = len(blocks) == 1 and isinstance(first, TextBlock) and not first.extra
-    return first.text if is_text and isinstance(first, TextBlock) else tuple(blocks)
+    match blocks:
+        case []:
+            return ""
+        case [TextBlock(text=text, extra="")]:
+            return text
+    return tuple(blocks)

@@ -5,15 +5,15 @@ role are one content. A signature goes back in the part that it came in. A call 
 another provider or made by the application, gets the value that tells Gemini to check none, if it
 is the first of its content. Source: Gemini API, "Thought signatures", frequently asked questions.
 
-A text result is `{"output": text}`, an error `{"error": text}`. A document is a text. An image by
+A result whose text is a JSON object is that object, any other is `{"output": text}`, and an error
+`{"error": text}`. A document is a text. An image by
 its address needs a media type.
 """
 
 from __future__ import annotations
 
 import re
-from base64 import b64encode, urlsafe_b64decode
-from binascii import Error as Base64Error
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,8 +23,6 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.blocks import BlockFormat
 from kaosmem.formats.delimiters import escaped_in_history
 from kaosmem.formats.fields import (
-    extra_fields,
-    extra_text,
     json_object,
     mapping_of,
     only_one,
@@ -76,8 +74,8 @@ UNCHECKED = "skip_thought_signature_validator"
 
 _SIGNATURE = "thoughtSignature"
 _BASE64 = (_SIGNATURE, "data")
-_RESULT_FIELDS = ("is_object",)
-"""Says of a result that its text is the whole response, which is a JSON object."""
+_STANDARD = str.maketrans("-_", "+/")
+"""The standard letters of base64; the SDK writes the ones for addresses."""
 _WITHOUT_ID = "gemini:"
 """The stored id of a call that came without one begins so: its name and number follow."""
 _MEMBERS = (
@@ -102,36 +100,27 @@ _DATA = {"mimeType": MEDIA_TYPE, "data": IMAGE_DATA}
 _FILE = {"mimeType": MEDIA_TYPE, "fileUri": URL}
 
 
-def _plain(value: JSONValue, *, is_free: bool = False) -> JSONValue:
+def _plain(value: JSONValue) -> JSONValue:
     """Return a value with the names of the REST API, its bytes in base64.
 
-    Args:
-        is_free: Whether the names are an application's own, in arguments and results of its tools.
+    Arguments and results of an application's tools stay as they are.
     """
     if isinstance(value, bytes):
         return b64encode(value).decode()
     if isinstance(value, Mapping):
         plain = {}
         for name, member in value.items():
-            camel = name if is_free else _SNAKE.sub(lambda found: found[1].upper(), str(name))
-            if camel in _BASE64 and isinstance(member, str) and not is_free:
-                plain[camel] = _standard(member)
-            elif is_free or camel != "thought" or member:
-                plain[camel] = _plain(member, is_free=is_free or camel in _WITH_FREE_NAMES)
+            camel = _SNAKE.sub(lambda found: found[1].upper(), str(name))
+            if camel in _BASE64 and isinstance(member, str) and member != UNCHECKED:
+                plain[camel] = member.translate(_STANDARD)
+            elif camel in _WITH_FREE_NAMES:
+                plain[camel] = member
+            elif camel != "thought" or member:
+                plain[camel] = _plain(member)
         return plain
     if isinstance(value, list | tuple):
-        return [_plain(each, is_free=is_free) for each in value]
+        return list(map(_plain, value))
     return value
-
-
-def _standard(data: str) -> str:
-    """Return base64 in its standard letters; the SDK writes the ones for addresses."""
-    if data == UNCHECKED or not {"-", "_"} & set(data):
-        return data
-    try:
-        return b64encode(urlsafe_b64decode(data)).decode()
-    except (Base64Error, ValueError):
-        return data
 
 
 class GeminiFormat(BlockFormat):
@@ -157,8 +146,7 @@ class GeminiFormat(BlockFormat):
     takes_text = False
     kept_ids = (_WITHOUT_ID,)
     merges = True
-    is_trimmed = False
-    has_thinking_first = False
+    is_arranged = False
     roles = ("user", "model")
     other_roles = ("function",)
     content_name = "parts"
@@ -178,13 +166,8 @@ class GeminiFormat(BlockFormat):
             raise InvalidArgumentError(f"{self.message_name} has no parts; give 'parts', a list")
 
     def block_name(self, block: JSONObject) -> str | None:
-        """Return the member of a part. Raises InvalidArgumentError for an empty part."""
-        for name in (*_MEMBERS, *block):
-            if name in block:
-                return name
-        raise InvalidArgumentError(
-            f"a part of {self.message_name} is empty; give it as the API has it"
-        )
+        """Return the member of a part."""
+        return next((name for name in (*_MEMBERS, *block) if name in block), None)
 
     def tool_name(self, name: str) -> str:
         """Return the name of a tool, which begins with a letter or `_`."""
@@ -220,13 +203,14 @@ class GeminiFormat(BlockFormat):
         """Return the attributes of a result, of the values of its part."""
         values = dict(values)
         response = values.pop("response", None) or {}
-        extra = ""
+        is_error = False
         match response:
-            case {"output": str() as text} | {"error": str() as text} if len(response) == 1:
+            case {"output": str() as text} if len(response) == 1:
                 pass
+            case {"error": str() as text} if len(response) == 1:
+                is_error = True
             case Mapping():
                 text = json_text(response)
-                extra = extra_text({"is_object": True}, _RESULT_FIELDS)
             case _:
                 raise InvalidArgumentError(
                     f"the response of {shown_name(values['name'])} is no object; give "
@@ -236,8 +220,7 @@ class GeminiFormat(BlockFormat):
         if values.get("content"):
             parts = self.read_parts(parts_of(values["content"], "a functionResponse"))
             content = (TextBlock(text), *parts)
-        is_error = not extra and "error" in response
-        return {**values, "content": content, "is_error": is_error, "extra": extra}
+        return {**values, "content": content, "is_error": is_error}
 
     def values_of(self, block: ContentBlock) -> JSONDict:
         """Return the values of a content block as they are sent, by the names of fields."""
@@ -252,15 +235,14 @@ class GeminiFormat(BlockFormat):
         return list(filter(None, map(self._inner, parts))) or None
 
     def _response(self, result: ToolResultBlock) -> JSONDict:
-        """Return the texts of a result as an object: the one that it was, or one with its text."""
+        """Return the texts of a result as an object: the one that they are, or one with them."""
         text = result.content
         if not isinstance(text, str):
             text = "\n".join(block_text(part) for part in text if self._inner(part) is None)
-        if extra_fields(result.extra, _RESULT_FIELDS):
-            response = json_object(escaped_in_history(text))
-            if response is not None:
-                return response
-        return {"error" if result.is_error else "output": result_text(text)}
+        if result.is_error:
+            return {"error": result_text(text)}
+        response = json_object(escaped_in_history(text)) if text.strip() else None
+        return {"output": result_text(text)} if response is None else response
 
     def _inner(self, part: ContentBlock) -> Block | None:
         """Return an image or a file in a result; None for what is shown as a text."""

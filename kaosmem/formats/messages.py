@@ -15,7 +15,7 @@ from kaosmem.formats.fields import CallIds
 from kaosmem.formats.layout import BlockPlace, Mark, Rendered
 from kaosmem.formats.shaped_blocks import ShapedBlocks
 from kaosmem.types import ContentBlock, JSONDict, JSONObject
-from kaosmem.types.content import ToolResultBlock, ToolUseBlock
+from kaosmem.types.content import ThinkingBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
 
 if TYPE_CHECKING:
@@ -64,10 +64,6 @@ class MessageFormat(ShapedBlocks):
         """Return the tokens of one message with its framing."""
 
     @abstractmethod
-    def result_messages(self, results: Sequence[ToolResultBlock]) -> list[JSONDict]:
-        """Return messages for the results of an entry, which may have none."""
-
-    @abstractmethod
     def assistants_messages(self, content: Sequence[ContentBlock]) -> list[JSONDict]:
         """Return messages for what an assistant said and called."""
 
@@ -78,7 +74,20 @@ class MessageFormat(ShapedBlocks):
         results: Sequence[ToolResultBlock],
         content: Sequence[ContentBlock],
     ) -> list[JSONDict]:
-        """Return messages for the results and the words of any other role."""
+        """Return messages for results and the words of any other role. Either may be empty."""
+
+    def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:
+        """Return the blocks of a message of the API."""
+        content = message.get(self.content_name)
+        return [self.text(content)] if isinstance(content, str) else content or ()
+
+    def is_result(self, block: JSONObject) -> bool:
+        """Return whether a block is the result of a call."""
+        return self.kind(block) is ToolResultBlock
+
+    def is_binding(self, block: JSONObject) -> bool:
+        """Return whether a block is thinking that is valid after the same instructions alone."""
+        return self.kind(block) is ThinkingBlock
 
     def message_of_text(self, text: str, role: str = "") -> JSONDict:
         """Return a message with a text that kaosmem made. role: the user's if it is empty."""
@@ -146,7 +155,16 @@ class MessageFormat(ShapedBlocks):
 
     def is_users(self, message: JSONObject) -> bool:
         """Return whether a message is the user's, and no result."""
-        return message.get("role") == self.roles[False]
+        is_users = message.get("role") == self.roles[False]
+        return is_users and not any(map(self.is_result, self.blocks_of(message)))
+
+    def without_thinking(self, message: JSONObject) -> JSONObject:
+        """Return a message without thinking that its provider bound to other instructions."""
+        blocks = self.blocks_of(message)
+        kept = [dict(block) for block in blocks if not self.is_binding(block)]
+        if len(kept) == len(blocks):
+            return message
+        return {**message, self.content_name: kept}
 
     def render(self, layout: Layout, *, after: Sequence[JSONObject] = ()) -> Rendered:
         static = "".join(layout.static)
@@ -185,15 +203,14 @@ class MessageFormat(ShapedBlocks):
         """Return the messages for one entry of a history."""
         if isinstance(entry, Mark):
             return [self.message_of_text(mark_text(entry))]
-        results: list[ToolResultBlock] = []
-        others: list[ContentBlock] = []
-        for block in entry.blocks:
-            if isinstance(block, ToolResultBlock):
-                results.append(block)
-            else:
-                others.append(block)
-        if results and not others:
-            return self.result_messages(results)
-        if entry.role == "assistant" or any(isinstance(block, ToolUseBlock) for block in others):
-            return [*self.result_messages(results), *self.assistants_messages(others)]
-        return self.users_messages(entry.role, results, others)
+        results = [block for block in entry.blocks if isinstance(block, ToolResultBlock)]
+        others = [block for block in entry.blocks if not isinstance(block, ToolResultBlock)]
+        is_assistants = entry.role == "assistant" or any(
+            isinstance(block, ToolUseBlock) for block in others
+        )
+        messages: list[JSONDict] = []
+        if results or not is_assistants:
+            messages += self.users_messages(entry.role, results, () if is_assistants else others)
+        if is_assistants and (others or not results):
+            messages += self.assistants_messages(others)
+        return messages

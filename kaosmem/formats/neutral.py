@@ -8,7 +8,6 @@ name of its tool.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from kaosmem.formats.fields import (
     text_field,
 )
 from kaosmem.formats.layout import Mark
-from kaosmem.formats.openai import MESSAGE_TOKENS, OpenAIFormat
+from kaosmem.formats.openai import OpenAIFormat
 from kaosmem.tokens.parts import IMAGE_TOKENS, part_tokens, sealed_tokens
 from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.content import (
@@ -41,7 +40,7 @@ _BINDING = ("anthropic", "bedrock")
 """Providers whose thinking is valid only after the same instructions and tools."""
 
 _TEXTS = ("text", "title", "thinking", "id", "name", "arguments", "extra")
-_RESULT_TEXTS = ("tool_use_id", "content", "extra")
+_RESULT_TEXTS = ("tool_use_id", "extra")
 """The name of a tool does not count in a result: `render` puts it there from the call."""
 
 
@@ -51,31 +50,32 @@ class NeutralFormat(OpenAIFormat):
     name = "blocks"
     binds_thinking = True
 
-    def is_users(self, message: JSONObject) -> bool:
-        """Return whether a message is the user's, and no result."""
-        is_result = any(block["type"] == "tool_result" for block in _blocks(message))
-        return message["role"] == "user" and not is_result
+    def is_result(self, block: JSONObject) -> bool:
+        """Return whether a block is the result of a call."""
+        return bool(block["type"] == "tool_result")
+
+    def is_binding(self, block: JSONObject) -> bool:
+        """Return whether a block is thinking of a provider that binds it to instructions."""
+        return block["type"] == "thinking" and block.get("provider", _BINDING[0]) in _BINDING
 
     def entry_messages(self, entry: HistoryEntry) -> list[JSONDict]:
         if isinstance(entry, Mark):
             return [{"role": "user", "content": mark_text(entry)}]
-        if isinstance(entry.content, str):
-            return [{"role": entry.role, "content": escaped_in_history(entry.content)}]
-        content = plainest(tuple(map(_escaped, entry.content)))
+        content = plainest(tuple(map(_escaped, entry.blocks)))
         return [{"role": entry.role, "content": content_json(content)}]
 
-    def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
-        tokens = MESSAGE_TOKENS + counter(message["role"])
-        content = message["content"]
-        return tokens + (
-            counter(content) if isinstance(content, str) else _tokens(content, counter)
-        )
-
-    def without_thinking(self, message: JSONObject) -> JSONObject:
-        """Return a message without the thinking that its provider bound to other instructions."""
-        blocks = _blocks(message)
-        kept = [block for block in blocks if not _is_binding(block)]
-        return message if len(kept) == len(blocks) else {**message, "content": kept}
+    def content_tokens(self, block: JSONObject, counter: TokenCounter) -> int:
+        """Return the tokens of a block, of which images and sealed data are estimates."""
+        match block:
+            case {"type": "image"}:
+                return IMAGE_TOKENS
+            case {"type": "opaque", "data": data}:
+                return part_tokens(json_object(data) or {}, counter)
+        names = _RESULT_TEXTS if self.is_result(block) else _TEXTS
+        texts = [block.get(name) for name in names]
+        tokens = sum(counter(text) for text in texts if isinstance(text, str) and text)
+        tokens += self.parts_tokens(block.get("content") or (), counter)
+        return tokens + sealed_tokens(block.get("data") or "")
 
     def parse(self, message: object) -> ChatMessage:
         given = mapping_of(message, "a message of blocks")
@@ -97,31 +97,3 @@ def _escaped(block: Any) -> Any:
         case ToolResultBlock(content=tuple() as parts):
             return replace(block, content=tuple(map(_escaped, parts)))
     return block
-
-
-def _blocks(message: JSONObject) -> list[JSONDict]:
-    content = message["content"]
-    return [] if isinstance(content, str) else content
-
-
-def _is_binding(block: JSONObject) -> bool:
-    return block["type"] == "thinking" and block.get("provider", _BINDING[0]) in _BINDING
-
-
-def _tokens(blocks: Iterable[JSONObject], counter: TokenCounter) -> int:
-    return sum(_block_tokens(block, counter) for block in blocks)
-
-
-def _block_tokens(block: JSONObject, counter: TokenCounter) -> int:
-    match block:
-        case {"type": "image"}:
-            return IMAGE_TOKENS
-        case {"type": "opaque", "data": data}:
-            return part_tokens(json_object(data) or {}, counter)
-    names = _RESULT_TEXTS if block["type"] == "tool_result" else _TEXTS
-    texts = [block.get(name) for name in names]
-    tokens = sum(counter(text) for text in texts if isinstance(text, str) and text)
-    content = block.get("content") or ()
-    if not isinstance(content, str):
-        tokens += _tokens(content, counter)
-    return tokens + sealed_tokens(block.get("data") or "")

@@ -182,29 +182,20 @@ class OpenAIFormat(MessageFormat):
         """Return a message for each result, and one for what a speaker said."""
         author = _author(role)
         parts = self.shown(content, is_assistants=author["role"] != "user")
-        messages = self.result_messages(results)
+        messages = list(map(self._result_message, results))
         if parts or not messages:
             messages.append({**author, "content": self.plain(parts)})
         return messages
 
     def assistants_messages(self, content: Sequence[ContentBlock]) -> list[JSONDict]:
         """Return one message: what an assistant said, and its calls."""
-        calls = []
-        said = []
-        for block in content:
-            if isinstance(block, ToolUseBlock):
-                calls.append(self.write(block))
-            else:
-                said.append(block)
+        calls = [self.write(block) for block in content if isinstance(block, ToolUseBlock)]
+        said = [block for block in content if not isinstance(block, ToolUseBlock)]
         parts = self.shown(said, is_assistants=True)
         message: JSONDict = {"role": "assistant", "content": self.plain(parts)}
         if calls:
             message |= {"content": message["content"] if parts else None, "tool_calls": calls}
         return [message]
-
-    def result_messages(self, results: Sequence[ToolResultBlock]) -> list[JSONDict]:
-        """Return a message for each result."""
-        return list(map(self._result_message, results))
 
     def _result_message(self, result: ToolResultBlock) -> JSONDict:
         """Return a result: its parts if one is of this API alone, else a text."""
@@ -268,9 +259,3 @@ def _author(role: str) -> JSONDict:
     if role in ("system", "user", "assistant"):
         return {"role": role}
     return {"role": "user", "name": speaker_name(role)}
-
-
-def shown_text(text: str) -> str:
-    """Return a text as it is sent, "" for a blank one."""
-    shown = escaped_in_history(text)
-    return shown if shown.strip() else ""

@@ -17,6 +17,7 @@ differs from the stored messages where the API lacks a kind of content:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 from kaosmem.errors import InvalidArgumentError
@@ -35,7 +36,6 @@ from kaosmem.formats.openai import (
     ITEM_PARTS,
     MESSAGE_TOKENS,
     OpenAIFormat,
-    shown_text,
 )
 from kaosmem.formats.shaped_blocks import ExtraNames, named_message
 from kaosmem.formats.shapes import (
@@ -48,6 +48,7 @@ from kaosmem.formats.shapes import (
     OUTPUT,
     OUTPUT_ID,
     Shape,
+    shown_text,
 )
 from kaosmem.names import shown_name
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, OpaqueBlock
@@ -155,16 +156,10 @@ class ResponsesFormat(OpenAIFormat):
     def groups(self, messages: Sequence[object]) -> list[object]:
         """Return a list of items with one element a message: items of one reply are together."""
         grouped: list[object] = []
-        reply: list[object] = []
-        for message in messages:
-            if _is_of_reply(message):
-                reply.append(message)
-                continue
-            if reply:
-                grouped.append(reply)
-                reply = []
-            grouped.append(message)
-        return [*grouped, reply] if reply else grouped
+        for is_reply, items in groupby(messages, _is_of_reply):
+            run = list(items)
+            grouped += [run] if is_reply else run
+        return grouped
 
     def joined(self, messages: list[JSONDict], after: Sequence[JSONObject]) -> list[JSONDict]:
         """Return items, of which the outputs of custom tools get their type."""
@@ -179,18 +174,17 @@ class ResponsesFormat(OpenAIFormat):
                 item["type"] = "custom_tool_call_output"
         return messages
 
-    def result_messages(self, results: Sequence[ToolResultBlock]) -> list[JSONDict]:
-        """Return an item for each output. `joined` gives those of custom tools their type."""
-        return [self.write(result) or {} for result in results]
-
     def users_messages(
         self,
         role: str,
         results: Sequence[ToolResultBlock],
         content: Sequence[ContentBlock],
     ) -> list[JSONDict]:
-        """Return outputs, and what a speaker said: parts are one item, other items stay apart."""
-        items = self.result_messages(results)
+        """Return outputs, and what a speaker said: parts are one item, other items stay apart.
+
+        `joined` gives outputs of custom tools their type.
+        """
+        items = [self.write(result) or {} for result in results]
         said: list[ContentBlock] = []
         for block in content:
             if _is_item(block):
@@ -208,19 +202,11 @@ class ResponsesFormat(OpenAIFormat):
     def message_tokens(self, message: JSONObject, counter: TokenCounter) -> int:
         if message.get("type", "message") != "message":
             return MESSAGE_TOKENS + self.content_tokens(message, counter)
-        return (
-            MESSAGE_TOKENS
-            + counter(message["role"])
-            + self.parts_tokens(message["content"], counter)
-        )
+        return super().message_tokens(message, counter)
 
     def assistants_messages(self, content: Sequence[ContentBlock]) -> list[JSONDict]:
         """Return items for reasoning, texts and calls, in their order."""
-        items = []
-        for block in content:
-            item = self._assistants_item(block)
-            if item is not None:
-                items.append(item)
+        items = list(filter(None, map(self._assistants_item, content)))
         # Reasoning is refused without an item that follows from it.
         while items and items[-1].get("type") == "reasoning":
             del items[-1]
@@ -264,9 +250,7 @@ def _role(item: JSONObject) -> str:
         raise InvalidArgumentError(
             f"{_ITEM} is a reference, which has no content; give the item itself"
         )
-    if not isinstance(kind, str):
-        raise InvalidArgumentError(f"the type of {_ITEM} is {shown_name(kind)}; give a str")
-    return "tool" if _is_output(kind) else "assistant"
+    return "tool" if _is_output(str(kind)) else "assistant"
 
 
 def _is_output(kind: str) -> bool:

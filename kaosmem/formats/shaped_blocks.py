@@ -14,13 +14,13 @@ from kaosmem.formats.delimiters import (
     named_speaker,
 )
 from kaosmem.formats.fields import (
+    NOT_PLAIN,
     extra_fields,
     extra_text,
     opaque_block,
     parts_of,
     plainest,
     sent_part,
-    tool_name,
 )
 from kaosmem.formats.shapes import (
     CUSTOM,
@@ -28,13 +28,12 @@ from kaosmem.formats.shapes import (
     OUTPUT,
     Field,
     Shape,
-    field_names,
-    filled,
     image_of,
     result_text,
     values_by_name,
     values_in,
     values_of,
+    written,
 )
 from kaosmem.tokens.parts import part_tokens
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue, OpaqueBlock
@@ -78,6 +77,7 @@ class ShapedBlocks(ABC):
         block_framing: The tokens of a block beside its content.
         takes_text: Whether content of one text is that text.
         error_mark: Says in a result that it is an error.
+        success_mark: Says that it is none.
         max_tool_name_chars: The length of a tool's name.
     """
 
@@ -91,6 +91,7 @@ class ShapedBlocks(ABC):
     block_framing: ClassVar[int] = 0
     takes_text: ClassVar[bool] = True
     error_mark: ClassVar[JSONValue] = True
+    success_mark: ClassVar[JSONValue] = None
     max_tool_name_chars: ClassVar[int] = 64
 
     def block_name(self, block: JSONObject) -> str | None:
@@ -99,8 +100,8 @@ class ShapedBlocks(ABC):
         return name
 
     def tool_name(self, name: str) -> str:
-        """Return the name of a tool with the characters and the length that are allowed."""
-        return tool_name(name, max_chars=self.max_tool_name_chars)
+        """Return the name of a tool with an underscore for each character that is refused."""
+        return NOT_PLAIN.sub("_", name)[: self.max_tool_name_chars] or "_"
 
     def call_id(self, call_id: str) -> str | None:
         """Return the id of a call with the characters and the length that are allowed."""
@@ -112,20 +113,12 @@ class ShapedBlocks(ABC):
 
     def text(self, text: str) -> Block:
         """Return a text that kaosmem made as a block."""
-        return self.written(TextBlock, {"text": text}) or {}
-
-    def written(self, kind: type[ContentBlock], values: JSONObject) -> Block | None:
-        """Return a block with values, None if the provider has no place for it."""
-        for shape in self.shapes:
-            block = filled(shape.template, values) if shape.kind is kind else None
-            if block is not None:
-                return block
-        return None
+        return written(self.shapes, TextBlock, {"text": text}) or {}
 
     def write(self, block: ContentBlock) -> Block | None:
         """Return a block as the provider has it. None: it has no such block."""
         values = self.values_of(block)
-        sent = self.written(type(block), values)
+        sent = written(self.shapes, type(block), values)
         names = self.extra_names.get(type(block), ())
         if sent is not None and names:
             sent |= extra_fields(getattr(block, "extra", ""), names)
@@ -141,7 +134,7 @@ class ShapedBlocks(ABC):
             values["tool_use_id"] = self.call_id(block.tool_use_id)
             values["name"] = self.tool_name(block.name)
             values["content"] = self.output(block)
-            values["is_error"] = self.error_mark if block.is_error else None
+            values["is_error"] = self.error_mark if block.is_error else self.success_mark
         return values
 
     def output(self, result: ToolResultBlock) -> JSONValue:
@@ -169,10 +162,14 @@ class ShapedBlocks(ABC):
     def read(self, block: JSONObject) -> ContentBlock:
         """Return a provider's block as a content block. Raises InvalidArgumentError."""
         shape, found = self.shape_of(block)
-        if shape is _UNKNOWN:
-            self._check_unknown(block)
+        name = self.block_name(block)
+        if shape is _UNKNOWN and name in self.known_names:
+            raise InvalidArgumentError(
+                f"a block of kind {name!r} in {self.message_name} lacks a field; give it as the API "
+                "has it"
+            )
         if shape.kind is OpaqueBlock:
-            return opaque_block(block, self.name, self.message_name, kind=self.block_name(block))
+            return opaque_block(block, self.name, self.message_name, kind=name)
         values = values_by_name(found)
         if shape.kind is ImageBlock:
             return image_of(values)
@@ -195,28 +192,10 @@ class ShapedBlocks(ABC):
         is_error = values.get("is_error") == self.error_mark
         return {**values, "content": content, "is_error": is_error}
 
-    def _check_unknown(self, block: JSONObject) -> None:
-        """Raise InvalidArgumentError for a block without a shape that has to have one."""
-        name = self.block_name(block)
-        needed: list[str] = []
-        for shape in self.shapes:
-            is_named = name in (shape.template.get("type"), *shape.template)
-            if is_named and shape.kind is not OpaqueBlock:
-                needed += field_names(shape.template)
-        if name in self.known_names:
-            raise InvalidArgumentError(
-                f"a block of kind {name!r} in {self.message_name} lacks a field; it needs "
-                f"{', '.join(needed)}"
-            )
-
     def shown(self, content: Iterable[ContentBlock], *, is_assistants: bool) -> list[Block]:
         """Return content as the provider is shown it. Blank texts and others' reasoning are left out."""
-        blocks = []
-        for block in content:
-            shown = self._shown_block(block, is_assistants=is_assistants)
-            if shown is not None:
-                blocks.append(shown)
-        return blocks
+        shown = (self._shown_block(block, is_assistants=is_assistants) for block in content)
+        return [block for block in shown if block is not None]
 
     def _shown_block(self, block: ContentBlock, *, is_assistants: bool) -> Block | None:
         sent: Block | None = None
@@ -291,4 +270,4 @@ def named_message(role: str, blocks: Sequence[ContentBlock]) -> ChatMessage:
     speaker = named_speaker(first.text) if isinstance(first, TextBlock) else None
     if speaker is None:
         return ChatMessage(role, content)
-    return ChatMessage(speaker, check_content(plainest(blocks[1:])))
+    return ChatMessage(speaker, plainest(blocks[1:]))

@@ -8,12 +8,12 @@ that a content block of kaosmem has:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kaosmem.arguments import json_text
 from kaosmem.formats.delimiters import escaped_in_history
-from kaosmem.formats.fields import json_object, media_type_of, sendable_url, split_data_url
+from kaosmem.formats.fields import json_object, sendable_url, split_data_url
 from kaosmem.tokens.parts import sealed_tokens
 from kaosmem.types import ContentBlock, JSONDict, JSONObject, JSONValue
 from kaosmem.types.content import (
@@ -173,13 +173,17 @@ def filled(template: Template, values: JSONObject) -> JSONDict | None:
     return block
 
 
-def field_names(template: Template) -> Iterator[str]:
-    """Yield the names of the API that a block needs."""
-    for name, wanted in template.items():
-        if isinstance(wanted, Mapping):
-            yield from field_names(wanted)
-        elif isinstance(wanted, Field) and not wanted.is_optional:
-            yield name
+def written(
+    shapes: Iterable[Shape],
+    kind: type[ContentBlock],
+    values: JSONObject,
+) -> JSONDict | None:
+    """Return a block with values in the first shape that fits, None if there is none."""
+    for shape in shapes:
+        block = filled(shape.template, values) if shape.kind is kind else None
+        if block is not None:
+            return block
+    return None
 
 
 def values_of(block: ContentBlock) -> JSONDict:
@@ -220,7 +224,9 @@ def image_of(values: JSONObject) -> ImageBlock:
     if "data" in values:
         return ImageBlock(f"data:{media_type};base64,{values['data']}", media_type)
     url = values["url"]
-    return ImageBlock(url, media_type or media_type_of(str(url)), str(values.get("detail") or ""))
+    if not media_type:
+        media_type, _ = split_data_url(str(url)) or ("", "")
+    return ImageBlock(url, media_type, str(values.get("detail") or ""))
 
 
 def _arguments(call: ToolUseBlock) -> JSONDict:
@@ -232,7 +238,12 @@ def _arguments(call: ToolUseBlock) -> JSONDict:
     return {"arguments": call.arguments} if arguments is None else arguments
 
 
+def shown_text(text: str) -> str:
+    """Return a text as it is shown, "" for a blank one."""
+    shown = escaped_in_history(text)
+    return shown if shown.strip() else ""
+
+
 def result_text(text: str) -> str:
     """Return the text of a result as it is shown, "(empty)" for a blank one."""
-    shown = escaped_in_history(text)
-    return shown if shown.strip() else EMPTY
+    return shown_text(text) or EMPTY

@@ -14,6 +14,10 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.fields import json_value, mapping_of
 from kaosmem.names import choices, shown
 from kaosmem.types import JSONDict, JSONObject
+from kaosmem.types.items import Item
+
+INTERRUPTED: JSONDict = {"interrupted": True}
+"""The metadata of a message whose stream ended early."""
 
 _Dict = JSONDict
 _Event = JSONObject
@@ -22,7 +26,7 @@ _APPENDED = frozenset(
     ("arguments", "content", "input", "reasoning_content", "refusal", "text", "thinking")
 )
 """Fields whose texts come in pieces. Other fields, such as ids and names, come once."""
-_CHAT_FIELDS = ("content", "refusal", "reasoning_content", "tool_calls")
+_CHAT_FIELDS = ("content", "refusal", "reasoning_content")
 _DELTA_FIELDS = ("text", "thinking", "signature", "reasoningContent")
 
 
@@ -62,12 +66,14 @@ class Stream:
 
     Attributes:
         is_complete: Whether the reply has ended by itself.
+        item: The stored message, None before it is stored, or if nothing came.
     """
 
     def __init__(self, reader: _Reader) -> None:
         self._reader = reader
         self._parts: dict[int, _Dict] = {}
         self.is_complete = False
+        self.item: Item | None = None
 
     def add(self, event: object) -> None:
         """Take the next event, a dict or an object of the SDK. Raises InvalidArgumentError."""
@@ -98,16 +104,12 @@ class Stream:
 
 
 def _join(held: _Dict, piece: _Event) -> None:
-    """Add a piece to the fields that came. The members of a list have an index."""
+    """Add a piece to the fields that came."""
     for name, value in piece.items():
         if value is None:
             continue
         if isinstance(value, Mapping):
             _join(held.setdefault(name, {}), value)
-        elif isinstance(value, list):
-            members = held.setdefault(name, {})
-            for member in value:
-                _join(members.setdefault(member["index"], {}), member)
         elif name in _APPENDED:
             held[name] = held.get(name, "") + value
         else:
@@ -123,23 +125,25 @@ def _only(event: _Event, name: str) -> Iterator[_Event]:
 
 
 def _chat_pieces(event: _Event) -> Iterator[_Piece]:
-    """Yield the pieces of a chunk of chat completions: one part is the whole message."""
+    """Yield the pieces of a chunk of chat completions: the texts are one part, each call is one."""
     for choice in _only(event, "choices"):
         delta = choice.get("delta") or {}
         yield _Piece({name: delta.get(name) for name in _CHAT_FIELDS}, place=0)
+        for call in delta.get("tool_calls") or ():
+            yield _Piece(call, call["index"] + 1)
         if choice.get("finish_reason"):
             yield _END
 
 
 def _chat_message(parts: Sequence[_Dict], is_complete: bool) -> object:
-    message = {name: text for name, text in parts[0].items() if text}
-    calls = message.pop("tool_calls", {})
+    texts, *calls = parts
+    message: _Dict = {name: text for name, text in texts.items() if text}
     whole = []
-    for index in sorted(calls):
-        function = calls[index].get("function") or {}
+    for call in calls:
+        function = call.get("function") or {}
         arguments = json_value(function.get("arguments") or "")
-        if is_complete or (calls[index].get("id") and isinstance(arguments, dict)):
-            whole.append(calls[index])
+        if is_complete or (call.get("id") and isinstance(arguments, dict)):
+            whole.append(call)
     if whole:
         message["tool_calls"] = whole
     return {"role": "assistant", "content": None, **message} if message else None

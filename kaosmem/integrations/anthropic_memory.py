@@ -36,13 +36,13 @@ class _Files(dict[str, str]):
     def view(self, command: Any) -> str:
         """Return the lines of a file with their numbers, or the names in a directory."""
         path = _checked(command.path)
-        if path not in self:
+        if path not in self and (path == _ROOT or self._within(path)):
             return self._listing(path, command.path)
+        lines = self[self._file(command.path)].split("\n")
         first = 1
         last = -1
         if command.view_range and len(command.view_range) == 2:
             first, last = command.view_range
-        lines = self[path].split("\n")
         head = f"Here's the content of {command.path} with line numbers:"
         return _numbered(head, lines, first, len(lines) if last == -1 else last)
 
@@ -107,11 +107,8 @@ class _Files(dict[str, str]):
 
     def _listing(self, directory: str, asked: str) -> str:
         """Return the sizes and paths of a directory, two levels deep, without hidden names."""
-        below = self._within(directory)
-        if not below and directory != _ROOT:
-            raise ToolError(f"The path {asked} does not exist. Please provide a valid path.")
         sizes = Counter({asked: 0})
-        for path in below:
+        for path in self._within(directory):
             names = path.removeprefix(f"{directory}/").split("/")
             if any(name.startswith(".") for name in names[:2]):
                 continue

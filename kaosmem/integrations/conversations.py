@@ -14,9 +14,9 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import Format, get_format, messages_apart, parse_message, render_messages
 from kaosmem.formats.delimiters import speaker_line
 from kaosmem.formats.shaped_blocks import named_message
+from kaosmem.formats.streams import INTERRUPTED
 from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
-from kaosmem.session.collecting import INTERRUPTED
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.message_sync import was_synced
 from kaosmem.session.sessions import Sessions
@@ -146,7 +146,8 @@ class Conversations:
         """Return messages as a session takes them."""
         if self.read is None:
             return given
-        return list(map(_named, chain.from_iterable(map(self.read, given))))
+        said = chain.from_iterable(map(self.read, given))
+        return [named_message(message.role, message.blocks) for message in said]
 
     def _was_synced(self, memory: SessionMemory, said: Sequence[object]) -> bool:
         """Return whether a list of messages brought these ones before, at the end.
@@ -206,13 +207,6 @@ def single(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
         if rest:
             single.append(_spoken(message.role, rest))
     return single
-
-
-def _named(message: ChatMessage) -> ChatMessage:
-    """Return a message whose role is the speaker that its first line names."""
-    if message.role != "user" or len(message.blocks) < 2:
-        return message
-    return named_message(message.role, message.blocks)
 
 
 def _spoken(role: str, blocks: Sequence[ContentBlock]) -> ChatMessage:

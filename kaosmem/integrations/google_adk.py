@@ -52,12 +52,11 @@ class KaosmemPlugin(BasePlugin):
     ) -> None:
         """Pack a request."""
         config = llm_request.config
-        tools = [tool.model_dump(exclude_none=True, mode="json") for tool in config.tools or ()]
         packed = await self.calls.request(
             _conversation(callback_context),
             llm_request.contents,
             system=config.system_instruction or "",
-            tools=tools,
+            tools=config.tools or (),
             agent=callback_context.agent_name,
         )
         if packed.static:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from typing import Any
 
 from kaosmem.arguments import check_json, json_text
-from kaosmem.errors import InvalidArgumentError, needs_extra
+from kaosmem.errors import needs_extra
 from kaosmem.integrations.chat_dicts import read_chat_dict, write_chat_dict
 from kaosmem.integrations.conversations import in_loop, now
 from kaosmem.integrations.model_calls import ModelCalls
@@ -133,7 +132,8 @@ STORE_SECTION = SectionSpec("store", eviction="none")
 class KaosmemStore(base.BaseStore):
     """A `BaseStore` in the section `store` of a session.
 
-    A value is an item, and its namespace and key are the item's key: a new value is a new version.
+    A value is an item, and its namespace and key are the item's key: a new value is a new version,
+    with a time of its own.
     A search with a query ranks the values as kaosmem ranks documents, and returns those that match.
     Deleted values move to the archive.
 
@@ -200,10 +200,7 @@ def _search(memory: SessionMemory, op: base.SearchOp) -> list[base.SearchItem]:
         scores = {hit.item.id: hit.score for hit in hits}
     unranked = op._replace(query=None, limit=limit, offset=0)
     met: Any
-    try:
-        (met,) = _in_memory(found).batch([unranked])
-    except ValueError as error:
-        raise InvalidArgumentError(f"{error}; give a condition of LangGraph's filters") from error
+    (met,) = _in_memory(found).batch([unranked])
     keys = {_item_key(each) for each in met}
     shown = [item for item in found if item.key in keys][op.offset : op.offset + op.limit]
     return [base.SearchItem(**_fields(item), score=scores.get(item.id)) for item in shown]
@@ -222,9 +219,8 @@ def _put(memory: SessionMemory, op: base.PutOp) -> None:
     key = _item_key(op)
     old = memory[STORE_SECTION.name].keyed(key)
     if op.value is not None:
-        first = None if old is None else _fields(old)["created_at"].isoformat()
-        metadata: dict[str, Any] = {"is_indexed": op.index is not False, "first_stored": first}
         content = json_text(check_json(op.value, "value"))
+        metadata = {"is_indexed": op.index is not False}
         memory.add(STORE_SECTION.name, content, key=key, metadata=metadata)
     elif old is not None:
         memory.remove(old.id)
@@ -237,11 +233,10 @@ def _item_key(op: base.GetOp | base.PutOp | base.Item) -> str:
 def _fields(item: Item) -> dict[str, Any]:
     """Return the fields of a stored value."""
     *namespace, key = json.loads(item.key or "[]")
-    first = item.metadata.get("first_stored")
     return {
         "namespace": tuple(namespace),
         "key": key,
         "value": json.loads(item.text),
-        "created_at": datetime.fromisoformat(str(first)) if first else item.created_at,
+        "created_at": item.created_at,
         "updated_at": item.created_at,
     }

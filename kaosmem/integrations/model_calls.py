@@ -14,7 +14,7 @@ from kaosmem.names import safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.windows import Window
-from kaosmem.types import ContentBlock, JSONObject
+from kaosmem.types import ContentBlock
 from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
 
@@ -76,7 +76,7 @@ class ModelCalls(Conversations):
         messages: Sequence[object],
         *,
         system: str = "",
-        tools: Sequence[JSONObject] = (),
+        tools: Sequence[Any] = (),
         agent: str = "",
     ) -> Request:
         """Store the new ones of a conversation's messages, and return the request for the model.
@@ -86,7 +86,7 @@ class ModelCalls(Conversations):
             messages: The messages that the framework would send, or the newest of them. The system
                 messages before all others are instructions of this call.
             system: More instructions of this call.
-            tools: The schemas of this call's tools, to count them.
+            tools: The schemas of this call's tools, dicts or objects of an SDK, to count them.
             agent: The name of the agent that calls. Each agent of a conversation has a window.
 
         Raises:

@@ -18,13 +18,14 @@ from kaosmem.formats.shapes import (
     IMAGE_DATA,
     OPTIONAL_ID,
     Field,
+    Shape,
     Template,
-    filled,
     image_of,
     uncounted,
     values_by_name,
     values_in,
     values_of,
+    written,
 )
 from kaosmem.formats.shapes import MEDIA_TYPE as MEDIA_TYPE
 from kaosmem.formats.shapes import SEALED as SEALED
@@ -87,7 +88,7 @@ class PartTable:
 
     def __init__(self, name: str, *templates: Template) -> None:
         self._name = name
-        self._kinds = [(_kind(template), template) for template in templates]
+        self._shapes = [Shape(_kind(template), template) for template in templates]
 
     def read(self, parts: str | Iterable[JSONObject | str]) -> tuple[ContentBlock, ...]:
         """Return a text, or parts and texts, as content blocks.
@@ -101,42 +102,26 @@ class PartTable:
 
         Thinking without a shape or a seal is left out: some frameworks would show it as a text.
         """
-        parts = []
-        for block in blocks:
-            part = self._write(block)
-            if part is not None:
-                parts.append(part)
+        parts = list(filter(None, map(self._write, blocks)))
         return parts or self.write([TextBlock(EMPTY)])
 
     def _read(self, part: JSONObject | str) -> ContentBlock:
         if isinstance(part, str):
             return TextBlock(part)
-        for kind, template in self._kinds:
-            found = values_in(template, part)
+        for shape in self._shapes:
+            found = values_in(shape.template, part)
             if found is not None:
-                return _block(kind, {**_NEEDED.get(kind, {}), **values_by_name(found)})
-        return unknown_part(str(part[self._name]), part)
+                values = {**_NEEDED.get(shape.kind, {}), **values_by_name(found)}
+                return _block(shape.kind, values)
+        kind = str(part[self._name])
+        digest = sha256(repr(part).encode()).hexdigest()  # tells the part from others
+        return OpaqueBlock("framework", kind, json_text({"type": kind, "sha256": digest}))
 
     def _write(self, block: ContentBlock) -> JSONDict | None:
-        values = _values(block)
-        for kind, template in self._kinds:
-            part = filled(template, values) if isinstance(block, kind) else None
-            if part is not None:
-                return part
-        if isinstance(block, ThinkingBlock):
-            return None
+        part = written(self._shapes, type(block), _values(block))
+        if part is not None or isinstance(block, ThinkingBlock):
+            return part
         return self._write(TextBlock(block_text(block)))
-
-
-def unknown_part(kind: str, part: object) -> OpaqueBlock:
-    """Return a part of a message that only its framework can read. A note stands for it.
-
-    Args:
-        kind: The framework's name of such parts.
-        part: The part. Its digest tells it from others.
-    """
-    digest = sha256(repr(part).encode()).hexdigest()
-    return OpaqueBlock("framework", kind, json_text({"type": kind, "sha256": digest}))
 
 
 def _kind(template: Template) -> type[ContentBlock]:

@@ -12,7 +12,7 @@ from kaosmem.formats.shaped_blocks import Block
 from kaosmem.integrations.model_calls import ModelCalls
 from kaosmem.persistence.storage.places import Location
 from kaosmem.types import ContentBlock, JSONObject
-from kaosmem.types.content import ToolResultBlock, ToolUseBlock
+from kaosmem.types.content import ToolUseBlock
 
 with needs_extra("strands"):
     from strands import Agent
@@ -30,6 +30,8 @@ _CALL_FIELDS = ("reasoningSignature",)
 class StrandsFormat(BedrockFormat):
     """Converse's messages with the fields that the framework's models need of a call and a result."""
 
+    success_mark = "success"
+
     def read(self, block: JSONObject) -> ContentBlock:
         """Return a block as a content block."""
         made = super().read(block)
@@ -38,12 +40,10 @@ class StrandsFormat(BedrockFormat):
         return made
 
     def write(self, block: ContentBlock) -> Block | None:
-        """Return a block as the framework has it: a result says whether it is an error."""
+        """Return a block as the framework has it."""
         written: Any = super().write(block)
         if isinstance(block, ToolUseBlock):
             written["toolUse"] |= extra_fields(block.extra, _CALL_FIELDS)
-        elif isinstance(block, ToolResultBlock):
-            written["toolResult"].setdefault("status", "success")
         return written
 
 

@@ -18,7 +18,7 @@ from kaosmem.sections import ForgettingSource
 from kaosmem.sections.proposal import Proposal, Source
 from kaosmem.sections.section import Section
 from kaosmem.sections.spec import SectionSpec
-from kaosmem.telemetry import SOURCE, observed
+from kaosmem.telemetry import observed
 from kaosmem.types.items import Item
 
 T = TypeVar("T")
@@ -103,24 +103,24 @@ class Attachment:
             await self._answer(self.source.forget(held), None)
         return held
 
-    @observed("ask_source", SOURCE, lambda attachment: attachment.name)
     async def _answer(self, asked: Awaitable[T], timeout_s: float | None) -> T:
-        try:
-            async with asyncio.timeout(timeout_s) as deadline:
-                return await asked
-        except (Exception, asyncio.CancelledError) as error:
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
-                raise  # whoever asks has been cancelled, not something that the source waited for
-            why = f"failed with {type(error).__name__}, the cause of this error; mend it"
-            if deadline.expired():
-                why = f"gave no answer within {self.timeout_s} s; raise its timeout_s"
-            raise SourceError(
-                f"source {shown(self.name)} {why}, or attach it without required, to be shown the "
-                "rest",
-                sources=(self.name,),
-                late=deadline.expired(),
-            ) from error
+        with observed("ask_source", source=self.name):
+            try:
+                async with asyncio.timeout(timeout_s) as deadline:
+                    return await asked
+            except (Exception, asyncio.CancelledError) as error:
+                task = asyncio.current_task()
+                if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
+                    raise  # whoever asks has been cancelled, not something that the source waited for
+                why = f"failed with {type(error).__name__}, the cause of this error; mend it"
+                if deadline.expired():
+                    why = f"gave no answer within {self.timeout_s} s; raise its timeout_s"
+                raise SourceError(
+                    f"source {shown(self.name)} {why}, or attach it without required, to be shown the "
+                    "rest",
+                    sources=(self.name,),
+                    late=deadline.expired(),
+                ) from error
 
 
 class AttachedSection:

@@ -11,7 +11,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -36,6 +36,7 @@ from kaosmem.filters import Filter
 from kaosmem.formation.changes import AppliedChange, Former
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formats import Format, messages_apart, parse_message
+from kaosmem.formats.streams import INTERRUPTED, Stream, new_stream
 from kaosmem.ingest.listing import Choice
 from kaosmem.ingest.passages import IngestReport
 from kaosmem.ingest.patterns import check_patterns
@@ -51,7 +52,6 @@ from kaosmem.session.admin import SessionAdmin
 from kaosmem.session.archive import SessionArchive
 from kaosmem.session.at import MemoryAt
 from kaosmem.session.attachment import AttachedSection
-from kaosmem.session.collecting import Collector, collecting
 from kaosmem.session.context_call import assemble
 from kaosmem.session.forgetting import ErasureReceipt, forget
 from kaosmem.session.formations import Formations
@@ -67,7 +67,7 @@ from kaosmem.session.saving.turns import TURNS_OF_PLACES, Turns
 from kaosmem.session.tracing import why
 from kaosmem.session.what_if import WhatIf, what_if
 from kaosmem.session.windows import NamedWindows, Window
-from kaosmem.telemetry import SESSION, observed
+from kaosmem.telemetry import observed
 from kaosmem.tokens import count_content
 from kaosmem.tokens.counters import AnyCounter
 from kaosmem.trace.trace import parse_mode
@@ -75,10 +75,6 @@ from kaosmem.types import ContentBlock, JSONObject
 from kaosmem.types.content import Trust, check_content
 from kaosmem.types.items import Item, check_timestamp
 from kaosmem.types.versions import Version
-
-
-def _session_id(memory: SessionMemory) -> str:
-    return memory.admin.session_id
 
 
 class SessionMemory:
@@ -278,7 +274,6 @@ class SessionMemory:
         finally:
             await session.close()
 
-    @observed("save_session", SESSION, _session_id)
     async def save(self) -> None:
         """Commit all changes since the last save. When this returns, they survive a kill.
 
@@ -297,9 +292,10 @@ class SessionMemory:
         >>> await memory.save()
         """
         session = self._session
-        session.check_writable()
-        session.expire()
-        await session.saver.save()
+        with observed("save_session", session=session.session_id):
+            session.check_writable()
+            session.expire()
+            await session.saver.save()
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -514,9 +510,8 @@ class SessionMemory:
             trust=parsed.trust,
         )
 
-    def collecting(
-        self, format: str, *, section: str = "messages"
-    ) -> AbstractAsyncContextManager[Collector]:
+    @asynccontextmanager
+    async def collecting(self, format: str, *, section: str = "messages") -> AsyncIterator[Stream]:
         """Store a streamed reply as one message at the end of the block.
 
         Give each event of the SDK's stream to `add`. If the stream ends early, by an error, a
@@ -540,7 +535,18 @@ class SessionMemory:
         >>> reply.item.text, reply.item.metadata
         ('Ann owns it.', {})
         """
-        return collecting(format, partial(self.add_message, format=format, section=section))
+        stream = new_stream(format)
+        try:
+            yield stream
+        finally:
+            message = stream.message()
+            if message is not None:
+                stream.item = self.add_message(
+                    message,
+                    format=format,
+                    section=section,
+                    metadata=None if stream.is_complete else INTERRUPTED,
+                )
 
     async def sync_messages(
         self,
@@ -775,7 +781,6 @@ class SessionMemory:
 
     # Asking.
 
-    @observed("assemble_context", SESSION, _session_id)
     async def assemble_context(
         self,
         query: str | None = None,
@@ -850,24 +855,26 @@ class SessionMemory:
         ()
         """
         session = self._session
-        call = ContextCall(
-            query,
-            budget=budget,
-            format=format,
-            reserve=reserve,
-            filter=filter,
-            overflow=overflow,
-            min_confidence=min_confidence,
-            system=system,
-            tools=tools,
-        )
-        specs = session.roster.shown(sections)
-        if window is not None:
-            window = window if isinstance(window, Window) else Window(window)
-            session.check_writable()
-        context = await assemble(session, call, specs, window)
-        if self._formations.planned:
-            self._formations.note_turn()
+        with observed("assemble_context", session=session.session_id) as contexts:
+            call = ContextCall(
+                query,
+                budget=budget,
+                format=format,
+                reserve=reserve,
+                filter=filter,
+                overflow=overflow,
+                min_confidence=min_confidence,
+                system=system,
+                tools=tools,
+            )
+            specs = session.roster.shown(sections)
+            if window is not None:
+                window = window if isinstance(window, Window) else Window(window)
+                session.check_writable()
+            context = await assemble(session, call, specs, window)
+            contexts.append(context)
+            if self._formations.planned:
+                self._formations.note_turn()
         return context
 
     def why(self, words: str, *, turn: int = -1) -> Why:
@@ -1215,7 +1222,6 @@ class SessionMemory:
         return SessionAdmin(self._session)
 
 
-@observed("open_session", SESSION, lambda opening: opening.session_id)
 async def _read(
     opening: Opening,
     options: SessionOptions,
@@ -1223,14 +1229,15 @@ async def _read(
     read_only: bool,
 ) -> tuple[SessionLog, Hydrated]:
     """Read a session in another thread. Raises NotFoundError if none is there to be read."""
-    if not read_only:
-        read = partial(opening.read, single_writer=options.single_writer)
-        return await asyncio.to_thread(read)
-    log, hydrated = await asyncio.to_thread(SHARED_SESSIONS.read, opening)
-    if not options.missing_ok and not log.seq and not log.damage:
-        place = opening.location, opening.session_id, opening.namespace
-        raise await asyncio.to_thread(unknown_session, *place)
-    return log, hydrated
+    with observed("open_session", session=opening.session_id):
+        if not read_only:
+            read = partial(opening.read, single_writer=options.single_writer)
+            return await asyncio.to_thread(read)
+        log, hydrated = await asyncio.to_thread(SHARED_SESSIONS.read, opening)
+        if not options.missing_ok and not log.seq and not log.damage:
+            place = opening.location, opening.session_id, opening.namespace
+            raise await asyncio.to_thread(unknown_session, *place)
+        return log, hydrated
 
 
 def _test_clock() -> Clock:

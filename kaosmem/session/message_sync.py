@@ -144,14 +144,10 @@ class MessageSync:
         Short turns may stand at several places. If the list may go on after the newest message of
         all, no message is withdrawn, though the list may begin as the conversation does, too.
         """
-        if await self._known(0) is None:
-            return None
         end = await self._end_in_whole_list(0) or await self._end_in_cut_list(0, is_certain=True)
         if end:
             return 0, end
         for number in range(_MAX_COMPARED):
-            if await self._known(number) is None:
-                break
             end = await self._end_in_whole_list(number)
             if end:
                 return number, end

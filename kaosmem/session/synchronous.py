@@ -15,11 +15,11 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from kaosmem.assembly.context import Context
 from kaosmem.errors import ConcurrentUseError, CorruptionError
+from kaosmem.formats.streams import Stream
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.admin import SessionAdmin
 from kaosmem.session.archive import SessionArchive
 from kaosmem.session.at import MemoryAt
-from kaosmem.session.collecting import Collector
 from kaosmem.session.graph import Graph
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.opening import UnopenedSync
@@ -287,7 +287,7 @@ class SyncSessionMemory(_InLoop[SessionMemory]):
 
     def collecting(
         self, format: str, *, section: str = "messages"
-    ) -> AbstractContextManager[Collector]:
+    ) -> AbstractContextManager[Stream]:
         """Store a streamed reply as one message, as `SessionMemory.collecting` does."""
         return _entered(lambda: self._inner.collecting(format, section=section))
 

@@ -100,7 +100,11 @@ ANTHROPIC_MESSAGES = st.one_of(
     said("tool", RESULT_LISTS.map(tuple)),
     said("user", st.tuples(RESULTS, TEXTS)),
 )
-REPRESENTABLE = {"openai": OPENAI_MESSAGES, "anthropic": ANTHROPIC_MESSAGES}
+REPRESENTABLE = {
+    "openai": OPENAI_MESSAGES,
+    "anthropic": ANTHROPIC_MESSAGES,
+    "blocks": OPENAI_MESSAGES | ANTHROPIC_MESSAGES,
+}
 ANY_BLOCK = st.one_of(
     st.builds(TextBlock, hostile_texts | texts),
     st.builds(ThinkingBlock, texts, texts, st.just("") | texts),
@@ -127,21 +131,6 @@ ANY_MESSAGES = st.builds(
     ChatMessage,
     st.sampled_from(["user", "assistant", "system", "tool", "critic", ""]) | texts,
     hostile_texts | texts | st.lists(ANY_BLOCK, max_size=4).map(tuple),
-)
-FORGING_BLOCKS = st.one_of(
-    st.builds(TextBlock, hostile_texts),
-    st.builds(DocumentBlock, hostile_texts, hostile_texts),
-    st.builds(
-        ToolResultBlock,
-        NAMES,
-        hostile_texts | st.tuples(st.builds(TextBlock, hostile_texts), IMAGES),
-    ),
-    st.builds(ImageBlock, texts, hostile_texts),
-)
-FORGING_MESSAGES = st.builds(
-    ChatMessage,
-    st.sampled_from(["user", "user", "assistant", "tool", "critic"]),
-    hostile_texts | st.lists(FORGING_BLOCKS, min_size=1, max_size=2).map(tuple),
 )
 MESSAGES = st.one_of(OPENAI_MESSAGES, ANTHROPIC_MESSAGES, ANY_MESSAGES)
 

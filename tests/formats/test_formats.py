@@ -1,6 +1,5 @@
 """Formats: exact counts, delimiters that can't be forged, messages in and out."""
 
-import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
@@ -22,10 +21,8 @@ from kaosmem import (
 )
 from kaosmem.formats import (
     FORMATS,
-    BlockPlace,
     HistoryPart,
     Layout,
-    Mark,
     count_messages,
     get_format,
     parse_message,
@@ -41,10 +38,7 @@ from kaosmem.tokens import get_counter
 from kaosmem.types.content import ImageBlock
 from tests.formats.any_layout import AnyLayout
 from tests.formats.drawn import (
-    FORGING_MESSAGES,
-    MESSAGES,
     PNG,
-    REPRESENTABLE,
     hostile_texts,
     sent_alone,
 )
@@ -175,85 +169,6 @@ def test_only_what_the_application_wrote_is_shown_as_a_system_message(trust, sou
     assert beside["content"][0]["text"] == f'<message from="{shown}">\n'
 
 
-@pytest.mark.parametrize("name", REPRESENTABLE)
-@given(st.data())
-def test_messages_go_out_and_in_unchanged(name, data):
-    """A message that a provider's can hold in full comes back as it was, and goes out again as it came."""
-    message = data.draw(REPRESENTABLE[name])
-    sent = sent_alone(message, name)
-    parsed = parse_message(sent, name)
-    assert parsed == message
-    assert sent_alone(parsed, name) == sent
-
-
-def laid_out(name, entries, static, block):
-    place = None
-    if block:
-        hosted = entries and get_format(name).takes_block(entries[-1])
-        place = BlockPlace.IN_MESSAGE if hosted else BlockPlace.OWN_MESSAGE
-    history = (HistoryPart("messages", tuple(entries)),) if entries else ()
-    static_pieces, block_pieces = (
-        tuple(item_piece(item(text)) for text in part) for part in (static, block)
-    )
-    return Layout(static_pieces, history, block_pieces, place)
-
-
-@pytest.mark.parametrize("name", ["openai", "anthropic"])
-@given(
-    entries=st.lists(
-        FORGING_MESSAGES | MESSAGES | st.builds(Mark, st.integers(1, 5_000)), max_size=4
-    ),
-    static=st.lists(hostile_texts, max_size=2),
-    block=st.lists(hostile_texts, max_size=2),
-)
-def test_stored_messages_cannot_forge_a_delimiter(name, entries, static, block):
-    """What is handed over has as many delimiters, however they are spelt, as the layout put there itself."""
-    rendered = get_format(name).render(laid_out(name, entries, static, block))
-    expected = 2 * bool(block) + sum(isinstance(entry, Mark) for entry in entries)
-    if name == "anthropic":
-        expected += sum(map(has_speaker, entries)) + (bool(entries) and speaks_first(entries[0]))
-    assert sum(map(delimiters, texts_of(rendered))) == expected
-    assert not any(map(HIDDEN.search, texts_of(rendered)))
-
-
-def speaks_first(entry):
-    """Say whether an entry begins with the assistant: results are a user's, whatever else it holds."""
-    if isinstance(entry, Mark) or any(isinstance(block, ToolResultBlock) for block in entry.blocks):
-        return False
-    return is_assistants(entry)
-
-
-def is_assistants(entry):
-    return entry.role == "assistant" or any(
-        isinstance(block, ToolUseBlock) for block in entry.blocks
-    )
-
-
-def has_speaker(entry):
-    """Say whether somebody speaks in an entry who is neither the user nor the assistant."""
-    if isinstance(entry, Mark) or entry.role == "user" or is_assistants(entry):
-        return False
-    return not entry.blocks or not all(isinstance(block, ToolResultBlock) for block in entry.blocks)
-
-
-def texts_of(rendered):
-    """Return all texts that are handed over but the assistant's calls and reasoning, which go back as they came."""
-    found = [rendered.system or ""]
-
-    def walk(content):
-        if isinstance(content, str):
-            found.append(content)
-        if isinstance(content, list):
-            for part in content:
-                found.extend(part[key] for key in ("text", "title") if key in part)
-                found.extend([part["source"]["data"]] if part["type"] == "document" else [])
-                walk(part.get("content"))
-
-    for message in rendered.messages or ():
-        walk(message["content"])
-    return found
-
-
 @given(hostile_texts | texts)
 def test_history_text_that_is_no_delimiter_stays_byte_for_byte(text):
     """Only a history's own delimiters are escaped, and only hidden characters and blank texts are dropped."""
@@ -366,40 +281,6 @@ def test_anthropic_is_estimated_as_its_docstring_says():
         count_messages([], "openai", system="Be kind.")
 
 
-def test_static_pieces_are_the_system_prompt_and_never_a_message():
-    """A context of static sections alone has a system prompt and no messages."""
-    rendered = get_format("anthropic").render(Layout(("## role\n", "[system] Be kind.\n"), (), ()))
-    assert (rendered.system, rendered.messages) == ("## role\n[system] Be kind.\n", [])
-
-
-def test_results_of_a_batch_stand_in_one_message_under_the_ids_of_their_calls():
-    """Foreign ids become valid ones, used ones are numbered, and results follow their call in one user message."""
-    batch = (ToolUseBlock("a b", "f.g"), ToolUseBlock("c", "f"))
-    results = [
-        ChatMessage("tool", (ToolResultBlock(call.id, call.id, is_error=True),)) for call in batch
-    ]
-    entries = (ChatMessage("user", "go"), *2 * (ChatMessage("assistant", batch), *results))
-    messages = (
-        get_format("anthropic").render(Layout((), (HistoryPart("messages", entries),), ())).messages
-        or []
-    )
-    assert [message["role"] for message in messages] == [
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-        "user",
-    ]
-    calls = [block["id"] for message in messages[1::2] for block in message["content"]]
-    assert calls == [
-        block["tool_use_id"] for message in messages[2::2] for block in message["content"]
-    ]
-    assert len(set(calls)) == 4
-    assert (calls[1], calls[3]) == ("c", "c-2")
-    assert all(re.fullmatch("[a-zA-Z0-9_-]+", call) for call in calls)
-    assert all(block["is_error"] for message in messages[2::2] for block in message["content"])
-
-
 @pytest.mark.parametrize(
     ("message", "sent"),
     [
@@ -507,6 +388,10 @@ def test_arguments_that_are_no_object_are_sent_as_their_text(arguments, sent):
             {"role": "assistant", "content": ""},
         ),
         (ChatMessage("a b", "x"), {"role": "user", "name": "a_b", "content": "x"}),
+        (
+            ChatMessage("assistant", (ToolResultBlock("a", "x"),)),
+            {"role": "tool", "tool_call_id": "a", "content": "x"},
+        ),
     ],
 )
 def test_what_openai_refuses_is_sent_in_a_form_that_it_takes(message, sent):
@@ -604,7 +489,9 @@ NO_MESSAGES = {
         ({"role": ""}, "role"),
         ({"role": "tool", "content": "x"}, "tool_call_id"),
         ({"role": "user", "text": "hello"}, "no content, but 'text'"),
-        ({"role": "user", "content": [{"type": "text"}]}, "it needs text"),
+        ({"role": "user", "content": [], "text": "hello"}, "no content, but 'text'"),
+        ({"role": "tool", "tool_call_id": "a", "other": "x"}, "tool message has no content"),
+        ({"role": "user", "content": [{"type": "text"}]}, "lacks a field"),
         ({"role": "user", "content": 5}, "list of parts"),
         ({"role": "user", "content": [5]}, "dict"),
         ({"role": "user", "content": [{"type": "text", "text": 5}]}, "int"),
@@ -619,12 +506,12 @@ NO_MESSAGES = {
         ({}, "role"),
         ({"role": "tool", "content": "x"}, "role"),
         ({"role": "user"}, "list of parts"),
-        ({"role": "user", "content": [{"type": "tool_result"}]}, "tool_use_id"),
-        ({"role": "user", "content": [{"type": "text", "text": 5}, {"type": "image"}]}, "image"),
+        ({"role": "user", "content": [{"type": "tool_result"}]}, "tool_result"),
         ({"role": "user", "content": 2 * [{"type": "text", "text": 5}]}, "text"),
         ({"role": "user", "content": [{"type": "image"}]}, "image"),
         ({"role": "user", "content": [{"no": "type"}]}, "type"),
         ({"role": "user", "parts": [{"text": "hello"}]}, "no content, but 'parts'"),
+        ({"role": "user", "content": "", "text": "hello"}, "no content, but 'text'"),
         (
             {
                 "role": "assistant",

@@ -193,69 +193,6 @@ def test_the_types_are_checked_to_the_bottom():
         as_openai_types([{"role": "assistant", "tool_calls": [call]}])
 
 
-def test_answers_of_the_openai_package_come_in():
-    """A ChatCompletionMessage is kept with its calls, and goes out as what it was."""
-    from openai.types.chat import ChatCompletionMessage
-
-    call = {
-        "id": "c1",
-        "type": "function",
-        "function": {"name": "search", "arguments": '{"q": "fee"}'},
-    }
-    reply = ChatCompletionMessage.model_validate(
-        {"role": "assistant", "content": "Let me see.", "tool_calls": [call]}
-    )
-    memory = SessionMemory.test_mode(sections=SECTIONS)
-    memory.add("messages", "What is the fee?")
-    item = memory.add_message(reply, format="openai")
-    assert item.content == (TextBlock("Let me see."), ToolUseBlock("c1", "search", '{"q": "fee"}'))
-    memory.add_message({"role": "tool", "tool_call_id": "c1", "content": "5 %"}, format="openai")
-    context = assembled(memory, None, 1_000, "openai")
-    assert context.messages[1] == reply.model_dump(exclude_none=True)
-
-
-def test_answers_of_the_anthropic_package_come_in():
-    """A Message is kept with its reasoning and calls, and goes out as what it was; so do its blocks in a dict."""
-    from anthropic.types import Message
-
-    content = [
-        {"type": "thinking", "thinking": "I should look.", "signature": "seal"},
-        {"type": "redacted_thinking", "data": "c2VhbA"},
-        {"type": "text", "text": "Let me see."},
-        {"type": "tool_use", "id": "toolu_1", "name": "search", "input": {"q": "fee"}},
-    ]
-    reply = Message.model_validate(
-        {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "a-model",
-            "content": content,
-            "stop_reason": "tool_use",
-            "usage": {"input_tokens": 1, "output_tokens": 1},
-        }
-    )
-    result = {
-        "type": "tool_result",
-        "tool_use_id": "toolu_1",
-        "content": [{"type": "text", "text": "5 %"}],
-    }
-    for message in (reply, {"role": "assistant", "content": reply.content}):
-        memory = SessionMemory.test_mode(sections=SECTIONS)
-        memory.add("messages", "What is the fee?")
-        memory.add_message(message, format="anthropic")
-        memory.add_message({"role": "user", "content": [result]}, format="anthropic")
-        context = assembled(memory, None, 1_000, "anthropic")
-        assert context.messages == [
-            {"role": "user", "content": "What is the fee?"},
-            {"role": "assistant", "content": content},
-            {
-                "role": "user",
-                "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "5 %"}],
-            },
-        ]
-
-
 def test_the_system_prompt_is_beside_the_messages_of_anthropic_alone():
     """Other formats say where theirs is; the shared prefix begins with the system prompt."""
     memory = SessionMemory.test_mode(sections=SECTIONS)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
 
 from kaosmem import (
     ChatMessage,
@@ -13,11 +12,11 @@ from kaosmem import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from kaosmem.formats import FORMATS, HistoryPart, Layout, get_format, parse_message
+from kaosmem.formats import FORMATS, get_format
 from kaosmem.formats.delimiters import BLOCK_BEGIN
 from kaosmem.types.content import DocumentBlock, ImageBlock, OpaqueBlock, block_text
 from tests.formats.any_layout import AnyLayout
-from tests.formats.drawn import ANTHROPIC_MESSAGES, OPENAI_MESSAGES, PNG
+from tests.formats.drawn import PNG
 
 PART = OpaqueBlock("gemini", "executableCode", '{"executableCode":{"code":"1+1"}}')
 CALL = ToolUseBlock("c1", "find", {"deal": 7}, extra='{"thoughtSignature":"c2VhbA=="}')
@@ -58,14 +57,6 @@ async def test_a_context_gives_the_stored_messages(window):
         expected[1] = replace(thought, content=blocks)
     assert [said for said in shown if BLOCK_BEGIN not in said.text][: len(expected)] == expected
     assert any(BLOCK_BEGIN in said.text for said in shown) or window
-
-
-@given(OPENAI_MESSAGES | ANTHROPIC_MESSAGES)
-def test_neutral_messages_go_out_and_in_unchanged(message):
-    """Whatever a provider's message can hold, its neutral form is read as the same message."""
-    layout = Layout((), (HistoryPart("messages", (message,)),), ())
-    (sent,) = get_format("blocks").render(layout).messages or ()
-    assert parse_message(sent, "blocks") == message
 
 
 @pytest.mark.parametrize("name", sorted(set(FORMATS) - {"text"}))

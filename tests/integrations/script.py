@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 TOOL = "read_page"
@@ -57,9 +56,3 @@ class Agent(Protocol):
 
     async def ask(self, conversation: str, question: str) -> None:
         """Run the agent on a question of a conversation, whose history the framework keeps."""
-
-
-class MakeAgent(Protocol):
-    """Makes an agent. budget: None for the framework without kaosmem."""
-
-    def __call__(self, root: Path, *, budget: int | None, name: str = "main") -> Agent: ...

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from agent_framework import Agent, InMemoryHistoryProvider, apply_compaction
+from agent_framework import apply_compaction
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,8 +14,6 @@ from kaosmem.compaction import (
 )
 from kaosmem.errors import WindowTooSmallError
 from kaosmem.integrations.agent_framework import KaosmemCompaction, read_message, write_message
-from tests.integrations.agents.agent_framework import ScriptedClient
-from tests.integrations.script import INSTRUCTIONS, Script, read_page
 from tests.tool_conversations import conversations
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -44,26 +42,3 @@ def test_a_list_is_shortened_as_the_strategy_shortens_it(history, strategy):
     left = asyncio.run(apply_compaction(messages, strategy=KaosmemCompaction(strategy)))
     assert read(left) == expected
     assert read(given) == said
-
-
-async def test_an_agent_takes_a_strategy_of_kaosmem():
-    """Each request of a loop of tools is within the limit, and its calls have their results."""
-    script = Script()
-    agent = Agent(
-        ScriptedClient(script),
-        INSTRUCTIONS,
-        tools=[read_page],
-        context_providers=[InMemoryHistoryProvider()],
-        compaction_strategy=KaosmemCompaction(SlidingWindowCompaction(9)),
-    )
-    session = agent.create_session()
-    for number in range(1, 9):
-        await agent.run(f"What is the code of room {number}?", session=session)
-    assert len(script.requests) == 16
-    for request in script.requests[-4:]:
-        assert 7 <= len(request) <= 1 + 9
-        assert [call for seen in request for call in seen.calls] == [
-            call for seen in request for call in seen.answers
-        ]
-    assert "room 1?" in script.requests[-1][1].text
-    assert "room 8?" in "".join(seen.text for seen in script.requests[-1])

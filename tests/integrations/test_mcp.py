@@ -16,7 +16,14 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 
-from kaosmem import InvalidArgumentError, NotFoundError, SessionMemory, Sessions, Trust
+from kaosmem import (
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    SessionMemory,
+    Sessions,
+    Trust,
+)
 from kaosmem.cli.mcp import mcp
 from kaosmem.integrations.mcp import memory_server
 from kaosmem.tokens import get_counter
@@ -129,6 +136,25 @@ async def test_two_clients_over_stdio_share_a_session(tmp_path):
         )
         graph = json.loads(await told(two, "open_nodes", names=["Ann"]))
         assert {*graph["entities"][0]["observations"]} == {"likes tea", "likes rain"}
+
+
+async def test_a_call_that_meets_conflicts_runs_again(tmp_path, monkeypatch):
+    """The model hears nothing of what other processes changed meanwhile, and its fact is there once."""
+    save = SessionMemory.save
+    conflicts = [ConflictError("a") for _ in range(3)]
+
+    async def conflicting(self):
+        if conflicts:
+            raise conflicts.pop()
+        await save(self)
+
+    async with in_process(tmp_path) as client:
+        monkeypatch.setattr(SessionMemory, "save", conflicting)
+        await told(client, "remember", text="Ann lives in Rome.")
+        found = await told(client, "search_memory", query="Where does Ann live?")
+        assert found.count("Rome") == 1
+        conflicts += [ConflictError("another writer") for _ in range(9)]
+        assert "another writer" in await refusal(client, "remember", text="Bob lives in Oslo.")
 
 
 async def test_two_clients_over_http_share_a_session(tmp_path):

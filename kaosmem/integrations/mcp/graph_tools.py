@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Iterable
 
 from typing_extensions import TypedDict
 
-from kaosmem.entities import Entity, Relationship
+from kaosmem.arguments import json_text
+from kaosmem.entities import Entity, Relationship, part_of
 from kaosmem.errors import NotFoundError
 from kaosmem.names import shown
 from kaosmem.session.memory import SessionMemory
@@ -127,11 +127,9 @@ class KnowledgeGraph:
 
     def search_nodes(self, query: str) -> JSONDict:
         """Search the entities of the knowledge graph, best first, with their relations."""
-        names: list[str] = []
-        for hit in self._memory.search(query, "graph", limit=_MAX_HITS, archived=False):
-            entity = hit.item.metadata.get("entity")
-            if isinstance(entity, dict):
-                names.append(str(entity["id"]))
+        hits = self._memory.search(query, "graph", limit=_MAX_HITS, archived=False)
+        found = [part_of(hit.item.metadata) for hit in hits]
+        names = [part.id for part in found if isinstance(part, Entity)]
         wanted = query.lower()
         names += [each.id for each in self._entities() if wanted in _searched(each)]
         return self.open_nodes(names)
@@ -167,7 +165,7 @@ class KnowledgeGraph:
         return leading(bisect_left(counts, True, key=lambda count: not self._fits(leading(count))))
 
     def _fits(self, part: JSONObject) -> bool:
-        return self._memory.admin.counter(json_of(part)) <= self._max_tokens
+        return self._memory.admin.counter(json_text(part)) <= self._max_tokens
 
     def _put(self, node: EntityNode) -> None:
         entity = Entity(
@@ -189,11 +187,6 @@ class KnowledgeGraph:
         entity = self._entity(name)
         check_remembered(self._memory["graph"].peek(entity.item_id))
         return _node(entity)
-
-
-def json_of(result: JSONObject) -> str:
-    """Return the JSON text of a result, as clients read it."""
-    return json.dumps(result, ensure_ascii=False)
 
 
 def _leading(nodes: list[EntityNode], count: int) -> list[EntityNode]:

@@ -18,10 +18,9 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import AnyHttpUrl
 
 import kaosmem
-from kaosmem.arguments import check_text
+from kaosmem.arguments import check_text, json_text
 from kaosmem.errors import ConflictError, InvalidArgumentError, KaosmemError
-from kaosmem.integrations.mcp.graph_tools import KnowledgeGraph, json_of
-from kaosmem.serving import serve_app
+from kaosmem.integrations.mcp.graph_tools import KnowledgeGraph
 from kaosmem.session.memory import SessionMemory
 from kaosmem.session.sessions import Sessions
 from kaosmem.session.tools import MemoryTools, cut, item_line
@@ -99,8 +98,8 @@ async def memory_server(
         log_level="WARNING",
         **_guarded_by(token),
     )
-    _add_tools(server, turns, partial(MemoryTools, section=section), _MEMORY_TOOLS)
-    _add_tools(server, turns, KnowledgeGraph, _GRAPH_TOOLS)
+    _add_tools(server, turns, _MEMORY_TOOLS, MemoryTools, section=section)
+    _add_tools(server, turns, _GRAPH_TOOLS, KnowledgeGraph)
     server.resource("memory://knowledge-graph", mime_type="application/json")(turns.graph)
     for name in names:
         text = partial(turns.section, name)
@@ -111,25 +110,6 @@ async def memory_server(
             )
         )
     return server
-
-
-async def serve_http(
-    server: MCPServer[Any],
-    host: str,
-    port: int,
-    started: Callable[[str], None],
-) -> None:
-    """Serve over streamable HTTP until the process is told to stop.
-
-    Args:
-        port: 0 takes a free port.
-        started: Gets the URL when clients can connect.
-
-    Raises:
-        InvalidArgumentError: If the address cannot be used.
-    """
-    app = server.streamable_http_app(host=host)
-    await serve_app(app, host, port, path="/mcp", started=started)
 
 
 class _OneToken:
@@ -185,15 +165,16 @@ class _Turns:
         Raises:
             ToolError: If the function or the save raises a KaosmemError. Nothing has changed then.
         """
-        for attempt in range(1, MAX_ATTEMPTS + 1):
+        conflicts = 0
+        while True:
             try:
                 async with self._sessions.turn(self._session_id) as memory:
                     result = work(memory)
                     return await result if inspect.isawaitable(result) else result
             except KaosmemError as error:
-                if attempt == MAX_ATTEMPTS or not isinstance(error, ConflictError):
+                conflicts += 1
+                if conflicts == MAX_ATTEMPTS or not isinstance(error, ConflictError):
                     raise ToolError(str(error)) from error
-        raise AssertionError("unreachable")
 
     async def section(self, name: str) -> str:
         """Return the newest items of a section that fit the size of a result, newest first."""
@@ -208,26 +189,28 @@ class _Turns:
     async def graph(self) -> str:
         """Read the knowledge graph, the newest entities first, as far as the budget allows."""
         graph = await self.run(lambda memory: KnowledgeGraph(memory, self.max_tokens).read_graph())
-        return json_of(graph)
+        return json_text(graph)
 
 
 def _add_tools(
     server: MCPServer[Any],
     turns: _Turns,
-    tools: Callable[..., Any],
     annotations: Mapping[str, ToolAnnotations],
+    tools: type,
+    **options: str,
 ) -> None:
     """Add methods as tools of a server. Each call is a turn.
 
     Args:
-        tools: Returns the object with the methods, by the memory of a turn and the size of a result.
         annotations: The names of the methods, with what they do. A method has typed parameters and
             a docstring for the model. It returns a text, or a dict.
+        tools: The class of the methods. It takes the memory of a turn and the size of a result.
+        options: Further arguments of the class.
     """
     for name, annotation in annotations.items():
-        method = getattr(getattr(tools, "func", tools), name)
+        method = getattr(tools, name)
         server.add_tool(
-            _tool(turns, tools, method),
+            _tool(turns, method, partial(tools, **options)),
             name,
             description=inspect.getdoc(method),
             annotations=annotation,
@@ -237,8 +220,8 @@ def _add_tools(
 
 def _tool(
     turns: _Turns,
-    tools: Callable[..., Any],
     method: Callable[..., Any],
+    tools: Callable[..., Any],
 ) -> Callable[..., Awaitable[object]]:
     """Return a function with the parameters of a method, which calls it in a turn."""
 
@@ -247,7 +230,7 @@ def _tool(
         if not isinstance(result, dict):
             return result
         # The reference server gives a result twice, as a text and as an object.
-        text = TextContent(type="text", text=result.get("message") or json_of(result))
+        text = TextContent(type="text", text=result.get("message") or json_text(result))
         return CallToolResult(content=[text], structured_content=result)
 
     signature = inspect.signature(method, eval_str=True)
