@@ -59,6 +59,15 @@ QUESTIONS = {
     "Where is SequenceMatcher defined?": ("difflib.py", "class SequenceMatcher"),
     "What does bisect.insort_right do with equal values?": ("bisect.py", "def insort_right"),
     "How does fnmatch.translate treat brackets?": ("fnmatch.py", "def translate"),
+    "What is http.client.HTTP_PORT?": ("http/client.py", "HTTP_PORT ="),
+    "Which value has tarfile.BLOCKSIZE?": ("tarfile.py", "BLOCKSIZE ="),
+    "What is COPY_BUFSIZE of shutil?": ("shutil.py", "COPY_BUFSIZE ="),
+    "Which port is SMTP_SSL_PORT?": ("smtplib.py", "SMTP_SSL_PORT ="),
+    "What is MAX_INTERPOLATION_DEPTH?": ("configparser.py", "MAX_INTERPOLATION_DEPTH ="),
+    "Where is DEFAULT_TCP_LOGGING_PORT defined?": (
+        "logging/handlers.py",
+        "DEFAULT_TCP_LOGGING_PORT",
+    ),
 }
 """The file and the beginning of the definition, by question."""
 
@@ -97,7 +106,7 @@ def ranks(
     index.add(enumerate(items))
     found = []
     for question, (source, definition) in QUESTIONS.items():
-        is_defined = re.compile(rf"^\s*(?:async )?{definition}\b", re.MULTILINE)
+        is_defined = re.compile(rf"^\s*(?:async )?{definition}(?!\w)", re.MULTILINE)
         hits = (
             rank
             for rank, (ordinal, _) in enumerate(index.rank(question, len(items)), 1)

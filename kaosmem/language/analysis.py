@@ -143,8 +143,12 @@ def _cuts(word: str, *, foreign: bool) -> set[int]:
 Analyzer: TypeAlias = Callable[[str], list[str]]
 """Splits a text into terms."""
 
-ANALYSIS = 5
+ANALYSIS = 6
 """Raised when `analyze` gives any text other terms: an index that was stored before is made anew."""
+_CONSTANT = re.compile(
+    r"^[\w ]{0,40}\b_*([A-Z][A-Z\d_]{2,63}) {0,40}(?::[^=\n]{1,80})?=(?![=>])", re.MULTILINE
+)
+"""A line that assigns a constant, such as `const MAX_SIZE = 5` and `MAX_SIZE: int = 5`."""
 MAX_WORD_CHARS = 64
 """A longer word, or a longer whole form of an identifier, is cut to so many characters."""
 
@@ -238,14 +242,28 @@ def analyze(text: str) -> list[str]:
     is a word, whatever its skin tone.
     """
     terms = list(chain.from_iterable(map(_CHUNK_TERMS.__getitem__, words_of(text))))
-    terms += date_terms(text)
+    terms += text_terms(text)
     return terms
+
+
+def text_terms(text: str) -> Iterator[str]:
+    """Yield the terms of a text that none of its chunks has alone: of dates and of definitions.
+
+    A line that assigns a constant counts as its definition, since code has no word for it.
+
+    >>> [*text_terms("MAX_REDIRECTS = 20  # as of 8 May 2024")]
+    ['2024-05-08', '2024-05', 'def', 'max_redirects']
+    """
+    yield from date_terms(text)
+    if "=" in text:
+        for match in _CONSTANT.finditer(text):
+            yield from ("def", *chunk_terms(match[1])[:1])
 
 
 def chunk_terms(chunk: str) -> tuple[str, ...]:
     """Return the terms of a chunk between white space.
 
-    Those of a text are the terms of its chunks, then those of its dates.
+    Those of a text are the terms of its chunks, then its `text_terms`.
 
     >>> chunk_terms("(lru_cache),")
     ('lru_cache', 'lru', 'cach')

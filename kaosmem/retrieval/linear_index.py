@@ -45,8 +45,6 @@ _NEIGHBOURED = 64
 _NEIGHBOURS = 1, -1, 2, -2, 3, -3
 _LINKED = 32
 """So many entries that share a rare term with the best are candidates, too."""
-_LONG = 256
-"""A text of so many tokens gains half as much by its topic as a very short one."""
 _RULES = 32
 """So many of the newest standing rules are candidates for every query: a request names none."""
 
@@ -332,9 +330,6 @@ class LinearIndex(TextIndex):
         if not self.is_conversation:
             return {}
         topic = self._topics(candidates.matches, candidates.terms)
-        # The mean of many words comes near to any topic.
-        tokens = self.facts.values["tokens"][candidates.slots]
-        topic = topic * _LONG // (_LONG + tokens)
         return {"topic": product(topic, candidates.matches.trust)}
 
     def _topics(self, matches: Matches, terms: CandidateTerms) -> Int64s:

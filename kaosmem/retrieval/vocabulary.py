@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kaosmem.language.analysis import MAX_CHUNK_CHARS, Analyzer, analyze, chunk_terms, words_of
+from kaosmem.language.analysis import (
+    MAX_CHUNK_CHARS,
+    Analyzer,
+    analyze,
+    chunk_terms,
+    text_terms,
+    words_of,
+)
 from kaosmem.language.keys import key_words
-from kaosmem.language.written_dates import date_terms
 from kaosmem.memos import remembered
 from kaosmem.retrieval.bm25 import WEIGHT_BITS
 from kaosmem.retrieval.columns import GrowingArray
@@ -187,7 +193,7 @@ class TermReader:
     def _numbers(self, text: str) -> Iterable[int]:
         if self._analyze is analyze:
             numbers = chain.from_iterable(map(self._chunks.__getitem__, words_of(text)))
-            return chain(numbers, map(self._vocabulary.given, date_terms(text)))
+            return chain(numbers, map(self._vocabulary.given, text_terms(text)))
         return map(self._vocabulary.given, self._analyze(text))
 
 

@@ -97,6 +97,10 @@ def first_found(query, texts):
         ("👩🏽‍💻", ["👩‍💻", "👩", "💻"]),
         ("🤷🏿‍♀️", ["🤷‍♀", "🤷", "♀"]),
         ("1️⃣ © … → §", ["1"]),
+        ("_MAX_SIZE: int = 20", ["max_size", "max", "size", "int", "20", "def", "max_size"]),
+        ("if MAX_SIZE == 20:", ["max_size", "max", "size", "20"]),
+        ("size = MAX_SIZE", ["size", "max_size", "max", "size"]),
+        ("f(MAX_SIZE=20)", ["f", "max_size", "max", "size", "20"]),
     ],
 )
 def test_the_terms_of_a_text(text, terms):

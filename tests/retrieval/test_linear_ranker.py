@@ -197,6 +197,19 @@ def test_the_tests_of_a_function_rank_below_its_definition(words):
     ) == pytest.approx(math.log(dict(ranked.matches)[0] / ranked.matches[1][1]), abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    "line", ["MAX_HOPS = 20", "_MAX_HOPS: Final[int] = 20", "const MAX_HOPS = 20;"]
+)
+def test_the_line_that_assigns_a_constant_ranks_before_its_uses(line):
+    """Code has no word for its definition."""
+    texts = [(f"import os\n\n{line}\nOTHER = 3", "lib/config.py")]
+    for number in range(60):
+        use = f"if hops > MAX_HOPS or MAX_HOPS == {number}:\n    raise TooMany(MAX_HOPS)"
+        texts.append((use, f"lib/part_{number % 9}.py"))
+    index = index_of({number: document(*each) for number, each in enumerate(texts)})
+    assert index.rank("What is MAX_HOPS?", 5)[0][0] == 0
+
+
 def test_a_word_counts_more_than_the_source_in_a_small_collection():
     """Of thirty lines, the line with the asked word, though another source matches better."""
     texts = [

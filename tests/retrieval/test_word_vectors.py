@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from benchmarks.corpus import text_item
 from kaosmem import LinearRanker
 from kaosmem.language.analysis import analyze
-from kaosmem.retrieval.scores import ONE
 from kaosmem.retrieval.vocabulary import NO_ROW, TOPIC_UNITS, word_vectors
 
 
@@ -66,22 +65,6 @@ def test_a_message_in_other_words_has_a_higher_topic():
     index.add((n, replace(text_item(text), role=roles[n % 2])) for n, text in enumerate(texts))
     found = index.candidates("Which doctor did Ada see?")
     assert found.ordinals[found.signals["topic"].argmax()] == 0
-
-
-def test_a_long_message_gains_less_by_its_topic():
-    """The mean of many words comes near to any topic, so that it stands out of the short messages."""
-    long = 40 * "The physician, the nurse and the hospital were kind to Ada. "
-    texts = [long, *(f"The engine {number} was loud near Ada." for number in range(200))]
-    index = LinearRanker().index()
-    items = []
-    for number, text in enumerate(texts):
-        role = ("user", "assistant")[number % 2]
-        items.append((number, replace(text_item(text), role=role, tokens=len(text) // 4)))
-    index.add(items)
-    found = index.candidates("Which doctor did Ada see?")
-    topics = dict(zip(found.ordinals.tolist(), found.signals["topic"].tolist(), strict=True))
-    assert topics[0] == max(topics.values())
-    assert 0 < topics[0] < ONE / 2
 
 
 def test_a_query_in_another_script_has_no_topic():
