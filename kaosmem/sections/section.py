@@ -35,11 +35,11 @@ from kaosmem.sections.operations import (
     evicted_by,
     remove,
 )
-from kaosmem.sections.proposal import shown_with_interval
 from kaosmem.sections.proposer import Proposer
 from kaosmem.sections.room import Room
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Substitution, message_of, substitution
+from kaosmem.sections.versions import shown_with_interval
 from kaosmem.telemetry import count_evictions
 from kaosmem.types import JSONValue
 from kaosmem.types.content import said_text
@@ -197,10 +197,7 @@ class Section:
             return [self.held[at] for at in live]
         versions = self.held.keyed.versions(key)
         places = {version.item: place for place, version in enumerate(versions)}
-        return [
-            shown_with_interval(self.held[at], versions, places[at], is_announced=True)
-            for at in live
-        ]
+        return [shown_with_interval(self.held[at], versions, places[at], True) for at in live]
 
     def current_id(self, key: str) -> str | None:
         """Return the id of the newest version of a key, live or evicted, that has no end.

@@ -7,6 +7,7 @@ version that held then, together with the current one, both labelled with their 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,9 +15,9 @@ from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.sections.item_table import ItemTable
 from kaosmem.sections.keyed_versions import is_announced
 from kaosmem.sections.lazy_index import LazyIndex
-from kaosmem.sections.proposal import Candidate, is_found, shown_with_interval
+from kaosmem.sections.proposal import Candidate, is_found
 from kaosmem.types.items import Item
-from kaosmem.types.versions import Version
+from kaosmem.types.versions import Interval, Version
 
 if TYPE_CHECKING:
     from kaosmem.language.corrections import Corrections
@@ -191,14 +192,14 @@ class ShownVersions:
         items = []
         for ordinal, item in zip(members, unit.items, strict=True):
             if ordinal in shown:
-                of, place, is_ahead = shown[ordinal]
-                item = shown_with_interval(item, of, place, is_announced=is_ahead)
+                item = shown_with_interval(item, *shown[ordinal])
             items.append(item)
         unit = unit._replace(items=tuple(items))
         if unit.must or unit.position not in self._tied:
             return unit
         current, place, is_later = self._tied[unit.position]
-        return unit.tied_to(current, place, is_later=is_later)
+        standing = (current, int(is_later), place)
+        return unit._replace(needs=(current,), is_replaced=True, standing=standing)
 
     def _of(self, key: str) -> list[Version[int]]:
         if key not in self._of_key:
@@ -215,6 +216,22 @@ class ShownVersions:
 
     def _first(self, ordinal: int) -> int:
         return self._held.units.first(ordinal)
+
+
+def shown_with_interval(
+    item: Item, versions: Sequence[Version[int]], place: int, is_announced: bool
+) -> Item:
+    """Return the version at a place, oldest first, with the interval that its label says.
+
+    The label of a first version says its begin only if the item states it.
+
+    Args:
+        is_announced: Whether one of the versions is yet to begin.
+    """
+    version = versions[place]
+    is_stated = place > 0 or version.is_current or item.timestamp is not None
+    begin = version.valid_from if is_stated else None
+    return replace(item, interval=Interval(begin, version.valid_until, is_announced))
 
 
 class SectionCorrections:
