@@ -234,116 +234,85 @@ def shown_with_interval(
     return replace(item, interval=Interval(begin, version.valid_until, is_announced))
 
 
-class SectionCorrections:
-    """Finds the later units of a section that must be shown with the proposed ones.
+def find_corrections(
+    held: ItemTable,
+    index: LazyIndex,
+    firsts: Iterable[int],
+    scores: Mapping[int, float],
+    *,
+    among: Collection[int] | None = None,
+) -> dict[int, tuple[int, ...]]:
+    """Return the units that correct some units, and their own corrections, oldest first.
 
-    Most items state nothing that could be corrected. Each is looked at once.
+    They are under the first ordinal of the unit that they correct. They are looked for among these
+    units and the units that the query ranks. If there is any, the index of a large section is asked
+    for the words of their subjects too, since the query may name none of them.
+
+    Args:
+        scores: The scores of the units that the query ranks.
+        among: The ordinals to choose from, None for all.
     """
+    if not held.spec.corrections or held.spec.placement == "static":
+        return {}
+    from kaosmem.language.corrections import Corrections
 
-    def __init__(self, held: ItemTable, index: LazyIndex) -> None:
-        self._held = held
-        self._index = index
-        # The updates of the section when items were last looked at.
-        self._updates = 0
-        # Ordinals: of all items that were looked at, of those that may correct another or be
-        # corrected, and of those that say that they correct.
-        self._seen: set[int] = set()
-        self._stating: set[int] = set()
-        self._explicit: set[int] = set()
+    wanted = [*firsts]
+    is_small = among is None and len(held) <= _SMALL
+    pool = {*held} if is_small else {*wanted, *scores, *_soon_after(held, wanted)}
+    items = _stating_among(held, pool, among)
+    for at in wanted:
+        item = None if at in held else held.read(at)
+        if item is not None:
+            items[at] = item
+    corrections = Corrections(items)
+    found = _closed(corrections, wanted)
+    if found and scores and not is_small:
+        changed = {*found, *chain.from_iterable(found.values())}
+        words = " ".join(corrections.words(sorted(changed), _SUBJECT_WORDS))
+        more = ranking_of(index.synced().index, words, _SMALL, among=among).matches
+        corrections.add(_stating_among(held, {ordinal for ordinal, _ in more}, among))
+        found = _closed(corrections, wanted)
+    return found
 
-    def find(
-        self,
-        firsts: Iterable[int],
-        scores: Mapping[int, float],
-        *,
-        among: Collection[int] | None = None,
-    ) -> dict[int, tuple[int, ...]]:
-        """Return the units that correct some units, and their own corrections, oldest first.
 
-        They are under the first ordinal of the unit that they correct. They are looked for among
-        these units and the units that the query ranks. If there is any, the index of a large
-        section is asked for the words of their subjects too, since the query may name none of them.
+def _stating_among(
+    held: ItemTable, ordinals: set[int], among: Collection[int] | None
+) -> dict[int, Item]:
+    """Return the live items that stand alone and may correct another or be corrected."""
+    from kaosmem.language.corrections import may_take_part
 
-        Args:
-            scores: The scores of the units that the query ranks.
-            among: The ordinals to choose from, None for all.
-        """
-        held = self._held
-        if not held.spec.corrections or held.spec.placement == "static":
-            return {}
-        from kaosmem.language.corrections import Corrections
+    items = {}
+    for at in ordinals:
+        is_there = at in held and (among is None or at in among)
+        if is_there and may_take_part(held[at]) and len(held.units.members(at)) == 1:
+            items[at] = held[at]
+    return items
 
-        wanted = [*firsts]
-        is_small = among is None and len(held) <= _SMALL
-        pool = {*held} if is_small else {*wanted, *scores, *self._soon_after(wanted)}
-        items = self._stating_among(pool, among)
-        for at in wanted:
-            item = None if at in held else held.read(at)
-            if item is not None:
-                items[at] = item
-        corrections = Corrections(items)
-        found = self._closed(corrections, wanted)
-        if found and scores and not is_small:
-            changed = {*found, *chain.from_iterable(found.values())}
-            words = " ".join(corrections.words(sorted(changed), _SUBJECT_WORDS))
-            more = ranking_of(self._index.synced().index, words, _SMALL, among=among).matches
-            corrections.add(self._stating_among({ordinal for ordinal, _ in more}, among))
-            found = self._closed(corrections, wanted)
-        return found
 
-    def _stating_among(self, ordinals: set[int], among: Collection[int] | None) -> dict[int, Item]:
-        """Return the live items that stand alone and may correct another or be corrected."""
-        self._look_at(ordinals)
-        items = {}
-        for at in ordinals & self._stating:
-            is_there = at in self._held if among is None else at in among
-            if is_there and len(self._held.units.members(at)) == 1:
-                items[at] = self._held[at]
-        return items
+def _soon_after(held: ItemTable, firsts: Sequence[int]) -> set[int]:
+    """Return the items soon after the best units that say that they correct something."""
+    from kaosmem.language.corrections import NEAR, is_explicit
 
-    def _soon_after(self, firsts: Sequence[int]) -> set[int]:
-        """Return the items soon after the best units that say that they correct something."""
-        from kaosmem.language.corrections import NEAR
+    near: set[int] = set()
+    for first in firsts[:_FOLLOWED]:
+        near.update(range(first + 1, first + NEAR + 1))
+    return {at for at in near if at in held and is_explicit(held[at])}
 
-        near: set[int] = set()
-        for first in firsts[:_FOLLOWED]:
-            near.update(range(first + 1, first + NEAR + 1))
-        self._look_at(near)
-        return near & self._explicit
 
-    def _look_at(self, ordinals: set[int]) -> None:
-        from kaosmem.language.corrections import is_explicit, may_take_part
-
-        if self._updates != self._held.updates:
-            self._updates = self._held.updates
-            for known in (self._seen, self._stating, self._explicit):
-                known.clear()
-        for at in ordinals - self._seen:
-            if at not in self._held:
-                continue
-            item = self._held[at]
-            self._seen.add(at)
-            if may_take_part(item):
-                self._stating.add(at)
-            if is_explicit(item):
-                self._explicit.add(at)
-
-    def _closed(
-        self, corrections: Corrections, firsts: Iterable[int]
-    ) -> dict[int, tuple[int, ...]]:
-        """Return the units that correct units, and the corrections of these in turn."""
-        found: dict[int, tuple[int, ...]] = {}
-        left = [*firsts]
-        looked_at: set[int] = set()
-        for first in left:
-            if first in looked_at:
-                continue
-            looked_at.add(first)
-            own = corrections.of(first)
-            if own:
-                found[first] = own
-                left += own
-        return found
+def _closed(corrections: Corrections, firsts: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    """Return the units that correct units, and the corrections of these in turn."""
+    found: dict[int, tuple[int, ...]] = {}
+    left = [*firsts]
+    looked_at: set[int] = set()
+    for first in left:
+        if first in looked_at:
+            continue
+        looked_at.add(first)
+        own = corrections.of(first)
+        if own:
+            found[first] = own
+            left += own
+    return found
 
 
 def in_order_of_time(
