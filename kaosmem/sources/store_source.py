@@ -270,7 +270,10 @@ def with_fitting_results(
     newest = max(called, key=lambda unit: unit.position)
     counter = counter or get_counter(None)
     total = MessageSizes(counter).total
-    others = [_message(item) for unit in required if unit is not newest for item in unit.items]
+    others: list[ChatMessage] = []
+    for unit in required:
+        if unit is not newest:
+            others += map(_message, unit.items)
     messages = [*map(_message, newest.items)]
     shorter = with_shorter_results(messages, most - total(others), total)
     if shorter is None:
