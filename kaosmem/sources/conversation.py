@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -103,11 +103,9 @@ class ConversationSource(StoreSource):
         the entries would have if nothing were condensed, so a condensation moves none.
         """
         view, error = await self._view(cap)
-        known = self._shown
-        self._shown = {}
 
         def item(place: int) -> Item:
-            return self._shown_item(view[place], known)
+            return self._shown_item(view[place])
 
         must = {place for each in self._required(view, item, cap // 2) for place in view.unit(each)}
         start = _first_within(view, item, 2 * cap)
@@ -213,14 +211,12 @@ class ConversationSource(StoreSource):
         newest = ordinals.get(view[-1].id) if view else None
         return len(ordinals) if newest is None else newest + 1
 
-    def _shown_item(
-        self, event: ConversationEvent, known: Mapping[int, tuple[ConversationEvent, Item]]
-    ) -> Item:
+    def _shown_item(self, event: ConversationEvent) -> Item:
         """Return the item of an entry: the same object as long as the entry is shown unchanged."""
-        was = known.get(event.id)
-        item = was[1] if was and was[0] is event else self._event_item(event)
-        self._shown[event.id] = event, item
-        return item
+        known = self._shown.get(event.id)
+        if known is None or known[0] is not event:
+            known = self._shown[event.id] = event, self._event_item(event)
+        return known[1]
 
     def _event_item(self, event: ConversationEvent) -> Item:
         message = event.message
