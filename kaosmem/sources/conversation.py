@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -110,11 +110,11 @@ class ConversationSource(StoreSource):
         must = {place for each in self._required(view, item, cap // 2) for place in view.unit(each)}
         start = _first_within(view, item, 2 * cap)
         cuts = {*view.cuts_from(start, must)}
-        positions = self._positions(view, [*must, *range(start, len(view))])
+        places = sorted({*must, *range(start, len(view))})
+        positions = self._positions(view, places)
         candidates: list[Candidate] = []
         left = 2 * cap
-        firsts = {view.unit(place)[0] for place in (*must, *range(start, len(view)))}
-        units = [view.unit(first) for first in firsts]
+        units = [*dict.fromkeys(tuple(view.unit(place)) for place in places)]
         units.sort(key=lambda unit: (unit[0] not in must, -unit[-1]))  # each newest first
         for unit in units:
             is_required = unit[0] in must
@@ -190,15 +190,15 @@ class ConversationSource(StoreSource):
             event.message for event in view if isinstance(event, SummaryEvent)
         )
 
-    def _positions(self, view: ConversationView, places: Iterable[int]) -> dict[int, int]:
-        """Return by place in a view the position that each entry has without condensations.
+    def _positions(self, view: ConversationView, places: Sequence[int]) -> dict[int, int]:
+        """Return by place, ascending, the position that each entry has without condensations.
 
         A summary stands directly before the entry that follows it.
         """
         ordinals = self._log.view.ordinals
         positions: dict[int, int] = {}
         after = self._taken(view)
-        for place in sorted(set(places), reverse=True):
+        for place in reversed(places):
             position = ordinals.get(view[place].id)
             # Where a summary is put in without a gap, the entries before it make room.
             after = after - 1 if position is None else min(position, after - 1)
