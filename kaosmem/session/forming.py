@@ -16,7 +16,7 @@ from kaosmem.formation.changes import (
     ProposedChange,
 )
 from kaosmem.formation.conflict import doubt_about, is_run_of
-from kaosmem.formation.grounding import Grounds, faults_of, find_grounds, plain
+from kaosmem.formation.grounding import Grounds, faults_of, find_grounds, is_quoted_in
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formation.shelf import SHELF
 from kaosmem.language.analysis import analyze
@@ -215,8 +215,7 @@ class SectionFormation:
             is_edited = any(held.updated.get(place) for place in places) and max(places) < since
             if not (is_edited and FORMED in item.tags and "semantic" in item.tags):
                 continue
-            quote = plain(str(item.metadata["quote"]))
-            if not any(quote in plain(held[place].text) for place in places):
+            if not is_quoted_in(item, map(held.__getitem__, places)):
                 found.setdefault(item.sources[-1], []).append(item)
         return found
 
