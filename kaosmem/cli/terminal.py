@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from kaosmem.display import aligned, fitted, preview, visible
@@ -190,12 +189,7 @@ class Phases:
         self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
     def begin(self, phase: str) -> None:

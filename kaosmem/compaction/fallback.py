@@ -16,7 +16,7 @@ from kaosmem.types.items import ChatMessage
 NO_MODEL = "no model"
 """The reason of outlines by a Summarizer that has no model."""
 
-_HEADING = re.compile(r"Shortened without a model \(([^()\n]{1,80})\):(?:\n|\Z)")
+_HEADING = re.compile(r"\AShortened without a model \(([^()\n]{1,80})\):(?:\n|\Z)")
 _LINE = re.compile(r"([\w@.+-]{1,40}): (.+)")
 _NOT_IN_ROLE = re.compile(r"[^\w@.+-]+")
 _NOT_IN_REASON = re.compile(r"[()\s]+")
@@ -72,7 +72,7 @@ def model_failure(messages: Iterable[ChatMessage]) -> str:
 
 def without_fallback_heading(text: str) -> str:
     """Return a model's text without the line that would make it pass for an outline."""
-    return _HEADING.sub("", text, count=1) if _HEADING.match(text) else text
+    return _HEADING.sub("", text)
 
 
 def fallback_text(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -52,14 +52,16 @@ class Question:
             is shown after them.
         as_of: Id of the last item that exists when the question is asked; later items are hidden.
             Empty: all exist.
+        unanswerable: It has no answer. A file states it, so that no evidence is left out by mistake.
     """
 
     id: str
     query: str
-    evidence_ids: tuple[str, ...]
+    evidence_ids: tuple[str, ...] = ()
     category: str = ""
     stale_ids: tuple[str, ...] = ()
     as_of: str = ""
+    unanswerable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +88,11 @@ class Corpus:
             yield self.items[: ends.get(as_of)], tuple(questions)
 
 
-@dataclass(frozen=True, slots=True)
-class _QuestionLine(Question):
-    """A question as a file has it. With `unanswerable`, its evidence may be empty."""
-
-    evidence_ids: tuple[str, ...] = ()
-    unanswerable: bool = False
-
-
 _OBJECT = TypeAdapter(dict[str, Any])
 _ITEM = TypeAdapter(EvidenceItem)
-_QUESTION = TypeAdapter(_QuestionLine)
+_QUESTION = TypeAdapter(Question)
 
-Entry = TypeVar("Entry", EvidenceItem, _QuestionLine)
+Entry = TypeVar("Entry", EvidenceItem, Question)
 
 
 def read_items(path: PathLike) -> tuple[EvidenceItem, ...]:
@@ -126,17 +120,10 @@ def read_questions(path: PathLike, *, items: Iterable[EvidenceItem]) -> tuple[Qu
     also if no item has one of the ids.
     """
     known = {item.id for item in items}
-    names = [each.name for each in fields(Question)]
-    questions = []
-    for line in _entries(Path(path), "questions", _QUESTION, partial(_check_question, known)):
-        given = {name: getattr(line, name) for name in names}
-        for name in ("evidence_ids", "stale_ids"):
-            given[name] = tuple(dict.fromkeys(given[name]))
-        questions.append(Question(**given))
-    return tuple(questions)
+    return tuple(_entries(Path(path), "questions", _QUESTION, partial(_check_question, known)))
 
 
-def _check_question(known: Collection[str], line: _QuestionLine) -> None:
+def _check_question(known: Collection[str], line: Question) -> None:
     moment = (line.as_of,) if line.as_of else ()
     for name, ids in (
         ("as_of", moment),

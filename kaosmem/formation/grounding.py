@@ -402,6 +402,12 @@ def plain(text: str) -> str:
     return _SPACES.sub(" ", text.translate(_QUOTES)).strip().casefold()
 
 
+def is_quoted_in(fact: Item, messages: Iterable[Item]) -> bool:
+    """Return whether a message still has the quote that a fact was formed from."""
+    quote = plain(str(fact.metadata.get("quote", "")))
+    return any(quote in plain(message.text) for message in messages)
+
+
 def _is_said_day(
     stated: str,
     grounds: Grounds,

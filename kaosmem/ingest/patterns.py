@@ -38,29 +38,17 @@ class Pattern:
         """
         if self.for_folders and not is_folder:
             return False
-        last = len(self.segments)
-        places = self._with_skips({0})
-        for name in path.split("/"):
-            reached = set()
-            for place in places - {last}:
-                if self.segments[place] == "**":
-                    reached |= {place, place + 1}
-                elif fnmatchcase(name, self.segments[place]):
-                    reached.add(place + 1)
-            places = self._with_skips(reached)
-        return last in places
-
-    def _with_skips(self, places: set[int]) -> set[int]:
-        """Return places in the pattern with those behind a `**` that stands for no segment.
-
-        The last one needs some.
-        """
-        skipped = set(places)
-        for place in sorted(places):
-            while place < len(self.segments) - 1 and self.segments[place] == "**":
-                place += 1
-                skipped.add(place)
-        return skipped
+        names = path.split("/")
+        ends = range(len(names) + 1)
+        places = {0}  # after so many names, the segments so far match
+        for number, segment in enumerate(self.segments, 1):
+            if segment == "**":  # the last one needs some names
+                begin = min(places, default=len(ends)) + (number == len(self.segments))
+                places = {*ends[begin:]}
+            else:
+                here = [at for at in places if at < len(names)]
+                places = {at + 1 for at in here if fnmatchcase(names[at], segment)}
+        return len(names) in places
 
 
 class Patterns:

@@ -20,8 +20,8 @@ class SectionSpecs(tuple[SectionSpec, ...]):
         # the fields take pages of help()
         return f"SectionSpecs({', '.join(spec.name for spec in self)})"
 
-    def replace(self, **changes: SectionSpec | Mapping[str, object]) -> SectionSpecs:
-        """Return these specs with some changed by name: a whole spec, or the fields that change.
+    def replace(self, **changes: Mapping[str, object]) -> SectionSpecs:
+        """Return these specs with some fields of some of them changed, by name.
 
         Raises NotFoundError for a name that no spec has, InvalidArgumentError for a field that no
         spec has, and as SectionSpec.
@@ -36,20 +36,14 @@ class SectionSpecs(tuple[SectionSpec, ...]):
         for name in changes:
             if name not in names:
                 raise NotFoundError(f"no section {shown(name)} to replace; {choices(name, names)}")
-        return SectionSpecs(_changed(spec, changes.get(spec.name, spec)) for spec in self)
+        return SectionSpecs(_changed(spec, changes.get(spec.name, {})) for spec in self)
 
 
-def _changed(spec: SectionSpec, change: SectionSpec | Mapping[str, object]) -> SectionSpec:
-    if isinstance(change, SectionSpec):
-        if change.name != spec.name:
-            raise InvalidArgumentError(
-                f"section {spec.name!r} is replaced by one named {change.name!r}; keep the name"
-            )
-        return change
+def _changed(spec: SectionSpec, change: Mapping[str, object]) -> SectionSpec:
     if not isinstance(change, Mapping):
-        given = type(change).__name__
         raise InvalidArgumentError(
-            f"section {spec.name!r} is replaced by a {given}; give a SectionSpec or its fields"
+            f"section {spec.name!r} is changed by a {type(change).__name__}; give the fields that "
+            "change, such as {'budget': 64_000}"
         )
     known = [field.name for field in fields(spec) if field.name != "name"]
     for name in change:

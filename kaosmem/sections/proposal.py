@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import MetadataFilter
@@ -14,9 +14,7 @@ from kaosmem.language.query import Query
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONDict
 from kaosmem.types.items import Item, item_dict, item_of_dict
-from kaosmem.types.versions import Interval, Version, aware
-
-T = TypeVar("T")
+from kaosmem.types.versions import aware
 
 _FOUND = 1.5
 """Scores of versions differ by less if the question names neither value: they share their words."""
@@ -76,16 +74,10 @@ class Candidate(NamedTuple):
     positions: tuple[int, ...] = ()
     days: tuple[str, str] | None = None
 
-    def tied_to(self, current: int, place: int, *, is_later: bool = False) -> Candidate:
-        """Return it as another version of a fact, which needs the current one.
-
-        Args:
-            current: The position of the current version.
-            place: Its place among all versions, oldest first.
-            is_later: It is yet to begin, and stands after the current one. Else it stands before.
-        """
-        standing = current, int(is_later), place
-        return self._replace(needs=(current,), is_replaced=True, standing=standing)
+    @classmethod
+    def alone(cls, item: Item, position: int, rank: int, score: float | None) -> Candidate:
+        """Return an item that stands alone as a candidate."""
+        return cls((item,), position, False, False, False, rank, score, item.tokens)
 
 
 def with_items(unit: Candidate, items: Iterable[Item]) -> Candidate:
@@ -207,12 +199,11 @@ class Proposal:
                 first; else they are shown best first.
         """
         listed = list(ranked)
-        positions = _positions([item for item, _ in listed])
+        ordered = oldest_first([item for item, _ in listed])
+        positions = {id(item): position for position, item in enumerate(ordered)}
         candidates = tuple(
-            Candidate((item,), position, False, False, False, place, score, item.tokens)
-            for place, (position, (item, score)) in enumerate(
-                zip(positions, listed, strict=True), 1
-            )
+            Candidate.alone(item, positions[id(item)], rank, score)
+            for rank, (item, score) in enumerate(listed, 1)
         )
         return cls(candidates, is_all=all(score is None for _, score in listed))
 
@@ -246,115 +237,18 @@ class Proposal:
             before = day or before
         return replace(self, candidates=tuple(units))
 
-    def with_versions(
-        self, versions: Mapping[str, Sequence[Version[Item]]], query: Query
-    ) -> Proposal:
-        """Return the proposal with the versions that a question asks for.
 
-        A question about now gets current versions alone. For a question about the past, replaced
-        versions follow the current one, tied to it, both with their intervals.
-
-        Args:
-            versions: All versions of a fact, oldest first, by the id of a proposed item. A fact
-                without an entry stays.
-        """
-        scores = {unit.items[0].id: unit.score for unit in self.candidates}
-        units: dict[str, Candidate] = {}
-        replaced: dict[str, tuple[str, int]] = {}
-        for unit in self.candidates:
-            item_id = unit.items[0].id
-            of_fact = versions.get(item_id, ())
-            if not of_fact:
-                units[item_id] = unit
-                continue
-            newest = of_fact[-1]
-            asked = _asked_versions(item_id, of_fact, query, scores)
-            if not newest.is_current or not (asked or item_id == newest.item.id):
-                continue
-            for version in (newest, *asked):
-                item = version.item
-                known = units.get(item.id)
-                if known is None:
-                    score = scores.get(item.id)
-                    known = unit._replace(items=(item,), score=score, tokens=item.tokens)
-                if asked:
-                    item = shown_with_interval(item, of_fact, of_fact.index(version))
-                    known = known._replace(items=(item,))
-                units[item.id] = known
-            for version in asked:
-                replaced[version.item.id] = newest.item.id, of_fact.index(version)
-        return replace(self, candidates=_in_order_of_time(units, replaced))
-
-
-def _asked_versions(
-    item_id: str,
-    versions: Sequence[Version[Item]],
-    query: Query,
-    scores: Mapping[str, float | None],
-) -> Sequence[Version[Item]]:
-    """Return the replaced versions of a proposed fact that the question asks for."""
-    newest = versions[-1].item.id
-    found = []
-    if item_id != newest and is_found(scores.get(item_id), scores.get(newest)):
-        found = [each.item for each in versions if each.item.id == item_id]
-    return query.versions_of(versions, found)
-
-
-def _in_order_of_time(
-    units: Mapping[str, Candidate], replaced: Mapping[str, tuple[str, int]]
-) -> tuple[Candidate, ...]:
-    """Return units with new positions and ranks; replaced versions need the current one.
-
-    Args:
-        units: By the ids of their items, in order of want.
-        replaced: Of each replaced version, the id of the current one, and its place among all.
-    """
-    positions = _positions([unit.items[0] for unit in units.values()])
-    position_of = dict(zip(units, positions, strict=True))
-    found = []
-    for rank, (item_id, unit) in enumerate(units.items(), 1):
-        unit = unit._replace(position=position_of[item_id], rank=rank)
-        if item_id in replaced:
-            current, place = replaced[item_id]
-            unit = unit.tied_to(position_of[current], place)
-        found.append(unit)
-    return tuple(found)
-
-
-def _positions(items: Sequence[Item]) -> Sequence[int]:
-    """Return the position of each item by time, or in their order if one has no timestamp."""
-    timed = [(aware(item.timestamp), place) for place, item in enumerate(items) if item.timestamp]
-    if len(timed) < len(items):
-        return range(len(items))
-    positions = [0] * len(items)
-    for position, (_, place) in enumerate(sorted(timed)):
-        positions[place] = position
-    return positions
+def oldest_first(items: Sequence[Item]) -> Sequence[Item]:
+    """Return items in the order of their timestamps, as they are if one has none."""
+    times = {id(item): aware(item.timestamp) for item in items if item.timestamp}
+    if len(times) < len(items):
+        return items
+    return sorted(items, key=lambda item: times[id(item)])
 
 
 def is_found(score: float | None, current: float | None) -> bool:
     """Return whether a question finds a replaced version clearly better than the current one."""
     return score is not None and score > _FOUND * (current or 0.0)
-
-
-def shown_with_interval(
-    item: Item,
-    versions: Sequence[Version[T]],
-    place: int,
-    *,
-    is_announced: bool = False,
-) -> Item:
-    """Return the version at a place, oldest first, with the interval that its label says.
-
-    The label of a first version says its begin only if the item states it.
-
-    Args:
-        is_announced: Whether one of the versions is yet to begin.
-    """
-    version = versions[place]
-    is_stated = place > 0 or version.is_current or item.timestamp is not None
-    begin = version.valid_from if is_stated else None
-    return replace(item, interval=Interval(begin, version.valid_until, is_announced))
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ from kaosmem.sections.named_lines import with_named_lines
 from kaosmem.sections.proposal import Hit, Proposal, Stock
 from kaosmem.sections.ranking import RANK_SLACK, UNRANKED, Scores
 from kaosmem.sections.selection import UnitSelection
-from kaosmem.sections.versions import SectionCorrections, ShownVersions
+from kaosmem.sections.versions import ShownVersions
 from kaosmem.types.items import Item
 
 LABEL_TOKENS = 32
@@ -28,7 +28,7 @@ class Proposer:
     Its public methods wait while another thread asks or changes the index.
 
     Attributes:
-        spec, held, corrections: The section's own.
+        spec, held: The section's own.
         is_searched: A search has asked for evicted items.
     """
 
@@ -36,7 +36,6 @@ class Proposer:
         self.spec = held.spec
         self.held = held
         self._index = index
-        self.corrections = SectionCorrections(held, index)
         self.is_searched = False
 
     # Required items.
@@ -253,7 +252,7 @@ class Proposer:
                 scores = self._scores(query, cap, passing)
                 scores = with_named_lines(scores, held, query.text, passing)
             selection = UnitSelection(
-                held, self.corrections, self.required_units(), query, cap, wanted, passing, scores
+                held, self._index, self.required_units(), query, cap, wanted, passing, scores
             )
             if self.spec.is_history:
                 proposal = selection.propose_history(recalls=is_ranked)

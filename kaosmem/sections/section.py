@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import islice
 from threading import RLock
 from typing import TYPE_CHECKING, Self
 
-from kaosmem.display import fitted, preview
+from kaosmem.display import fitted
 from kaosmem.errors import DuplicateError, InvalidArgumentError, ReadOnlyError
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archive, Archived, EvictedItem
@@ -35,11 +34,11 @@ from kaosmem.sections.operations import (
     evicted_by,
     remove,
 )
-from kaosmem.sections.proposal import shown_with_interval
 from kaosmem.sections.proposer import Proposer
 from kaosmem.sections.room import Room
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.sections.substitution import Substitution, message_of, substitution
+from kaosmem.sections.versions import shown_with_interval
 from kaosmem.telemetry import count_evictions
 from kaosmem.types import JSONValue
 from kaosmem.types.content import said_text
@@ -51,8 +50,6 @@ if TYPE_CHECKING:
 _COUNTS = ("taken", "updates", "clock", "archived", "evicted")
 """The counts in a stored state."""
 _CHARS_BEFORE = 200
-_NEWEST = 10
-"""How many items a notebook shows."""
 
 
 class Section:
@@ -118,29 +115,6 @@ class Section:
             f"{len(self.archive):,} archived, eviction {self.spec.policy}>"
         )
 
-    def _repr_html_(self) -> str:
-        from kaosmem.display import bar, table
-
-        newest = [
-            (
-                item.id,
-                item.role,
-                f"{item.tokens:,}",
-                "yes" if item.pinned else "",
-                preview(item.text),
-            )
-            for item in islice(reversed(self), _NEWEST)
-        ]
-        older = len(self) - len(newest)
-        return table(
-            f"{self.spec.name}: {len(self):,} items, {len(self.archive):,} archived, eviction "
-            f"{self.spec.policy}",
-            ("item", "role", "tokens", "pinned", "content"),
-            newest,
-            numbers=("tokens",),
-            after=[*([f"… and {older:,} older"] if older else []), bar(self.used, self.budget)],
-        )
-
     @property
     def ledger(self) -> Ledger:
         """How far the section was formed, and how its items were used."""
@@ -197,10 +171,7 @@ class Section:
             return [self.held[at] for at in live]
         versions = self.held.keyed.versions(key)
         places = {version.item: place for place, version in enumerate(versions)}
-        return [
-            shown_with_interval(self.held[at], versions, places[at], is_announced=True)
-            for at in live
-        ]
+        return [shown_with_interval(self.held[at], versions, places[at], True) for at in live]
 
     def current_id(self, key: str) -> str | None:
         """Return the id of the newest version of a key, live or evicted, that has no end.

@@ -13,9 +13,10 @@ from kaosmem.language.duplicates import Shown, part_of_room
 from kaosmem.language.query import Query
 from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.item_table import ItemTable
+from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.proposal import Candidate, Proposal, excerpt_tokens, is_found
 from kaosmem.sections.ranking import Scores, with_importance
-from kaosmem.sections.versions import SectionCorrections, ShownVersions, in_order_of_time
+from kaosmem.sections.versions import ShownVersions, find_corrections, in_order_of_time
 from kaosmem.types.content import ToolUseBlock, unshown_chars
 from kaosmem.types.items import Item, StoredItem
 from kaosmem.units import Link
@@ -44,7 +45,7 @@ class UnitSelection:
     """
 
     held: ItemTable
-    corrections: SectionCorrections
+    index: LazyIndex
     must: set[int]
     query: Query
     cap: int
@@ -311,7 +312,7 @@ class UnitSelection:
             cuts: The units that a history may be cut before.
         """
         scores = self.scores.of
-        corrected = self.corrections.find(chosen, scores, among=self.passing)
+        corrected = find_corrections(self.held, self.index, chosen, scores, among=self.passing)
         chosen = chosen | dict.fromkeys(chain.from_iterable(corrected.values()))
         units = self.versions.labelled(self._candidates(chosen, cuts, scores, corrected))
         return in_order_of_time(units, corrected) if corrected else units

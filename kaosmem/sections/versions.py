@@ -7,6 +7,7 @@ version that held then, together with the current one, both labelled with their 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,9 +15,9 @@ from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.sections.item_table import ItemTable
 from kaosmem.sections.keyed_versions import is_announced
 from kaosmem.sections.lazy_index import LazyIndex
-from kaosmem.sections.proposal import Candidate, is_found, shown_with_interval
+from kaosmem.sections.proposal import Candidate, is_found
 from kaosmem.types.items import Item
-from kaosmem.types.versions import Version
+from kaosmem.types.versions import Interval, Version
 
 if TYPE_CHECKING:
     from kaosmem.language.corrections import Corrections
@@ -191,14 +192,14 @@ class ShownVersions:
         items = []
         for ordinal, item in zip(members, unit.items, strict=True):
             if ordinal in shown:
-                of, place, is_ahead = shown[ordinal]
-                item = shown_with_interval(item, of, place, is_announced=is_ahead)
+                item = shown_with_interval(item, *shown[ordinal])
             items.append(item)
         unit = unit._replace(items=tuple(items))
         if unit.must or unit.position not in self._tied:
             return unit
         current, place, is_later = self._tied[unit.position]
-        return unit.tied_to(current, place, is_later=is_later)
+        standing = (current, int(is_later), place)
+        return unit._replace(needs=(current,), is_replaced=True, standing=standing)
 
     def _of(self, key: str) -> list[Version[int]]:
         if key not in self._of_key:
@@ -217,116 +218,101 @@ class ShownVersions:
         return self._held.units.first(ordinal)
 
 
-class SectionCorrections:
-    """Finds the later units of a section that must be shown with the proposed ones.
+def shown_with_interval(
+    item: Item, versions: Sequence[Version[int]], place: int, is_announced: bool
+) -> Item:
+    """Return the version at a place, oldest first, with the interval that its label says.
 
-    Most items state nothing that could be corrected. Each is looked at once.
+    The label of a first version says its begin only if the item states it.
+
+    Args:
+        is_announced: Whether one of the versions is yet to begin.
     """
+    version = versions[place]
+    is_stated = place > 0 or version.is_current or item.timestamp is not None
+    begin = version.valid_from if is_stated else None
+    return replace(item, interval=Interval(begin, version.valid_until, is_announced))
 
-    def __init__(self, held: ItemTable, index: LazyIndex) -> None:
-        self._held = held
-        self._index = index
-        # The updates of the section when items were last looked at.
-        self._updates = 0
-        # Ordinals: of all items that were looked at, of those that may correct another or be
-        # corrected, and of those that say that they correct.
-        self._seen: set[int] = set()
-        self._stating: set[int] = set()
-        self._explicit: set[int] = set()
 
-    def find(
-        self,
-        firsts: Iterable[int],
-        scores: Mapping[int, float],
-        *,
-        among: Collection[int] | None = None,
-    ) -> dict[int, tuple[int, ...]]:
-        """Return the units that correct some units, and their own corrections, oldest first.
+def find_corrections(
+    held: ItemTable,
+    index: LazyIndex,
+    firsts: Iterable[int],
+    scores: Mapping[int, float],
+    *,
+    among: Collection[int] | None = None,
+) -> dict[int, tuple[int, ...]]:
+    """Return the units that correct some units, and their own corrections, oldest first.
 
-        They are under the first ordinal of the unit that they correct. They are looked for among
-        these units and the units that the query ranks. If there is any, the index of a large
-        section is asked for the words of their subjects too, since the query may name none of them.
+    They are under the first ordinal of the unit that they correct. They are looked for among these
+    units and the units that the query ranks. If there is any, the index of a large section is asked
+    for the words of their subjects too, since the query may name none of them.
 
-        Args:
-            scores: The scores of the units that the query ranks.
-            among: The ordinals to choose from, None for all.
-        """
-        held = self._held
-        if not held.spec.corrections or held.spec.placement == "static":
-            return {}
-        from kaosmem.language.corrections import Corrections
+    Args:
+        scores: The scores of the units that the query ranks.
+        among: The ordinals to choose from, None for all.
+    """
+    if not held.spec.corrections or held.spec.placement == "static":
+        return {}
+    from kaosmem.language.corrections import Corrections
 
-        wanted = [*firsts]
-        is_small = among is None and len(held) <= _SMALL
-        pool = {*held} if is_small else {*wanted, *scores, *self._soon_after(wanted)}
-        items = self._stating_among(pool, among)
-        for at in wanted:
-            item = None if at in held else held.read(at)
-            if item is not None:
-                items[at] = item
-        corrections = Corrections(items)
-        found = self._closed(corrections, wanted)
-        if found and scores and not is_small:
-            changed = {*found, *chain.from_iterable(found.values())}
-            words = " ".join(corrections.words(sorted(changed), _SUBJECT_WORDS))
-            more = ranking_of(self._index.synced().index, words, _SMALL, among=among).matches
-            corrections.add(self._stating_among({ordinal for ordinal, _ in more}, among))
-            found = self._closed(corrections, wanted)
-        return found
+    wanted = [*firsts]
+    is_small = among is None and len(held) <= _SMALL
+    pool = {*held} if is_small else {*wanted, *scores, *_soon_after(held, wanted)}
+    items = _stating_among(held, pool, among)
+    for at in wanted:
+        item = None if at in held else held.read(at)
+        if item is not None:
+            items[at] = item
+    corrections = Corrections(items)
+    found = _closed(corrections, wanted)
+    if found and scores and not is_small:
+        changed = {*found, *chain.from_iterable(found.values())}
+        words = " ".join(corrections.words(sorted(changed), _SUBJECT_WORDS))
+        more = ranking_of(index.synced().index, words, _SMALL, among=among).matches
+        corrections.add(_stating_among(held, {ordinal for ordinal, _ in more}, among))
+        found = _closed(corrections, wanted)
+    return found
 
-    def _stating_among(self, ordinals: set[int], among: Collection[int] | None) -> dict[int, Item]:
-        """Return the live items that stand alone and may correct another or be corrected."""
-        self._look_at(ordinals)
-        items = {}
-        for at in ordinals & self._stating:
-            is_there = at in self._held if among is None else at in among
-            if is_there and len(self._held.units.members(at)) == 1:
-                items[at] = self._held[at]
-        return items
 
-    def _soon_after(self, firsts: Sequence[int]) -> set[int]:
-        """Return the items soon after the best units that say that they correct something."""
-        from kaosmem.language.corrections import NEAR
+def _stating_among(
+    held: ItemTable, ordinals: set[int], among: Collection[int] | None
+) -> dict[int, Item]:
+    """Return the live items that stand alone and may correct another or be corrected."""
+    from kaosmem.language.corrections import may_take_part
 
-        near: set[int] = set()
-        for first in firsts[:_FOLLOWED]:
-            near.update(range(first + 1, first + NEAR + 1))
-        self._look_at(near)
-        return near & self._explicit
+    items = {}
+    for at in ordinals:
+        is_there = at in held and (among is None or at in among)
+        if is_there and may_take_part(held[at]) and len(held.units.members(at)) == 1:
+            items[at] = held[at]
+    return items
 
-    def _look_at(self, ordinals: set[int]) -> None:
-        from kaosmem.language.corrections import is_explicit, may_take_part
 
-        if self._updates != self._held.updates:
-            self._updates = self._held.updates
-            for known in (self._seen, self._stating, self._explicit):
-                known.clear()
-        for at in ordinals - self._seen:
-            if at not in self._held:
-                continue
-            item = self._held[at]
-            self._seen.add(at)
-            if may_take_part(item):
-                self._stating.add(at)
-            if is_explicit(item):
-                self._explicit.add(at)
+def _soon_after(held: ItemTable, firsts: Sequence[int]) -> set[int]:
+    """Return the items soon after the best units that say that they correct something."""
+    from kaosmem.language.corrections import NEAR, is_explicit
 
-    def _closed(
-        self, corrections: Corrections, firsts: Iterable[int]
-    ) -> dict[int, tuple[int, ...]]:
-        """Return the units that correct units, and the corrections of these in turn."""
-        found: dict[int, tuple[int, ...]] = {}
-        left = [*firsts]
-        looked_at: set[int] = set()
-        for first in left:
-            if first in looked_at:
-                continue
-            looked_at.add(first)
-            own = corrections.of(first)
-            if own:
-                found[first] = own
-                left += own
-        return found
+    near: set[int] = set()
+    for first in firsts[:_FOLLOWED]:
+        near.update(range(first + 1, first + NEAR + 1))
+    return {at for at in near if at in held and is_explicit(held[at])}
+
+
+def _closed(corrections: Corrections, firsts: Iterable[int]) -> dict[int, tuple[int, ...]]:
+    """Return the units that correct units, and the corrections of these in turn."""
+    found: dict[int, tuple[int, ...]] = {}
+    left = [*firsts]
+    looked_at: set[int] = set()
+    for first in left:
+        if first in looked_at:
+            continue
+        looked_at.add(first)
+        own = corrections.of(first)
+        if own:
+            found[first] = own
+            left += own
+    return found
 
 
 def in_order_of_time(

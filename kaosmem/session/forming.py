@@ -16,7 +16,7 @@ from kaosmem.formation.changes import (
     ProposedChange,
 )
 from kaosmem.formation.conflict import doubt_about, is_run_of
-from kaosmem.formation.grounding import Grounds, faults_of, find_grounds, plain
+from kaosmem.formation.grounding import Grounds, faults_of, find_grounds, is_quoted_in
 from kaosmem.formation.schedule import FormsFrom
 from kaosmem.formation.shelf import SHELF
 from kaosmem.language.analysis import analyze
@@ -85,6 +85,8 @@ class SectionFormation:
         self._known: dict[Hashable, str] = {}
         self._elsewhere: dict[str, Item | None] = {}
         self._saved: list[Item] = []
+        self._spent_mark = f"tokens of {plan.former.name}"
+        self._budget: int | None = getattr(plan.former, "budget", None)
 
     def has_waiting(self, number: int) -> bool:
         """Return whether so many messages of people wait, whichever worker took their turns."""
@@ -141,56 +143,65 @@ class SectionFormation:
         after_batch: AfterBatch | None,
     ) -> list[AppliedChange]:
         """Ask the former until it has covered all messages, or covers no more."""
-        former = self.plan.former
         mark = self.plan.mark(source.spec.name)
-        spent_mark = f"tokens of {former.name}"
-        budget = getattr(former, "budget", None)
         since = self._mark(mark)
         # Only up to the items whose places in the log are final.
         until = source.held.taken - self._session.saver.number_unsaved(source.spec.name)
         found = await items_between(self._session, source, since, until)
         edited = self._edited(source, since)
-        begins = [*[since] * len(edited), *found, until]
-        said = [*map(source.peek, edited), *found.values()]
-        total = len(said)
+        left = [*((since, source.peek(each)) for each in edited), *found.items()]
+        total = len(left)
         applied: list[AppliedChange] = []
-        while said and (budget is None or self._spent(spent_mark) < budget):
-            draft = await former.propose(said, [*self._section, *await self._near(said)])
-            if not isinstance(draft, Draft):
-                raise InvalidArgumentError(
-                    f"propose() of the former {former.name!r} gave a {type(draft).__name__}; "
-                    "return a Draft"
-                )
-            await self._look_up(draft)
-            self._session.check_writable()
+        while left and not self._is_spent:
+            said = [item for _, item in left]
+            draft = await self._draft(said)
             if self._mark(mark) != since:
                 break  # another task has formed the same messages meanwhile
             formed = self._apply(draft, [item for item in said if self._is_there(item, source)])
             if self.plan.shelf is not None:
                 # Before the commit: after a crash, they are retired once more.
                 await self.plan.shelf.erase(formed.retired)
-            for item in said[: draft.covered]:
+            covered = total if draft.covered is None else draft.covered
+            for item in said[:covered]:
                 formed.retired += edited.pop(item.id, ())
-            covered = len(said) if draft.covered is None else draft.covered
-            begins = begins[covered:]
-            said = said[covered:] if covered else []
-            since = begins[0] if covered else since
+            left = left[covered:] if covered else []
+            if covered:
+                since = left[0][0] if left else until
             self._note(mark, since, formed)
-            self._note(spent_mark, self._mark(spent_mark) + draft.spent)
+            self._note(self._spent_mark, self._mark(self._spent_mark) + draft.spent)
             applied += formed.applied
             if after_batch is not None:
-                await after_batch(total - len(said), total)
+                await after_batch(total - len(left), total)
             if draft.failure:
                 self._session.note(
                     f"section {self.name!r} was not formed, as {draft.failure}; its messages wait, and "
                     "the next formation goes on from there"
                 )
-        if said and budget is not None and self._spent(spent_mark) >= budget:
+        if left and self._is_spent:
             self._session.note(
-                f"former {former.name!r} has spent its {budget:,} tokens of this session, and forms "
-                f"nothing more in {self.name!r}; raise its budget, and form again"
+                f"former {self.plan.former.name!r} has spent its {self._budget:,} tokens of this "
+                f"session, and forms nothing more in {self.name!r}; raise its budget, and form again"
             )
         return applied
+
+    async def _draft(self, said: Sequence[Item]) -> Draft:
+        """Return the former's draft, and read the facts of other sessions that it is about."""
+        former = self.plan.former
+        shelf = self.plan.shelf
+        near = await shelf.near(said) if shelf else []
+        elsewhere = [fact for fact in near if fact.id not in self._section.ledger.shelved]
+        draft = await former.propose(said, [*self._section, *elsewhere])
+        if not isinstance(draft, Draft):
+            raise InvalidArgumentError(
+                f"propose() of the former {former.name!r} gave a {type(draft).__name__}; "
+                "return a Draft"
+            )
+        self._elsewhere = {}
+        for key in {change.key for change in draft.changes if change.key}:
+            if shelf is not None and self._section.keyed(key) is None:
+                self._elsewhere[key] = await shelf.current(key)
+        self._session.check_writable()
+        return draft
 
     def _edited(self, source: Section, since: int) -> dict[str, list[Item]]:
         """Return the facts whose words were edited out of their message, by its id.
@@ -204,30 +215,22 @@ class SectionFormation:
             is_edited = any(held.updated.get(place) for place in places) and max(places) < since
             if not (is_edited and FORMED in item.tags and "semantic" in item.tags):
                 continue
-            quote = plain(str(item.metadata["quote"]))
-            if not any(quote in plain(held[place].text) for place in places):
+            if not is_quoted_in(item, map(held.__getitem__, places)):
                 found.setdefault(item.sources[-1], []).append(item)
         return found
-
-    async def _near(self, said: Sequence[Item]) -> list[Item]:
-        """Return the facts of other sessions on the shelf that have words of some messages."""
-        shelf = self.plan.shelf
-        facts = await shelf.near(said) if shelf else []
-        return [fact for fact in facts if fact.id not in self._section.ledger.shelved]
-
-    async def _look_up(self, draft: Draft) -> None:
-        """Read the facts of other sessions on the shelf that a draft is about."""
-        self._elsewhere = {}
-        for key in {change.key for change in draft.changes if change.key}:
-            if self.plan.shelf is not None and self._section.keyed(key) is None:
-                self._elsewhere[key] = await self.plan.shelf.current(key)
 
     def _mark(self, name: str) -> int:
         return self._section.ledger.marks.get(name, 0)
 
-    def _spent(self, mark: str) -> int:
-        """Return the tokens that a former has cost in all sections that it forms."""
-        return sum(each.ledger.marks.get(mark, 0) for each in self._session.sections.values())
+    @property
+    def _spent(self) -> int:
+        """The tokens that the former has cost in all sections that it forms."""
+        sections = self._session.sections.values()
+        return sum(each.ledger.marks.get(self._spent_mark, 0) for each in sections)
+
+    @property
+    def _is_spent(self) -> bool:
+        return self._budget is not None and self._spent >= self._budget
 
     def _is_there(self, item: Item, source: Section) -> bool:
         """Return whether a message was neither taken back nor forgotten meanwhile."""

@@ -22,7 +22,7 @@ from kaosmem.ingest.listing import (
 from kaosmem.ingest.passages import IngestReport, Passage, Reading, changes, read_passages
 from kaosmem.sections.section import Section
 from kaosmem.session.open_session import OpenSession
-from kaosmem.types import JSONDict, JSONObject
+from kaosmem.types import JSONDict
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item, decoded
 
@@ -57,6 +57,11 @@ class _Place:
     prefix: str = ""
     held: dict[str, list[Item]] = field(default_factory=dict)
 
+    @property
+    def mark(self) -> str:
+        """Return the metadata of its items that name it."""
+        return f"{self.label} {self.prefix}".rstrip(" ")
+
     def part(self, files: Iterable[SourceFile]) -> _Place:
         """Return the place with no other files than these."""
         return replace(self, held={file.source: self.held[file.source] for file in files})
@@ -85,7 +90,6 @@ class Ingestion:
         self._session = session
         self._section = section
         self._add = add
-        self._place = _Place("")
         self._new: list[str] = []
         self._changed: list[str] = []
         self._unchanged: list[str] = []
@@ -211,14 +215,14 @@ class Ingestion:
         readings = read_passages(
             replace(file, source=place.prefix + file.source) for place, file in to_read
         )
-        for done, (self._place, file) in enumerate(to_read, 1):
+        for done, (place, file) in enumerate(to_read, 1):
             reading = await asyncio.to_thread(next, readings)
             source = reading.file.source
-            held = self._place.held.get(file.source, [])
+            held = place.held.get(file.source, [])
             if progress:
                 progress(source, done, len(to_read))
             self._skipped += reading.skipped
-            has_changed = reading.is_read and await self._take(reading, held)
+            has_changed = reading.is_read and await self._take(place, reading, held)
             if not reading.passages:
                 continue
             if not held:
@@ -228,21 +232,21 @@ class Ingestion:
             else:
                 self._unchanged.append(source)
 
-    async def _take(self, reading: Reading, held: Iterable[Item]) -> bool:
+    async def _take(self, place: _Place, reading: Reading, held: Iterable[Item]) -> bool:
         """Bring the items of one file up to date, and return whether any differs from before.
 
         The first item is the last to get the file's new stamp: after a crash, the next run reads
         the file once more.
         """
+        for passage in reading.passages:
+            passage.metadata["corpus"] = place.mark
         if reading.skipped and reading.passages:
             reading.passages[0].metadata[_SKIPPED] = [list(each) for each in reading.skipped]
-        before = {item.id.removesuffix(f"@{self._place.label}"): item for item in held}
+        before = {item.id.removesuffix(f"@{place.label}"): item for item in held}
         after = {passage.id: passage for passage in reading.passages}
         kept = [passage_id for passage_id in before if passage_id in after]
         updated = {
-            passage_id
-            for passage_id in kept
-            if not self._is_same(before[passage_id], after[passage_id])
+            passage_id for passage_id in kept if not _is_same(before[passage_id], after[passage_id])
         }
         await self._archive(item for passage_id, item in before.items() if passage_id not in after)
         for passage_id in kept[1:]:  # in their old places, so that the order stays that of the file
@@ -254,19 +258,14 @@ class Ingestion:
         new = [passage for passage in reading.passages if passage.id not in before]
         for passage in new:
             is_late = first is None and len(new) > _AT_ONCE
-            item = await self._add_passage(passage, {"file": ""} if is_late else {})
+            stamp = "" if is_late else passage.metadata["file"]
+            item = await self._add_passage(place, passage, {**passage.metadata, "file": stamp})
             first = first or item
         if first is not None and (kept or len(new) > _AT_ONCE):
             await self._update(first, after[kept[0]] if kept else new[0])
         return bool(updated) or before.keys() != after.keys()
 
-    def _is_same(self, item: Item, passage: Passage) -> bool:
-        """Return whether an item is a passage in all but the stamp of its file."""
-        metadata = {**self._metadata(passage), "file": item.metadata["file"]}
-        said = (item.text, item.role, item.metadata)
-        return said == (passage.text, passage.role, metadata)
-
-    async def _add_passage(self, passage: Passage, other: JSONObject) -> Item:
+    async def _add_passage(self, place: _Place, passage: Passage, metadata: JSONDict) -> Item:
         """Add a passage. Raises SectionFullError if that evicts something.
 
         An evicted passage would be read and added again by each run, and be recalled after its
@@ -275,12 +274,14 @@ class Ingestion:
         await self._step()
         self._items_added += 1
         before = len(self._section)
+        is_taken = self._session.factory.section_of(passage.id) is not None
         item = self._add(
             self._section.spec.name,
             passage.text,
-            id=self._id(passage),
+            # Another place may have the id.
+            id=f"{passage.id}@{place.label}" if is_taken else passage.id,
             role=passage.role,
-            metadata={**self._metadata(passage), **other},
+            metadata=metadata,
             trust=Trust.EXTERNAL,
         )
         if len(self._section) <= before:
@@ -299,7 +300,7 @@ class Ingestion:
             content=passage.text,
             tokens=self._session.counter(passage.text),
             role=passage.role,
-            metadata=self._metadata(passage),
+            metadata=passage.metadata,
         )
         # Another task may have removed it, and a filesystem may have no stamps.
         if item.id in self._section and updated != item:
@@ -320,17 +321,12 @@ class Ingestion:
         if self._steps % _AT_ONCE == 0:
             await asyncio.sleep(0)
 
-    def _metadata(self, passage: Passage) -> JSONDict:
-        mark = f"{self._place.label} {self._place.prefix}".rstrip(" ")
-        return {**passage.metadata, "corpus": mark}
 
-    def _id(self, passage: Passage) -> str:
-        """Return the passage's own id, or one that names this place where another one has it."""
-        return (
-            f"{passage.id}@{self._place.label}"
-            if self._session.factory.section_of(passage.id)
-            else passage.id
-        )
+def _is_same(item: Item, passage: Passage) -> bool:
+    """Return whether an item is a passage in all but the stamp of its file."""
+    metadata = {**passage.metadata, "file": item.metadata["file"]}
+    said = (item.text, item.role, item.metadata)
+    return said == (passage.text, passage.role, metadata)
 
 
 def _noted(items: Iterable[Item]) -> Iterator[Skipped]:

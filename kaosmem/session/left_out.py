@@ -49,13 +49,10 @@ class LeftOut:
         decision = self._decided(self.roster, item_id)
         if decision is not None:
             return decision
-        if self.roster.present is None:
+        present = self.roster.present
+        if present is None:
             return self._decided_in_files(item_id)
-        decision = self._decided(self.roster.present, item_id)
-        if decision is None:
-            raise NotFoundError(
-                f"no item {shown(item_id)} in memory; fetch() looks in the stored archive too"
-            )
+        decision = self._decided(present, item_id) or self._decided_in_files(item_id)
         fault = decision.fault or self._not_then()
         return replace(
             decision, reason=Reason.FILTERED, same_as=None, rank=None, score=None, fault=fault

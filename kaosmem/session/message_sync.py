@@ -46,17 +46,14 @@ def facts_taken_back(
 
     A fact whose words one of the messages in their place says, too, stays.
     """
-    from kaosmem.formation.grounding import plain  # few lists withdraw messages
+    from kaosmem.formation.grounding import is_quoted_in  # few lists withdraw messages
 
-    texts = [plain(item.text) for item in said]
+    gone = {*withdrawn}
     found = []
     for item in section:
         is_fact = FORMED in item.tags and item.metadata.get("kind") != "episodic"
-        if is_fact and set(item.sources) <= set(withdrawn):
-            quote = plain(str(item.metadata.get("quote", "")))
-            is_said = any(quote in text for text in texts)
-            if not is_said:
-                found.append(item.id)
+        if is_fact and gone.issuperset(item.sources) and not is_quoted_in(item, said):
+            found.append(item.id)
     return found
 
 

@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
-from types import TracebackType
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from kaosmem.arguments import check_instance
 from kaosmem.errors import NotOpenedError
@@ -122,13 +121,8 @@ class Unopened(AbstractAsyncContextManager[T]):
     async def __aenter__(self) -> T:
         return await self._inner.__aenter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        return await self._inner.__aexit__(kind, error, trace)
+    async def __aexit__(self, *raised: Any) -> bool | None:
+        return await self._inner.__aexit__(*raised)
 
     def __await__(self) -> NoReturn:
         raise NotOpenedError(_HOW_TO_OPEN)
@@ -151,13 +145,8 @@ class UnopenedSync(AbstractContextManager[T]):
     def __enter__(self) -> T:
         return self._inner.__enter__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        return self._inner.__exit__(kind, error, trace)
+    def __exit__(self, *raised: Any) -> bool | None:
+        return self._inner.__exit__(*raised)
 
     def __getattr__(self, name: str) -> NoReturn:
         raise NotOpenedError(_HOW_TO_OPEN)

@@ -179,9 +179,6 @@ class Sessions:
         block = session.block
         session.block = None
         session.memory = None
-        if block is None:
-            return
-        if error is None:
-            await block.__aexit__(None, None, None)
-        else:
-            await block.__aexit__(type(error), error, error.__traceback__)
+        if block is not None:
+            raised = (type(error), error, error.__traceback__) if error else (None, None, None)
+            await block.__aexit__(*raised)

@@ -195,7 +195,7 @@ class MemoryTools:
         """Return an item of more than so many tokens with the lines that have some words."""
         if item.tokens <= limit:
             return item
-        unit = Candidate((item,), 0, False, False, False, 1, None, item.tokens)
+        unit = Candidate.alone(item, 0, 1, None)
         terms = frozenset(analyze(words))
         return excerpt_of(unit, limit, terms, self._memory.admin.counter).items[0]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -103,20 +103,18 @@ class ConversationSource(StoreSource):
         the entries would have if nothing were condensed, so a condensation moves none.
         """
         view, error = await self._view(cap)
-        known = self._shown
-        self._shown = {}
 
         def item(place: int) -> Item:
-            return self._shown_item(view[place], known)
+            return self._shown_item(view[place])
 
         must = {place for each in self._required(view, item, cap // 2) for place in view.unit(each)}
         start = _first_within(view, item, 2 * cap)
         cuts = {*view.cuts_from(start, must)}
-        positions = self._positions(view, [*must, *range(start, len(view))])
+        places = sorted({*must, *range(start, len(view))})
+        positions = self._positions(view, places)
         candidates: list[Candidate] = []
         left = 2 * cap
-        firsts = {view.unit(place)[0] for place in (*must, *range(start, len(view)))}
-        units = [view.unit(first) for first in firsts]
+        units = [*dict.fromkeys(tuple(view.unit(place)) for place in places)]
         units.sort(key=lambda unit: (unit[0] not in must, -unit[-1]))  # each newest first
         for unit in units:
             is_required = unit[0] in must
@@ -192,15 +190,15 @@ class ConversationSource(StoreSource):
             event.message for event in view if isinstance(event, SummaryEvent)
         )
 
-    def _positions(self, view: ConversationView, places: Iterable[int]) -> dict[int, int]:
-        """Return by place in a view the position that each entry has without condensations.
+    def _positions(self, view: ConversationView, places: Sequence[int]) -> dict[int, int]:
+        """Return by place, ascending, the position that each entry has without condensations.
 
         A summary stands directly before the entry that follows it.
         """
         ordinals = self._log.view.ordinals
         positions: dict[int, int] = {}
         after = self._taken(view)
-        for place in sorted(set(places), reverse=True):
+        for place in reversed(places):
             position = ordinals.get(view[place].id)
             # Where a summary is put in without a gap, the entries before it make room.
             after = after - 1 if position is None else min(position, after - 1)
@@ -213,14 +211,12 @@ class ConversationSource(StoreSource):
         newest = ordinals.get(view[-1].id) if view else None
         return len(ordinals) if newest is None else newest + 1
 
-    def _shown_item(
-        self, event: ConversationEvent, known: Mapping[int, tuple[ConversationEvent, Item]]
-    ) -> Item:
+    def _shown_item(self, event: ConversationEvent) -> Item:
         """Return the item of an entry: the same object as long as the entry is shown unchanged."""
-        was = known.get(event.id)
-        item = was[1] if was and was[0] is event else self._event_item(event)
-        self._shown[event.id] = event, item
-        return item
+        known = self._shown.get(event.id)
+        if known is None or known[0] is not event:
+            known = self._shown[event.id] = event, self._event_item(event)
+        return known[1]
 
     def _event_item(self, event: ConversationEvent) -> Item:
         message = event.message

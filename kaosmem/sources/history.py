@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 from kaosmem.arguments import check_instance
@@ -33,9 +33,10 @@ ItemOf = Callable[[str, ChatMessage], Item]
 class Mirror:
     """The messages of a thread from one position on, as the items of a section.
 
+    The ordinal of an item is the position of its message in the thread.
+
     Attributes:
         begin: The position of the first message.
-        taken: The position after the last one.
         recalls: Whether a query finds messages before the newest ones.
         messages: All of them. The section lacks the records of summaries: nobody said them.
     """
@@ -47,27 +48,31 @@ class Mirror:
         item_of: ItemOf,
     ) -> None:
         self.begin = begin
-        self.taken = begin
         self.recalls = spec.recall > 0
         self.messages: list[ChatMessage] = []
         self.section = Section(holding(spec))
+        self.section.held.taken = begin
         self._item_of = item_of
-        self._positions: list[int] = []  # by ordinal
         self._newest: dict[str, int] = {}  # by the message's own id
         self._items: dict[int, Item] = {}  # by position
 
+    @property
+    def taken(self) -> int:
+        """The position after the last message."""
+        return self.section.held.taken
+
     def take(self, messages: Sequence[ChatMessage]) -> None:
         """Take in the next messages of the thread."""
-        for position, message in enumerate(messages, self.taken):
+        for message in messages:
+            position = self.taken
             if is_record(message):
+                self.section.held.taken += 1
                 continue
             if message.id[:1] not in ("", "#"):
                 self._newest[message.id] = position
-            self._positions.append(position)
             # A pinned item would be required, however far back it stands.
             item = self._item_of(f"#{position}", message)
             self.section.add(replace(item, pinned=False))
-        self.taken += len(messages)
         self.messages += messages
 
     async def propose(
@@ -87,31 +92,17 @@ class Mirror:
         """
         await self.section.index_for(cap)
         found = self.section.proposer.propose(query, cap=cap, wanted=wanted)
-        units = sorted(map(self._shown, found.candidates), key=lambda unit: not unit.must)
+        if not recalls:
+            found = replace(found, earlier=(), stock=None)
+        shown = found.changed(partial(map, self._shown))
+        units = sorted(shown.candidates, key=lambda unit: not unit.must)
         candidates = [unit._replace(rank=rank) for rank, unit in enumerate(units, 1)]
-        proposal = replace(
-            found,
-            candidates=tuple(candidates),
-            earlier=tuple(map(self._shown, found.earlier)) if recalls else (),
-            taken=self.taken,
-            stock=found.stock if recalls else None,
-        )
-
-        def signals(position: int) -> Mapping[str, float]:
-            return found.signals(bisect_left(self._positions, position))
-
-        return replace(proposal, signals=signals)
+        return replace(shown, candidates=tuple(candidates))
 
     def _shown(self, unit: Candidate) -> Candidate:
-        """Return a unit at its positions in the thread, its items under the ids of the source."""
-        items = tuple(self._own(self._positions[at]) for at in unit.positions or (unit.position,))
-        return unit._replace(
-            items=items,
-            position=self._positions[unit.position],
-            must=unit.must or any(item.pinned for item in items),
-            needs=tuple(self._positions[at] for at in unit.needs),
-            positions=tuple(self._positions[at] for at in unit.positions),
-        )
+        """Return a unit with its items under the ids of the source."""
+        items = tuple(map(self._own, unit.positions or (unit.position,)))
+        return unit._replace(items=items, must=unit.must or any(item.pinned for item in items))
 
     def _own(self, position: int) -> Item:
         """Return the item of a message: the same one as long as its id is the same.

@@ -12,8 +12,10 @@ from kaosmem.filters import MetadataFilter
 from kaosmem.language.query import Query
 from kaosmem.names import check_id
 from kaosmem.retrieval.rankers import BM25Ranker
-from kaosmem.sections.proposal import Proposal
+from kaosmem.sections.item_table import ItemTable
+from kaosmem.sections.proposal import Candidate, Proposal, oldest_first
 from kaosmem.sections.spec import SectionSpec
+from kaosmem.sections.versions import ShownVersions
 from kaosmem.sources.store_source import (
     Scored,
     StoreSource,
@@ -99,8 +101,8 @@ class FactSource(StoreSource):
             return await self._search(query, limit, past)
 
         proposal = await searched(search, cap=cap, wanted=wanted)
-        if past.versions:
-            proposal = _narrowed(proposal.with_versions(past.versions, query), wanted)
+        if past.of_key:
+            proposal = _narrowed(past.with_versions(proposal, self.spec), wanted)
         return corrected(proposal, self.spec)
 
     async def _search(self, query: Query, limit: int, past: _Past) -> tuple[list[Scored], bool]:
@@ -148,20 +150,15 @@ class FactSource(StoreSource):
             await self._store.delete(self._agent_id, memory_id, namespace=self._namespace)
 
     async def _versions(self, key: str) -> list[Version[Item]]:
-        """Return the versions of a fact as items, each created when it was saved.
-
-        Times that a `timestamp` states keep its zone, so that all labels name the same day.
-        """
+        """Return the versions of a fact as items, each created when it was saved."""
         stored = await self._store.versions(self._agent_id, key, namespace=self._namespace)
-        named = key if len(stored) > 1 else None
-        zoned: dict[datetime | None, datetime] = {}
+        is_alone = len(stored) == 1 and stored[0].is_current
+        named = None if is_alone else key
         versions = []
-        for each in reversed(stored):
+        for each in stored:
             item = self._fact(each.item, each.known_from, named)
-            begins = zoned[each.valid_from] = item.stated_from or each.valid_from
-            ends = zoned.get(each.valid_until, each.valid_until)
-            versions.append(Version(item, begins, ends, each.known_from))
-        return versions[::-1]
+            versions.append(Version(item, each.valid_from, each.valid_until, each.known_from))
+        return versions
 
     def _fact(
         self,
@@ -240,20 +237,18 @@ class StateSource(StoreSource):
 
 
 class _Past:
-    """The versions of found facts that a query about another time may be shown.
+    """The versions of found facts, as they were at the times of a query.
 
     Attributes:
         load: Returns all versions of the fact with a key.
-        versions: By the id of a found item, the versions of its fact, oldest first, as they were at
-            the query's times.
+        of_key: The loaded versions of each key, oldest first.
     """
 
     def __init__(self, load: Callable[[str], Awaitable[list[Version[Item]]]], query: Query) -> None:
         self._load = load
         self._query = query
-        self._of_key: dict[str, list[Version[Item]]] = {}
         self._items: dict[str, Item] = {}  # by the id of the version in the store
-        self.versions: dict[str, list[Version[Item]]] = {}
+        self.of_key: dict[str, list[Version[Item]]] = {}
 
     async def shown(self, found: Sequence[StoredFact]) -> list[Scored]:
         """Return of each found fact the newest version, and the best other one."""
@@ -262,8 +257,8 @@ class _Past:
         for memory in found:
             item = self._items.get(memory.id)
             if item is not None:
-                of_fact = self.versions[item.id]
-                items.setdefault((memory.key, item is of_fact[-1].item), (item, memory.score))
+                is_newest = item is self.of_key[memory.key][-1].item
+                items.setdefault((memory.key, is_newest), (item, memory.score))
         return [*items.values()]
 
     async def told_anew(self, replaced: Sequence[StoredFact]) -> list[Scored]:
@@ -274,26 +269,21 @@ class _Past:
         await self.learn(replaced)
         items: dict[str, Scored] = {}
         for memory in replaced:
-            newest = self._of_key[memory.key][-1:]
+            newest = self.of_key[memory.key][-1:]
             if newest and newest[0].is_current:
-                self.versions[newest[0].item.id] = self._of_key[memory.key]
                 items.setdefault(memory.key, (newest[0].item, memory.score))
         return [*items.values()]
 
     async def learn(self, found: Sequence[StoredFact]) -> None:
         """Load the versions of some facts."""
-        new = [*{memory.key: None for memory in found if memory.key not in self._of_key}]
+        new = [*{memory.key: None for memory in found if memory.key not in self.of_key}]
         for start in range(0, len(new), _AT_ONCE):
             some = new[start : start + _AT_ONCE]
             loaded = await asyncio.gather(*map(self._load, some))
             for key, versions in zip(some, loaded, strict=True):
-                self._of_key[key] = self._at(versions)
-                for each in self._of_key[key]:
+                self.of_key[key] = self._at(versions)
+                for each in self.of_key[key]:
                     self._items[each.item.id.partition("/")[2]] = each.item
-        for memory in found:
-            item = self._items.get(memory.id)
-            if item is not None:
-                self.versions[item.id] = self._of_key[memory.key]
 
     def _at(self, versions: list[Version[Item]]) -> list[Version[Item]]:
         """Return the versions that were known then, or of these the one that held then."""
@@ -304,6 +294,34 @@ class _Past:
         if as_of is None:
             return versions
         return [replace(each, valid_until=None) for each in versions if each.holds_at(as_of)]
+
+    def with_versions(self, proposal: Proposal, spec: SectionSpec) -> Proposal:
+        """Return a proposal with the versions that a section of these facts would show."""
+        ends: dict[str, datetime | None] = {}
+        items: dict[str, Item] = {}
+        scores = {unit.items[0].id: unit.score or 0.0 for unit in proposal.candidates}
+        for unit in proposal.candidates:
+            item = unit.items[0]
+            for version in self.of_key.get(item.key or "", ()):
+                items[version.item.id] = version.item
+                ends[version.item.id] = version.valid_until
+            items.setdefault(item.id, item)
+        held = ItemTable(spec)
+        ordinals = {}
+        shown = oldest_first([*items.values()])
+        for at, item in enumerate(shown):
+            held.put(item)
+            ordinals[item.id] = at
+            end = ends.get(item.id)
+            if end is not None and not self._query.begins_later(end):
+                held.evict([at], {at: end})
+        ranked = {ordinals[item_id]: score for item_id, score in scores.items()}
+        versions = ShownVersions(held, self._query, ranked)
+        units = [
+            Candidate.alone(shown[at], at, rank, ranked.get(at))
+            for rank, at in enumerate(versions.order(ranked), 1)
+        ]
+        return replace(proposal, candidates=versions.labelled(units))
 
 
 def _narrowed(proposal: Proposal, wanted: MetadataFilter | None) -> Proposal:

@@ -72,12 +72,12 @@ class ProfileSource(StoreSource):
         """Return the facts, whatever the query asks for. A view of another time gets none."""
         if query.as_of is not None or query.known_at is not None:
             return Proposal(())
-        candidates = []
-        for place, item in enumerate(self._facts()):
-            candidates.append(
-                Candidate((item,), place, True, False, False, place + 1, None, item.tokens)
+        return Proposal(
+            tuple(
+                Candidate.alone(item, place, place + 1, None)
+                for place, item in enumerate(self._facts())
             )
-        return Proposal(tuple(candidates))
+        )
 
     async def get(self, item_id: str) -> Item | None:
         """Return a fact of the profile, or None."""

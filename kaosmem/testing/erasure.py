@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import bz2
 import json
-import lzma
 import re
+import struct
 import zlib
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from typing import Any
 from urllib.parse import quote
 
 from kaosmem.persistence.storage.places import Location, filesystem_of
 
 _MAX_LAYERS = 3
 _PACKED = re.compile(
-    rb"(?P<gzip>\x1f\x8b\x08)|(?P<zlib>\x78[\x01\x5e\x9c\xda])|(?P<bz2>BZh[1-9]1AY&SY)|(?P<xz>\xfd7zXZ\x00)"
-    rb"|(?P<zip>PK\x03\x04.{4}\x08\x00)",
-    re.DOTALL,
+    rb"(?P<zlib>\x1f\x8b\x08|\x78[\x01\x5e\x9c\xda])|(?P<zip>PK\x03\x04.{4}\x08\x00)", re.DOTALL
 )
 
 
@@ -26,8 +22,8 @@ def paths_holding(place: Location | Mapping[str, bytes | None], *texts: str) -> 
     """Return the paths of all files that hold one of the texts, sorted.
 
     A text is found in upper and lower case, as UTF-8, UTF-16 and UTF-32, escaped as JSON once or
-    twice, percent-encoded, as hexadecimal digits and base64, and in data compressed by gzip, zlib,
-    zip, bz2 or xz.
+    twice, percent-encoded, as hexadecimal digits and base64, and in data compressed by gzip, zlib
+    or zip.
 
     Args:
         place: A folder, a URL, a filesystem, or the content by path (None for a folder). Every file
@@ -111,28 +107,20 @@ def _in_base64(data: bytes) -> Iterator[bytes]:
 def _unpacked(data: bytes) -> Iterator[bytes]:
     """Yield what compressed parts of data hold, as far as they are intact."""
     for match in _PACKED.finditer(data):
-        kind = match.lastgroup
         start = match.start()
-        decompressor: Any
-        if kind == "bz2":
-            decompressor = bz2.BZ2Decompressor()
-        elif kind == "xz":
-            decompressor = lzma.LZMADecompressor()
-        elif kind == "zip":
+        window = zlib.MAX_WBITS | 32
+        if match.lastgroup == "zip":
             lengths = data[start + 26 : start + 30]
-            start += (
-                30 + int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
-            )
-            decompressor = zlib.decompressobj(-zlib.MAX_WBITS)
-        else:
-            decompressor = zlib.decompressobj(zlib.MAX_WBITS | 32)
+            start += 30 + sum(struct.unpack("<HH", lengths))
+            window = -zlib.MAX_WBITS
+        decompressor = zlib.decompressobj(window)
         found = bytearray()
         try:
             for at in range(start, len(data), 4_096):  # what precedes damage is yielded
                 found += decompressor.decompress(data[at : at + 4_096])
                 if decompressor.eof:
                     break
-        except (OSError, ValueError, zlib.error, lzma.LZMAError, EOFError):
+        except (zlib.error, EOFError):
             pass
         if found:
             yield bytes(found)

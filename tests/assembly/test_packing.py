@@ -92,7 +92,7 @@ def test_a_unit_takes_no_less_than_it_is_said_to(text, metadata, role, name):
 
 def test_a_replaced_version_brings_its_successor():
     """The current version stands after the replaced one, and is taken once."""
-    replaced = unit(0).tied_to(1, 0)
+    replaced = unit(0)._replace(needs=(1,), is_replaced=True, standing=(1, 0, 0))
     current = unit(1)
     share = Share(SectionSpec("notes"), (replaced, current), Run(HEADER, line_of), 100)
     share.take(replaced, 100, Shown(()))
@@ -103,7 +103,7 @@ def test_a_replaced_version_brings_its_successor():
 
 def test_half_of_a_replaced_version_and_its_successor_is_not_taken():
     """If both do not fit together, neither is in."""
-    replaced = unit(0).tied_to(1, 0)
+    replaced = unit(0)._replace(needs=(1,), is_replaced=True, standing=(1, 0, 0))
     current = unit(1)
     share = Share(SectionSpec("notes"), (replaced, current), Run(HEADER, line_of), 100)
     share.take(replaced, HEADER + 12 + 12, Shown(()))

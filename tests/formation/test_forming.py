@@ -561,3 +561,27 @@ async def test_a_former_returns_a_draft_and_a_session_has_one():
     memory.add("messages", "home: Oslo")
     with pytest.raises(InvalidArgumentError, match="return a Draft"):
         await memory.form(ListFormer())
+
+
+class CostlyFormer:
+    """Spends ten tokens for each draft, and forms nothing."""
+
+    name = "costly"
+    budget = 25
+
+    async def propose(self, said, known):
+        return Draft(spent=10)
+
+
+async def test_a_former_spends_each_token_once():
+    """What it has spent in one section is not counted again with what it spends in another one."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "I live in Oslo.")
+    for section in ("findings", "lessons"):
+        await memory.form(CostlyFormer(), section=section)
+    memory.add("messages", "I like tea.")
+    await memory.form(CostlyFormer(), section="findings")
+    assert not any("has spent" in notice for notice in memory.notices)
+    memory.add("messages", "I like rain.")
+    await memory.form(CostlyFormer(), section="findings")
+    assert any("has spent its 25 tokens" in notice for notice in memory.notices)

@@ -1,10 +1,8 @@
 """The oracle of erasure finds a text wherever and however a file may hold it."""
 
-import bz2
 import gzip
 import io
 import json
-import lzma
 import zipfile
 import zlib
 from base64 import b64encode, urlsafe_b64encode
@@ -47,8 +45,6 @@ SPELLINGS = {
     "base64 for URLs": lambda text: urlsafe_b64encode(b"?>" + text.encode()),
     "gzip": lambda text: gzip.compress(text.encode()),
     "zlib": lambda text: zlib.compress(text.encode(), 9),
-    "bz2": lambda text: bz2.compress(text.encode()),
-    "xz": lambda text: lzma.compress(text.encode()),
     "zip": lambda text: zipped(text.encode()),
     "zip in gzip": lambda text: gzip.compress(zipped(text.encode())),
     "a compressed array": lambda text: as_array(text.encode()),
