@@ -145,11 +145,32 @@ def listed(texts: Sequence[str], most: int) -> str:
     return ", ".join([*(fitted(text, 40, tail=12) for text in texts[:most]), *more])
 
 
+_CELL_CHARS = 120
+_BAR = (
+    "display:inline-block;width:9em;height:.7em;border:1px solid currentColor;opacity:.6;"
+    "vertical-align:middle"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Markup:
     """HTML that is escaped already."""
 
     html: str
+
+
+def bar(used: int, budget: int | None) -> Markup:
+    """Return a bar that is filled as far as a budget is used, with the figures.
+
+    Without a budget, return only the figures.
+    """
+    if budget is None:
+        return Markup(f"{used:,}")
+    share = min(1.0, used / budget) if budget else float(used > 0)
+    filled = (
+        f'<span style="display:block;width:{share:.1%};height:100%;background:currentColor"></span>'
+    )
+    return Markup(f'<span style="{_BAR}">{filled}</span> {used:,} of {budget:,}')
 
 
 def prose(text: str, *, max_chars: int) -> Markup:
@@ -158,3 +179,46 @@ def prose(text: str, *, max_chars: int) -> Markup:
     more = f"\n… and {len(text) - max_chars:,} more characters" if len(text) > max_chars else ""
     style = "white-space:pre-wrap;text-align:left;margin:0;background:none"
     return Markup(f'<pre style="{style}">{escape(lines + more)}</pre>')
+
+
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Markup]],
+    *,
+    numbers: Iterable[str] = (),
+    left_out: int = 0,
+    after: Iterable[str | Markup] = (),
+) -> str:
+    """Return a table under a title.
+
+    Args:
+        columns: Names of the columns. Without any, the table has no head.
+        numbers: The columns that stand right.
+        left_out: Number of rows that are not there. A line below the table says so.
+        after: More lines below the table.
+    """
+    right = {columns.index(name) for name in numbers}
+
+    def cells(tag: str, texts: Sequence[str | Markup]) -> str:
+        found = []
+        for place, text in enumerate(texts):
+            side = "right" if place in right else "left"
+            found.append(f'<{tag} style="text-align:{side}">{_html(text)}</{tag}>')
+        return "".join(found)
+
+    head = f"<thead><tr>{cells('th', columns)}</tr></thead>" if columns else ""
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    more = [f"… and {left_out:,} more"] if left_out else []
+    below = "".join(f"<p>{_html(line)}</p>" for line in [*more, *after])
+    return (
+        f"<div><p><b>{_html(title)}</b></p><table>{head}<tbody>{body}</tbody></table>{below}</div>"
+    )
+
+
+def _html(text: str | Markup) -> str:
+    return (
+        text.html
+        if isinstance(text, Markup)
+        else escape(fitted(text, _CELL_CHARS, tail=_CELL_CHARS // 3))
+    )

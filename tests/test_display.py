@@ -1,4 +1,4 @@
-"""What state looks like: reprs, the report in a notebook, and the explanation of a context."""
+"""What state looks like: reprs, tables in notebooks, and the explanation of a context."""
 
 import asyncio
 import re
@@ -116,15 +116,17 @@ TAGS |= {"details", "summary"}
 def test_no_stored_text_becomes_markup(memory, query):
     """Whatever ids, roles, metadata, texts and queries hold, the tables have only their own tags and styles."""
     context = assembled(memory, query)
-    page = Page(context._repr_html_())
-    assert page.tags <= TAGS
-    assert page.text.replace("\n", "").isprintable() or not re.search(
-        r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", page.text
-    )
-    for style in page.styles:
-        assert not re.search(
-            r"background:(?!currentColor|none)|(?<!-)\bcolor:|url|expression", style
+    sections = [memory[spec.name] for spec in memory.sections]
+    for each in (memory, context, *sections, *(item for section in sections for item in section)):
+        page = Page(each._repr_html_())
+        assert page.tags <= TAGS
+        assert page.text.replace("\n", "").isprintable() or not re.search(
+            r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", page.text
         )
+        for style in page.styles:
+            assert not re.search(
+                r"background:(?!currentColor|none)|(?<!-)\bcolor:|url|expression", style
+            )
 
 
 @given(memories(), storable)
@@ -191,13 +193,20 @@ def test_reprs_tell_what_there_is():
 
 
 def test_tables_are_bounded_however_much_there_is():
-    """A context shows its first items and how many more there are."""
+    """Of 2,000 items a section shows the newest ten and how many are older; a context its first and how many more."""
     memory = corpus(2_000)
+    page = memory["documents"]._repr_html_()
+    assert "… and 1,990 older" in page
+    assert "Clause 1999." in page
+    assert "Clause 1989." not in page
     context = assembled(memory, "notice", budget=40_000)
     assert len(context.items) > 1_000
     shown = context._repr_html_()
     assert f"… and {len(context.items) - 30:,} more" in shown
-    assert len(shown) < 40_000
+    assert max(map(len, (page, memory._repr_html_(), shown))) < 40_000
+    long = memory.add("documents", "word " * 100_000, metadata={"source": "s" * 10_000})
+    assert "… and 498,000 more characters" in long._repr_html_()
+    assert len(long._repr_html_()) < 4_000
 
 
 def test_an_explanation_s_sums_add_up_and_its_rows_are_aligned():

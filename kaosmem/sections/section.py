@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import islice
 from threading import RLock
 from typing import TYPE_CHECKING, Self
 
-from kaosmem.display import fitted
+from kaosmem.display import fitted, preview
 from kaosmem.errors import DuplicateError, InvalidArgumentError, ReadOnlyError
 from kaosmem.names import shown
 from kaosmem.sections.archive import Archive, Archived, EvictedItem
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 _COUNTS = ("taken", "updates", "clock", "archived", "evicted")
 """The counts in a stored state."""
 _CHARS_BEFORE = 200
+_NEWEST = 10
+"""How many items a notebook shows."""
 
 
 class Section:
@@ -113,6 +116,29 @@ class Section:
             f"<Section {fitted(self.spec.name, 40, tail=12)}: {len(self):,} items, {self.used:,} "
             f"tokens {bound}, "
             f"{len(self.archive):,} archived, eviction {self.spec.policy}>"
+        )
+
+    def _repr_html_(self) -> str:
+        from kaosmem.display import bar, table
+
+        newest = [
+            (
+                item.id,
+                item.role,
+                f"{item.tokens:,}",
+                "yes" if item.pinned else "",
+                preview(item.text),
+            )
+            for item in islice(reversed(self), _NEWEST)
+        ]
+        older = len(self) - len(newest)
+        return table(
+            f"{self.spec.name}: {len(self):,} items, {len(self.archive):,} archived, eviction "
+            f"{self.spec.policy}",
+            ("item", "role", "tokens", "pinned", "content"),
+            newest,
+            numbers=("tokens",),
+            after=[*([f"… and {older:,} older"] if older else []), bar(self.used, self.budget)],
         )
 
     @property

@@ -113,6 +113,9 @@ class SessionMemory:
         sections = listed(held, 6) or "empty"
         return f"<SessionMemory {session_id!r}{access}: {session.used:,} tokens; {sections}>"
 
+    def _repr_html_(self) -> str:
+        return self._session._repr_html_()
+
     def __reduce__(self) -> NoReturn:
         # `copy` and `pickle` ask for this: two memories over one log would both write the same
         # changes.

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Collection, Container, Iterator
 
 from kaosmem.arguments import Clock
+from kaosmem.display import Markup, bar, table
 from kaosmem.errors import (
     CorruptionError,
     NotFoundError,
@@ -31,6 +32,8 @@ from kaosmem.types.items import Item
 
 _WHERE_IDS_ARE = "; the items of search(), of a section and of a context have ids"
 _NOT_RECALLED = "what was evicted earlier cannot be recalled"
+_SHOWN_SECTIONS = 30
+_SHOWN_NOTICES = 10
 
 
 class OpenSession:
@@ -252,6 +255,19 @@ class OpenSession:
         if notice not in self._notices:
             self._notices.append(notice)
 
+    def _repr_html_(self) -> str:
+        """Return a table of the sections that hold an item, and the first notices."""
+        sections = [each for each in self.sections.values() if len(each) or len(each.archive)]
+        rows = [_row(section) for section in sections[:_SHOWN_SECTIONS]]
+        return table(
+            f"session {self.session_id}: {self.used:,} tokens",
+            ("section", "items", "tokens", "archived", "eviction"),
+            rows,
+            numbers=("items", "archived"),
+            left_out=len(sections) - len(rows),
+            after=self.notices[:_SHOWN_NOTICES],
+        )
+
     async def fetch(self, item_id: str) -> Item:
         """Return a whole item: live, archived, or from a source. This counts as a use.
 
@@ -305,3 +321,13 @@ class OpenSession:
         return NotFoundError(
             f"no item {shown(item_id)}, live or archived{missing or _WHERE_IDS_ARE}"
         )
+
+
+def _row(section: Section) -> tuple[str | Markup, ...]:
+    return (
+        section.spec.name,
+        f"{len(section):,}",
+        bar(section.used, section.budget),
+        f"{len(section.archive):,}",
+        section.spec.policy.name,
+    )

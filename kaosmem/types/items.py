@@ -230,6 +230,18 @@ class Item:
         where = f"{fitted(self.id, 40, tail=24)} in {fitted(self.section, 30, tail=10)}"
         return f"<Item {where}, {role}, {self.tokens:,} tokens{pinned}>"
 
+    def _repr_html_(self) -> str:
+        from kaosmem.display import Markup, prose, table
+
+        fields = {"section": self.section, **self.to_dict()}
+        del fields["id"], fields["content"], fields["trust"]
+        fields["trust"] = self.trust.name.lower()
+        rows: list[tuple[str, str | Markup]] = []
+        for name, value in fields.items():
+            rows.append((name, value if isinstance(value, str) else json_text(value)))
+        rows.append(("content", prose(self.text, max_chars=2_000)))
+        return table(f"item {self.id}", (), rows)
+
     @property
     def message(self) -> ChatMessage:
         """Return the item as a message."""

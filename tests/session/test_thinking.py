@@ -43,7 +43,7 @@ def test_it_is_no_part_of_a_text(thought):
     memory = SessionMemory.test_mode()
     item = memory.add("messages", reply(thought), role="assistant")
     assert item.text == item.message.text == "The notice period is two months."
-    assert SECRET not in repr(item) + repr(item.message) + repr(item.content)
+    assert SECRET not in repr(item) + repr(item.message) + repr(item.content) + item._repr_html_()
 
 
 def test_it_is_counted(thought):
