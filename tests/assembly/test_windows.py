@@ -59,37 +59,6 @@ async def ask(memory, text=None, *, window="main", **options):
     return await memory.assemble_context(window=window, **given)
 
 
-def test_a_window_goes_on_in_another_process(world):
-    """The next request after reopening has the same bytes before it, and its thinking is still valid."""
-    for _ in range(10):
-        world.add("documents")
-    for _ in range(6):
-        world.say()
-        world.call()
-        world.reopen()
-    assert world.rebased == ["new", *[""] * 5]
-    assert world.bound == 15
-
-
-def test_a_loop_of_tools_appends_no_block(world):
-    """Within one user turn only replies and results are appended, with their thinking."""
-    for _ in range(30):
-        world.add("documents")
-    world.say()
-    world.call(budget=4_000)
-    world.say("And the fee of house 3?")
-    first = world.call(budget=4_000, reply="tool")
-    assert "<context>" in str(first.messages[-1])
-    for _ in range(5):
-        world.answer()
-        context = world.call(budget=4_000, reply="tool")
-        assert "<context>" not in str(context.messages[len(first.messages) :])
-    world.answer()
-    world.call(budget=4_000)
-    assert world.rebased == ["new", *[""] * 7]
-    assert world.bound == sum(range(8))
-
-
 def test_a_question_leaves_room_for_a_loop_like_the_last_one(world):
     """A window is packed anew where the user speaks if another loop of tools as long would not fit."""
     world.say()
@@ -123,19 +92,6 @@ def test_what_is_no_longer_true_ends_an_epoch(world, section, change, is_appende
     turns(world, 3, budget=2_000)
     reason = world.rebased.pop(2)
     assert reason in (("forgotten",) if change == "forget" else ("changed", "static"))
-    assert world.rebased == ["new", "", "", ""]
-
-
-def test_a_replaced_fact_is_corrected_at_the_end(world):
-    """The new version of a visible fact is appended, marked as newer, whatever the question."""
-    world.add("findings", key="fee")
-    turns(world, 2)
-    new = world.add("findings", "Something else entirely.", key="fee")
-    world.say("Good morning.")
-    context = world.call()
-    assert context.rebased is None
-    assert f"[*, newer] {world.texts[new]}" in str(context.messages[-1])
-    turns(world, 1)
     assert world.rebased == ["new", "", "", ""]
 
 
@@ -248,21 +204,9 @@ async def test_other_static_sections_end_an_epoch():
     memory.add("rules", "Be brief.")
     memory.add("more", "Be kind.")
     memory.add("messages", "Hello")
-    reasons = []
-    for names in (None, ["rules", "messages"], ["rules", "messages"], None):
-        reasons.append((await ask(memory, sections=names)).rebased)
+    asked = (None, ["rules", "messages"], ["rules", "messages"], None)
+    reasons = [(await ask(memory, sections=names)).rebased for names in asked]
     assert reasons == ["new", "static", None, "static"]
-
-
-def test_two_windows_of_one_session(world):
-    """Thinking of a reply to one window is left out of the other, and stays valid in its own."""
-    for _ in range(5):
-        for window in ("main", "side"):
-            world.say()
-            world.call(window, budget=3_000)
-    assert world.rebased.count("new") == 2
-    assert world.rebased.count("") == 8
-    assert world.bound == 2 * sum(range(5))
 
 
 @pytest.mark.parametrize("continues", [False, True])
@@ -284,16 +228,6 @@ def test_two_writers_of_one_window(world, continues, replies):
     assert {mine, others} <= {item.id for item in world.memory["messages"]}
     turns(world, 2)
     assert world.rebased[-2:] == (["writers", ""] if continues or replies else ["", ""])
-
-
-def test_another_worker_continues_a_window(world):
-    """A handle that is still open takes in the turns of another one, and goes on from them."""
-    turns(world, 2)
-    world.save()
-    with world.forked():
-        turns(world, 2)
-    turns(world, 1)
-    assert world.rebased == ["new", "", "", "", ""]
 
 
 def test_a_request_that_appends_nothing_is_a_request(world):

@@ -136,22 +136,6 @@ class Giving:
         return self.give(list(history))
 
 
-async def test_an_add_evicts_nothing_before_the_section_is_shown():
-    """Adds pass the budget; the next context is of a section within it, and all that is gone can be fetched."""
-    memory = talked(summarizing())
-    assert len(memory["messages"]) == 60
-    assert memory.admin.used > BUDGET
-    context = await shown(memory)
-    assert memory.admin.used <= BUDGET
-    (summary,) = summaries(memory)
-    assert ids(memory)[:3] == ["q0", "a0", summary.id]
-    assert context.decision(summary.id).reason is Reason.TAIL
-    for turn in range(30):
-        assert (await memory.fetch(f"q{turn}")).text == f"question {turn} about the notice period"
-    with pytest.raises(SectionFullError):
-        memory.add("messages", "word " * 500)
-
-
 async def test_a_compaction_is_one_record_and_the_session_is_read_back_as_it_was(
     tmp_path,
 ):
@@ -568,7 +552,7 @@ async def test_a_summary_waits_for_the_next_compaction_where_what_is_newest_leav
 
 
 async def test_max_items_calls_for_a_compaction_too():
-    """More items than a section may have are compacted, and what is above that then is evicted."""
+    """More items than a section may have are compacted. An item larger than its budget is refused."""
     memory = SessionMemory.test_mode(
         sections=messages(SlidingWindowCompaction(6), 10_000, max_items=10)
     )
@@ -579,6 +563,8 @@ async def test_max_items_calls_for_a_compaction_too():
     assert len(memory["messages"]) == 12
     await shown(memory)
     assert len(memory["messages"]) == 6
+    with pytest.raises(SectionFullError):
+        memory.add("messages", "word " * 10_000)
 
 
 @pytest.mark.parametrize(
