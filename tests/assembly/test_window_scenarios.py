@@ -43,8 +43,8 @@ def facts_that_are_replaced_before_a_call(world):
             world.say()
             world.call(budget=2_000)
             world.replace(world.facts[-1], before=before, after=after)
-            for _ in range(2):
-                world.say()
+            for question in ("Good morning.", ""):
+                world.say(question)
                 world.call(budget=2_000)
             last = ["changed" if before or after else "", ""]
             assert world.rebased[-2:] == last, (before, after)

@@ -478,14 +478,19 @@ def session(place):
     return "kept/deal"
 
 
-def test_list_shows_the_sessions_of_a_place(session, place, command):
-    """The last saved comes first, with its size; no session is opened, so a damaged one is listed too."""
+def keep(session_id, **options):
+    """Store a session with a message."""
 
     async def fill():
-        async with SessionMemory.open(str(place / "kept"), "newer") as memory:
+        async with SessionMemory.open("kept", session_id, **options) as memory:
             memory.add("messages", "hello")
 
     asyncio.run(fill())
+
+
+def test_list_shows_the_sessions_of_a_place(session, place, command):
+    """The last saved comes first, with its size; no session is opened, so a damaged one is listed too."""
+    keep("newer")
     code, out, err = command("list", "kept")
     assert (code, err) == (0, "")
     assert out.startswith("root: kept\ntotal: 2\n\nsessions\n")
@@ -506,15 +511,8 @@ def test_list_shows_the_sessions_of_a_place(session, place, command):
 
 def test_the_sessions_of_all_tenants_are_listed_and_found(place, command):
     """Without --namespace, `list` lists every namespace, and `show` names the one that has the session."""
-
-    async def fill():
-        for tenant in ("acme", "globex"):
-            async with SessionMemory.open(
-                str(place / "kept"), f"{tenant}-1", namespace=tenant
-            ) as memory:
-                memory.add("messages", "hello")
-
-    asyncio.run(fill())
+    for tenant in ("acme", "globex"):
+        keep(f"{tenant}-1", namespace=tenant)
     found = json.loads(command("list", "kept", "--json").out)
     listed = {(each["namespace"], each["session"]) for each in found["sessions"]}
     assert listed == {("acme", "acme-1"), ("globex", "globex-1")}

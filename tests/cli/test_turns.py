@@ -15,20 +15,26 @@ from tests.places import files_in
 __all__ = ["command"]
 
 
+def ask(place, *questions, documents=(), window=None):
+    """Keep a turn for each question, in a window or none."""
+
+    async def talk():
+        async with SessionMemory.open(place, "s", trace=True) as memory:
+            memory.add_many("documents", documents)
+            for name, question in questions:
+                memory.add("findings", f"{name} owns the deal.", key="owner")
+                await memory.assemble_context(question, budget=120, window=window)
+
+    asyncio.run(talk())
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     """A session of three turns, in which a fact is replaced."""
     place = tmp_path_factory.mktemp("turns")
-
-    async def talk():
-        async with SessionMemory.open(place, "s", trace=True) as memory:
-            memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(40)])
-            for number, name in enumerate(("Ann", "Bob", "Cleo"), 1):
-                memory.add("findings", f"{name} owns the deal.", key="owner")
-                query = f"Who owns the deal of room {number}?"
-                await memory.assemble_context(query, budget=120)
-
-    asyncio.run(talk())
+    names = enumerate(("Ann", "Bob", "Cleo"), 1)
+    questions = [(name, f"Who owns the deal of room {number}?") for number, name in names]
+    ask(place, *questions, documents=[f"Room {n} costs {n} euros." for n in range(40)])
     return f"{place}/s"
 
 
@@ -57,21 +63,11 @@ def test_diff_names_what_was_replaced(url, command):
 
 def test_diff_compares_with_the_turn_before_of_the_same_window(tmp_path, command):
     """Between two turns of a window, a call without one is no turn before."""
-
-    async def talk():
-        async with SessionMemory.open(tmp_path, "s", trace=True) as memory:
-            memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(40)])
-            for window in ("main", None, "main", "other"):
-                await memory.assemble_context("Which room?", budget=120, window=window)
-
-    asyncio.run(talk())
+    turn = ("Ann", "Which room?")
+    for window in ("main", None, "main", "other"):
+        ask(tmp_path, turn, window=window)
     assert "turn 3 to turn 4" in _ok(command("diff", f"{tmp_path}/s"))  # the first of its window
-
-    async def ask():
-        async with SessionMemory.open(tmp_path, "s", trace=True) as memory:
-            await memory.assemble_context("Which room?", budget=120, window="main")
-
-    asyncio.run(ask())
+    ask(tmp_path, turn, window="main")
     assert "turn 3 to turn 5" in _ok(command("diff", f"{tmp_path}/s"))
 
 
@@ -158,12 +154,7 @@ def test_a_session_without_turns_says_how_to_keep_them(tmp_path, command):
 
 
 def test_a_difference_needs_two_turns(tmp_path, command):
-    async def save():
-        async with SessionMemory.open(tmp_path, "s", trace=True) as memory:
-            memory.add("findings", "Ann owns the deal.")
-            await memory.assemble_context("Who owns the deal?", budget=100)
-
-    asyncio.run(save())
+    ask(tmp_path, ("Ann", "Who owns the deal?"))
     url = f"{tmp_path}/s"
     assert "only one turn is kept, and a difference needs two" in command("diff", url).err
     assert "no turn 2; there is only turn 1" in command("diff", url, "--turns", 1, 2).err

@@ -139,17 +139,7 @@ def test_what_no_source_says_is_refused(change, expected):
         ('Bob: "I live in Rome now." I see.', "I live in Rome", "Ann lives in Rome.", True),
         ("Ich wohne in Rom.", "wohne in Rom", "Der Nutzer wohnt in Rom.", False),
         ("Я не ем мясо.", "ем мясо", "Я ем мясо.", True),
-    ],
-)
-def test_a_clause_that_is_no_plain_fact_forms_none(source, quote, fact, is_refused):
-    """What is rare, wished, imagined or over is no fact of now, and a statement that says so passes."""
-    found = reason(ProposedChange(fact, quote, ("m1",)), item(source))
-    assert bool(found) == is_refused, found
-
-
-@pytest.mark.parametrize(
-    ("source", "quote", "fact", "is_refused"),
-    [
+        # In other languages. Harm case: a denial of another clause that follows "and".
         (
             "Ich wohne in München und ich mag keinen Kaffee.",
             "Ich wohne in München",
@@ -258,8 +248,11 @@ def test_a_clause_that_is_no_plain_fact_forms_none(source, quote, fact, is_refus
         ("My parents worked hard.", "My parents worked hard", "User's parents worked hard", False),
     ],
 )
-def test_clauses_and_the_past_are_known_in_other_languages(source, quote, fact, is_refused):
-    """A denial of another clause is none of the quote. Harm case: one that follows "and"."""
+def test_a_clause_that_is_no_plain_fact_forms_none(source, quote, fact, is_refused):
+    """What is rare, wished, imagined or over is no fact of now, and a statement that says so passes.
+
+    A denial of another clause is none of the quote.
+    """
     found = reason(ProposedChange(fact, quote, ("m1",)), item(source))
     assert bool(found) == is_refused, found
 

@@ -44,9 +44,13 @@ async def facts(store, namespace="one"):
     return sorted(fact.content for fact in found)
 
 
+def plan_for(store, former=None, **when):
+    return FormsFrom(former or LineFormer(), shelf=FactShelf(store, "agent", "one"), **when)
+
+
 async def test_facts_are_versions_with_their_speaker_and_sources():
     store = InMemoryLongTermMemory()
-    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"))
+    plan = plan_for(store)
     memory = SessionMemory.test_mode()
     for day, home in (("2023-05-08", "Oslo"), ("2024-06-01", "Bergen")):
         memory.add("messages", f"home: {home}", role="Ann", metadata={"timestamp": day})
@@ -68,7 +72,7 @@ async def test_a_crash_saves_no_fact_twice(crashes_after, at):
     store = CrashingStore()
     store.left = at
     store.crashes_after = crashes_after
-    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"))
+    plan = plan_for(store)
     memory = SessionMemory.test_mode()
     texts = ["car: value 1", "home: value 2", "pet: value 3"]
     memory.add_many("messages", texts)
@@ -100,8 +104,7 @@ async def test_a_database_keeps_facts_and_loses_what_is_forgotten(tmp_path):
 async def test_forgetting_reaches_the_shelf_in_another_process(tmp_path):
     """The receipt names the facts, and verifying it asks the shelf."""
     async with open_stores(str(tmp_path)) as stores:
-        shelf = FactShelf(stores.facts, "agent", "one")
-        plan = FormsFrom(LineFormer(), shelf=shelf)
+        plan = plan_for(stores.facts)
         memory = SessionMemory.test_mode()
         said = memory.add("messages", "home: value 1")
         memory.add("messages", "pet: value 2")
@@ -118,7 +121,7 @@ async def test_forgetting_reaches_the_shelf_in_another_process(tmp_path):
         assert await stores.facts.versions("agent", "home", "one") == []
     # With the shelf known, the erasure reaches it.
     store = InMemoryLongTermMemory()
-    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"))
+    plan = plan_for(store)
     memory = SessionMemory.test_mode()
     said = memory.add("messages", "home: value 1")
     memory.add("messages", "pet: value 2")
@@ -136,7 +139,7 @@ async def test_forgetting_reaches_the_shelf_in_another_process(tmp_path):
 async def test_a_session_that_ends_leaves_no_fact_behind(when):
     """A later session may never be opened, so that nobody else would take its facts to the shelf."""
     store = InMemoryLongTermMemory()
-    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"), **when)
+    plan = plan_for(store, **when)
     async with SessionMemory.test_mode(
         sections=[SectionSpec("messages"), SectionSpec("formed", forms_from=plan)]
     ) as memory:
@@ -148,7 +151,7 @@ async def test_a_session_that_ends_leaves_no_fact_behind(when):
 
 async def test_a_shelf_follows_corrections_and_removals():
     store = InMemoryLongTermMemory()
-    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"))
+    plan = plan_for(store)
     memory = SessionMemory.test_mode()
     memory.add_many("messages", ["home: value 1", "pet: value 2", "car: value 3"])
     home, pet, car = await memory.form(plan)
@@ -171,7 +174,7 @@ async def test_a_shelf_follows_corrections_and_removals():
 
 async def test_a_disputed_fact_comes_to_the_shelf_when_a_person_accepts_it():
     store = InMemoryLongTermMemory()
-    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"))
+    plan = plan_for(store)
     memory = SessionMemory.test_mode()
     for speaker, text in (("Ann", "home: value 1"), ("Bob", "home: value 2")):
         memory.add("messages", text, role=speaker)
@@ -193,7 +196,7 @@ NUMBERS = itertools.count()
 
 async def told(store, *said, review=False):
     """Form what is said in a session of its own, and return the session and its plan."""
-    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"), review=review)
+    plan = plan_for(store, review=review)
     memory = SessionMemory.test_mode(session_id=f"session-{next(NUMBERS)}")
     for speaker, text in said:
         memory.add("messages", text, role=speaker)
@@ -226,7 +229,7 @@ async def test_facts_without_a_key_stand_on_the_shelf_once():
     for name in ("one", "two"):
         memory = SessionMemory.test_mode(session_id=name)
         memory.add("messages", "I prefer a home with a pet.")
-        await memory.form(FormsFrom(PatternFormer(), shelf=FactShelf(store, "agent", "one")))
+        await memory.form(plan_for(store, PatternFormer()))
     assert await facts(store) == ["I prefer a home with a pet."]
 
 
@@ -243,7 +246,7 @@ async def test_a_former_knows_the_facts_of_earlier_sessions():
 
     memory = SessionMemory.test_mode(session_id="later")
     memory.add("messages", "My home is elsewhere.")
-    await memory.form(FormsFrom(Knowing(), shelf=FactShelf(store, "agent", "one")))
+    await memory.form(plan_for(store, Knowing()))
     assert known == [("home", "home: value 1")]
 
 
@@ -283,7 +286,7 @@ async def test_a_fact_holds_from_the_day_on_which_it_was_said_and_no_longer_than
     options = SessionOptions(clock=lambda: now)
     monday = SessionMemory.test_mode(session_id="monday", options=options)
     wednesday = SessionMemory.test_mode(session_id="wednesday", options=options)
-    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"))
+    plan = plan_for(store)
     monday.add("messages", "home: value 1")
     monday.add("messages", "car: value 3", ttl_s=10 * 86_400)
     now += timedelta(days=2)
@@ -309,7 +312,7 @@ async def test_what_is_forgotten_while_it_comes_to_the_shelf_is_gone(is_same_pro
             return await super().save(*args, **kwargs)
 
     store = SlowStore()
-    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"))
+    plan = plan_for(store)
     memory = SessionMemory.test_mode()
     said = memory.add("messages", "home: value 1")
     forming = asyncio.create_task(memory.form(plan))
@@ -377,7 +380,7 @@ async def test_the_shelf_has_what_the_session_holds_true(seed):
     """Whatever was corrected, removed, disputed and decided, and wherever the store failed."""
     rng = random.Random(seed)
     store = FlakyStore(rng)
-    plan = FormsFrom(LineFormer(), shelf=FactShelf(store, "agent", "one"))
+    plan = plan_for(store)
     place = SessionMemory.test_mode().admin.fs
     for number in range(2, 30):
         async with SessionMemory.open(place, "test") as memory:

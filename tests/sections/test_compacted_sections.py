@@ -81,6 +81,21 @@ async def shown(memory, **given):
     return await memory.assemble_context(**{"budget": 2_000, "format": "openai", **given})
 
 
+def talked(compaction, *budget, turns=30, **fields):
+    """Return a session of a history with a compaction, and with so many turns."""
+    memory = SessionMemory.test_mode(sections=messages(compaction, *budget, **fields))
+    talk(memory, range(turns))
+    return memory
+
+
+async def thinking(waiting):
+    """Return a session, and its turn that waits for a model."""
+    memory = talked(waiting)
+    turn = asyncio.create_task(shown(memory))
+    await waiting.asked.wait()
+    return memory, turn
+
+
 class Waiting:
     """A compaction that waits for a gate, and then does what another does."""
 
@@ -121,23 +136,6 @@ class Giving:
         return self.give(list(history))
 
 
-async def test_an_add_evicts_nothing_before_the_section_is_shown():
-    """Adds pass the budget; the next context is of a section within it, and all that is gone can be fetched."""
-    memory = SessionMemory.test_mode(sections=messages(summarizing()))
-    talk(memory, range(30))
-    assert len(memory["messages"]) == 60
-    assert memory.admin.used > BUDGET
-    context = await shown(memory)
-    assert memory.admin.used <= BUDGET
-    (summary,) = summaries(memory)
-    assert ids(memory)[:3] == ["q0", "a0", summary.id]
-    assert context.decision(summary.id).reason is Reason.TAIL
-    for turn in range(30):
-        assert (await memory.fetch(f"q{turn}")).text == f"question {turn} about the notice period"
-    with pytest.raises(SectionFullError):
-        memory.add("messages", "word " * 500)
-
-
 async def test_a_compaction_is_one_record_and_the_session_is_read_back_as_it_was(
     tmp_path,
 ):
@@ -165,8 +163,7 @@ async def test_a_compaction_is_one_record_and_the_session_is_read_back_as_it_was
 
 async def test_metadata_of_another_kind_is_no_compaction():
     """An application's own metadata under that name mean nothing to a section."""
-    memory = SessionMemory.test_mode(sections=messages(summarizing(), 10_000))
-    talk(memory, range(3))
+    memory = talked(summarizing(), 10_000, turns=3)
     memory.add("messages", "of mine", id="mine", sources=["q0"], metadata={"compacted": 5})
     memory.add("messages", "of mine", id="too", metadata={"compacted": {"tokens": 5}})
     await shown(memory)
@@ -203,8 +200,7 @@ async def test_a_compaction_that_fails_loses_nothing_and_is_tried_once_a_turn(
 ):
     """The section stays as it is and is shown, a notice says so, and the next turn tries again."""
     failing = Failing(error, summarizing(), times=3)
-    memory = SessionMemory.test_mode(sections=messages(failing))
-    talk(memory, range(30))
+    memory = talked(failing)
     held = [*memory["messages"]]
     for turn in range(3):
         context = await shown(memory, budget=800)
@@ -247,10 +243,7 @@ async def test_a_section_is_compacted_while_its_model_is_down():
 async def test_who_is_cancelled_while_a_model_thinks_has_compacted_nothing():
     """A cancelled turn leaves the section as it is, and the next one compacts it."""
     waiting = Waiting(summarizing())
-    memory = SessionMemory.test_mode(sections=messages(waiting))
-    talk(memory, range(30))
-    turn = asyncio.create_task(shown(memory))
-    await waiting.asked.wait()
+    memory, turn = await thinking(waiting)
     turn.cancel()
     with pytest.raises(asyncio.CancelledError):
         await turn
@@ -264,10 +257,7 @@ async def test_who_is_cancelled_while_a_model_thinks_has_compacted_nothing():
 async def test_a_turn_beside_one_that_compacts_goes_on_without_it():
     """Two turns at once ask the model once; the other shows what is there."""
     waiting = Waiting(summarizing())
-    memory = SessionMemory.test_mode(sections=messages(waiting))
-    talk(memory, range(30))
-    turn = asyncio.create_task(shown(memory))
-    await waiting.asked.wait()
+    memory, turn = await thinking(waiting)
     beside = await asyncio.wait_for(shown(memory, budget=500), 60)
     assert not summaries(memory)
     assert beside.used <= 500
@@ -345,10 +335,7 @@ async def test_a_range_that_is_touched_meanwhile_is_not_replaced():
     """An update while the model thinks is not hidden by a summary of what was there before; the next turn has it."""
     llm = ScriptedLLM(lambda _: SPOKE)
     waiting = Waiting(summarizing(llm))
-    memory = SessionMemory.test_mode(sections=messages(waiting))
-    talk(memory, range(30))
-    turn = asyncio.create_task(shown(memory))
-    await waiting.asked.wait()
+    memory, turn = await thinking(waiting)
     memory.update("a3", "answer 3: sixty days, as agreed today")
     waiting.gate.set()
     await turn
@@ -496,8 +483,7 @@ async def test_any_pipeline_keeps_units_and_all_that_it_replaced(name, recall):
 
 async def test_nothing_comes_back_by_itself():
     """A summary stays, however large the budget becomes, and whatever is removed beside it."""
-    roomy = SessionMemory.test_mode(sections=messages(summarizing()))
-    talk(roomy, range(18))
+    roomy = talked(summarizing(), turns=18)
     await shown(roomy)
     (summary,) = summaries(roomy)
     for item_id in ids(roomy)[3:-1]:
@@ -526,8 +512,7 @@ async def test_originals_can_be_recalled_beside_their_summary():
 
 async def test_what_a_compaction_can_not_free_its_policy_evicts():
     """A compaction that finds nothing leaves room to the policy; a pin is never a victim, and then a notice says so."""
-    memory = SessionMemory.test_mode(sections=messages(CompactionPipeline()))
-    talk(memory, range(30))
+    memory = talked(CompactionPipeline())
     await shown(memory)
     assert memory.admin.used <= BUDGET
     assert ids(memory)[-1] == "a29"
@@ -539,16 +524,14 @@ async def test_what_a_compaction_can_not_free_its_policy_evicts():
         await shown(memory)
     assert len([item for item in memory["messages"] if item.pinned]) == 2
     assert "too little may be evicted" in memory.notices[0]
-    unbounded = SessionMemory.test_mode(sections=messages(CompactionPipeline(), eviction="none"))
-    talk(unbounded, range(30))
+    unbounded = talked(CompactionPipeline(), eviction="none")
     await shown(unbounded)
     assert len(unbounded["messages"]) == 60
 
 
 async def test_a_summary_waits_for_the_next_compaction_where_what_is_newest_leaves_it_no_room():
     """A question and an answer that fill the section evict it not: the next summary takes it in."""
-    memory = SessionMemory.test_mode(sections=messages(summarizing(), recall=0))
-    talk(memory, range(30))
+    memory = talked(summarizing(), recall=0)
     question = memory.add("messages", "long " * 180, role="user")
     await shown(memory)
     (before,) = summaries(memory)
@@ -569,7 +552,7 @@ async def test_a_summary_waits_for_the_next_compaction_where_what_is_newest_leav
 
 
 async def test_max_items_calls_for_a_compaction_too():
-    """More items than a section may have are compacted, and what is above that then is evicted."""
+    """More items than a section may have are compacted. An item larger than its budget is refused."""
     memory = SessionMemory.test_mode(
         sections=messages(SlidingWindowCompaction(6), 10_000, max_items=10)
     )
@@ -580,6 +563,8 @@ async def test_max_items_calls_for_a_compaction_too():
     assert len(memory["messages"]) == 12
     await shown(memory)
     assert len(memory["messages"]) == 6
+    with pytest.raises(SectionFullError):
+        memory.add("messages", "word " * 10_000)
 
 
 @pytest.mark.parametrize(
@@ -611,8 +596,7 @@ async def test_max_items_calls_for_a_compaction_too():
 )
 async def test_what_makes_no_sense_changes_nothing_but_by_eviction(give):
     """Messages that no section can hold are an error that is a notice; longer ones are none at all."""
-    memory = SessionMemory.test_mode(sections=messages(Giving(give)))
-    talk(memory, range(30))
+    memory = talked(Giving(give))
     held = {item.id: item for item in memory["messages"]}
     await shown(memory)
     assert all(held[item.id] == item for item in memory["messages"])
@@ -621,8 +605,7 @@ async def test_what_makes_no_sense_changes_nothing_but_by_eviction(give):
 
 async def test_the_format_of_the_context_says_whether_a_section_exceeds_its_budget():
     """A section that fits its budget as text, and not as messages, is compacted for a context of messages alone."""
-    plain = SessionMemory.test_mode(sections=messages(None, None))
-    talk(plain, range(20))
+    plain = talked(None, None, turns=20)
     sizes = {name: (await shown(plain, format=name)).used for name in ("text", "openai")}
     budget = sum(sizes.values()) // 2
     for name, is_compacted in (("text", False), ("openai", True)):
@@ -669,8 +652,7 @@ async def test_a_read_only_session_and_an_attached_section_are_not_compacted(
 
 async def test_expanding_an_item_of_no_sources_gives_it():
     """An original is its own, also when it is archived; what is nowhere is unknown."""
-    memory = SessionMemory.test_mode(sections=messages(summarizing()))
-    talk(memory, range(30))
+    memory = talked(summarizing())
     await shown(memory)
     assert [item.id for item in await memory.archive.expand("q29")] == ["q29"]
     assert [item.id for item in await memory.archive.expand("q5")] == ["q5"]
@@ -709,8 +691,7 @@ async def test_a_summary_leaves_its_section_room_for_the_messages_beside_it(rece
 async def test_a_notice_says_why_no_answer_was_taken():
     """And nothing that the answer says."""
     strategy = summarizing(ScriptedLLM(lambda _: "I'm sorry, but I can't help with that SECRET."))
-    memory = SessionMemory.test_mode(sections=messages(strategy))
-    talk(memory, range(20))
+    memory = talked(strategy, turns=20)
     await shown(memory)
     (notice,) = memory.notices
     assert "which failed by no usable answer: it says too little of the conversation" in notice

@@ -75,6 +75,8 @@ async def test_a_turn_inside_a_turn_of_the_same_session_is_refused(tmp_path):
     def turn(kind, session_id):
         if kind == "sessions":
             return sessions.turn(session_id)
+        if kind == "memory":
+            return memory.turn()
         return SessionMemory.open(tmp_path, session_id, in_turn=True)
 
     async def inner(kind):
@@ -84,8 +86,13 @@ async def test_a_turn_inside_a_turn_of_the_same_session_is_refused(tmp_path):
     kinds = ("sessions", "in_turn")
     async with asyncio.timeout(30), Sessions(str(tmp_path)) as sessions:
         for outer in kinds:
-            async with turn(outer, "a") as memory, sessions.turn("b"), memory.turn():
-                for kind in kinds:
+            async with (
+                turn(outer, "a") as memory,
+                sessions.turn("b") as other,
+                memory.turn(),
+                other.turn(),
+            ):
+                for kind in (*kinds, "memory"):
                     for nested in (inner(kind), asyncio.gather(inner(kind))):
                         with pytest.raises(ConcurrentUseError, match="would wait for itself"):
                             await nested

@@ -3,12 +3,10 @@
 import asyncio
 import threading
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kaosmem import SessionMemory
-from kaosmem.errors import ConcurrentUseError
 from kaosmem.session.saving.turns import Queues
 from kaosmem.tokens.counters import EstimateCounter
 
@@ -40,23 +38,6 @@ def test_turns_are_never_mixed(turns):
         f"{number}.{step}" for number, pauses in enumerate(turns) for step in range(len(pauses))
     ]
     assert [item.text for item in memory["messages"]] == expected
-
-
-async def test_a_turn_inside_a_turn_is_refused():
-    """It would wait for itself, also in a task that the turn waits for; other sessions' turns may be inside."""
-    memory = memory_of_turns()
-    other = memory_of_turns()
-    async with asyncio.timeout(30), memory.turn():
-        with pytest.raises(ConcurrentUseError, match="inside a turn"):
-            async with memory.turn():
-                pytest.fail("it waited for itself")
-        async with other.turn():
-            with pytest.raises(ConcurrentUseError, match="inside a turn"):
-                await asyncio.gather(take_turn(memory, 0, [0]))
-        later = asyncio.create_task(asyncio.sleep(0))
-    await later
-    async with memory.turn():
-        assert not memory["messages"]
 
 
 async def test_a_task_that_was_started_in_a_turn_may_take_a_later_one():

@@ -29,6 +29,14 @@ CALLS = [
 ]
 
 
+def traced(place):
+    return SessionMemory.open(place, "s", trace=True)
+
+
+def add_rooms(memory, number):
+    memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(number)])
+
+
 def _replay(memory):
     return Replay(memory._session)
 
@@ -49,10 +57,10 @@ async def test_every_turn_is_replayed_byte_for_byte(place):
     """After reopening, each stored turn gives the bytes that were sent, in every format."""
     sent = []
     for number in range(3):
-        async with SessionMemory.open(place, "s", trace=True) as memory:
+        async with traced(place) as memory:
             if not number:
                 memory.add("role", "You are a careful clerk of a hotel.")
-                memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(60)])
+                add_rooms(memory, 60)
             sent += await _talk(memory, 2, 2 * number)
             fact = f"The guest of day {number} wants a room to the north."
             item = memory.add("findings", fact, key="wish")
@@ -67,7 +75,7 @@ async def test_a_turn_with_lines_of_a_long_message_is_replayed_and_erased(place)
     """The turn keeps what it showed of the message, and `forget` of the message erases it."""
     sent = []
     log = "Nothing new was found in this step of the search.\n" * 400
-    async with SessionMemory.open(place, "s", trace=True) as memory:
+    async with traced(place) as memory:
         long = memory.add("messages", f"{log}{SECRET}\n{log}")
         for number in range(40):
             memory.add("messages", f"Please go on with chapter {number} of the novel. " * 3)
@@ -76,7 +84,7 @@ async def test_a_turn_with_lines_of_a_long_message_is_replayed_and_erased(place)
             context = await memory.assemble_context(budget=4_000, **call)
             assert "swordfish" in str(request_of(context.rendered))
             sent.append(request_bytes(request_of(context.rendered)))
-    async with SessionMemory.open(place, "s", trace=True) as memory:
+    async with traced(place) as memory:
         replay = _replay(memory)
         assert [request_bytes(replay.request(n)) for n in range(1, len(sent) + 1)] == sent
         assert await memory.admin.verify(await memory.forget(long.id)) == ()
@@ -85,8 +93,8 @@ async def test_a_turn_with_lines_of_a_long_message_is_replayed_and_erased(place)
 
 async def test_forget_erases_turns_and_verify_covers_them(place):
     """Turns that showed the item keep only sums, others lose its decision; no file holds it."""
-    async with SessionMemory.open(place, "s", trace=True) as memory:
-        memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30)])
+    async with traced(place) as memory:
+        add_rooms(memory, 30)
         before = await _talk(memory, 1)
         item = memory.add("findings", SECRET)
         shown = await memory.assemble_context("password of the safe", budget=500)
@@ -115,8 +123,8 @@ async def test_forget_erases_turns_and_verify_covers_them(place):
 
 async def test_a_trace_that_names_an_erased_item_fails_verification(place):
     """`verify` finds an erased item in a turn, were one left."""
-    async with SessionMemory.open(place, "s", trace=True) as memory:
-        memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30)])
+    async with traced(place) as memory:
+        add_rooms(memory, 30)
         item = memory.add("findings", SECRET)
         receipt = await memory.forget(item.id)
         await memory.assemble_context("room 3", budget=60)
@@ -134,14 +142,14 @@ async def test_items_of_sources_are_replayed_and_erased(place):
     """The trace keeps an item of an attached source once, answers for it, and forgets it."""
     facts = InMemoryLongTermMemory()
     await facts.save("u", SECRET)
-    async with SessionMemory.open(place, "s", trace=True) as memory:
+    async with traced(place) as memory:
         await memory.attach(FactSource(facts, "u"))
         memory.add("findings", "Ann owns the deal.")
         contexts = [await memory.assemble_context("password of the safe", budget=500)]
         contexts.append(await memory.assemble_context("password?", budget=500, window="main"))
         (item,) = [each for each in contexts[0].items if each.section == "facts"]
     assert b"".join(files_in(place).values()).count(b"swordfish") == 2  # the trace, the window
-    async with SessionMemory.open(place, "s", trace=True) as memory:
+    async with traced(place) as memory:
         replay = _replay(memory)
         for number, context in enumerate(contexts, 1):
             assert replay.request(number) == context.text
@@ -155,7 +163,7 @@ async def test_items_of_sources_are_replayed_and_erased(place):
 
 async def test_a_turn_with_an_item_that_no_file_may_hold_says_so(place):
     """Its request is not kept, short texts included; its note says why, also in the page."""
-    async with SessionMemory.open(place, "s", trace=True) as memory:
+    async with traced(place) as memory:
         memory.add("findings", "The deal closes in May.")
         pin = memory.add("working", "PIN 471142", id="pin")
         memory.add("messages", "When does it close?")
@@ -178,7 +186,7 @@ async def test_a_turn_with_an_item_that_no_file_may_hold_says_so(place):
 async def test_texts_are_stored_once(place):
     """A trace adds no second copy of an item's text, of a message or of the query."""
     marks = [f"mark-{n:04d}-abcdefghijklmnop" for n in range(8)]
-    async with SessionMemory.open(place, "s", trace=True) as memory:
+    async with traced(place) as memory:
         for mark in marks[:4]:
             memory.add("findings", f"A finding with {mark} in it.")
         for mark in marks[4:]:
@@ -191,8 +199,8 @@ async def test_texts_are_stored_once(place):
 
 async def test_a_repaired_copy_keeps_its_turns(place):
     """All turns but the damaged one are in the copy, and are replayed."""
-    async with SessionMemory.open(place, "s", trace=True) as memory:
-        memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(30)])
+    async with traced(place) as memory:
+        add_rooms(memory, 30)
         memory.add("documents", "A text.", id="long")
         sent = await _talk(memory, 2)
     break_log(place)
@@ -249,7 +257,7 @@ async def test_forget_erases_turns_in_memory_too():
 async def test_a_stored_turn_answers_as_its_context_did():
     """The sentence of a stored turn is that of the context, for each item that was offered."""
     memory = SessionMemory.test_mode(trace=True)
-    memory.add_many("documents", [f"Room {n} costs {n} euros." for n in range(300)])
+    add_rooms(memory, 300)
     for number in range(15):
         memory.add("messages", f"A question about room {number} and its view?")
     contexts = [await memory.assemble_context("room 17", budget=size) for size in (60, 200, 900)]
@@ -287,7 +295,7 @@ async def _live(steps, chosen):
     sent = []
     with patch("kaosmem.persistence.log.MIN_LOG_BYTES", 3_000):
         for segment in " ".join(steps).split("reopen"):
-            async with SessionMemory.open(place, "s", trace=True) as memory:
+            async with traced(place) as memory:
                 for step in segment.split():
                     await _take(memory, step, chosen, sent)
         async with SessionMemory.open(place, "s", read_only=True) as memory:
