@@ -107,7 +107,10 @@ def test_questions_on_superseded_items_and_without_an_answer_are_read(tmp_path):
     questions.write_text(lines(asked, nothing))
     items = [EvidenceItem(f"i{number}", "t") for number in range(4)]
     read = read_questions(questions, items=items)
-    assert read == (Question("q1", "?", ("i2",), "", ("i1",), "i2"), Question("q2", "?", (), unanswerable=True))
+    assert read == (
+        Question("q1", "?", ("i2",), "", ("i1",), "i2"),
+        Question("q2", "?", (), unanswerable=True),
+    )
     assert list(Corpus("c", tuple(items), read).moments()) == [
         (tuple(items[:3]), read[:1]),
         (tuple(items), read[1:]),
