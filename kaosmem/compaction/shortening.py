@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from kaosmem.compaction.outline import Outline
@@ -62,6 +62,7 @@ def with_shorter_results(
     messages: Sequence[ChatMessage],
     budget: int,
     total: Callable[[Sequence[ChatMessage]], int],
+    units: Iterable[Sequence[int]] | None = None,
 ) -> list[ChatMessage] | None:
     """Return messages in which the results of the newest unit with results are cut to one length.
 
@@ -72,11 +73,13 @@ def with_shorter_results(
         messages: The messages, oldest first.
         budget: The most that the messages may take.
         total: Returns what messages take, in the unit of the budget.
+        units: Positions of the messages of each unit. None finds them in the messages.
 
     Returns:
         None if the messages do not fit even if nothing but the notes is left.
     """
-    units = Outline(messages).units
+    if units is None:
+        units = Outline(messages).units
     called = [unit for unit in units if any(has_results(messages[place]) for place in unit)]
     places = max(called, key=max, default=())
 

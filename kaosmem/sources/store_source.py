@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from kaosmem.compaction.outline import MessageSizes
-from kaosmem.compaction.shortening import has_results, with_shorter_results
+from kaosmem.compaction.shortening import with_shorter_results
 from kaosmem.errors import InvalidArgumentError, InvalidNameError
 from kaosmem.filters import MetadataFilter
 from kaosmem.language.duplicates import Shown, part_of_room
@@ -24,7 +24,7 @@ from kaosmem.tokens import count_content, get_counter
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types import Content, JSONObject
 from kaosmem.types.content import Trust, content_text, unshown_chars
-from kaosmem.types.items import ChatMessage, Item
+from kaosmem.types.items import Item
 
 S = TypeVar("S", bound="StoreSource")
 
@@ -262,28 +262,29 @@ def with_fitting_results(
         cap: The tokens of the source.
         counter: None is the default one.
     """
-    required = [unit for unit in candidates if unit.must]
+    required = sorted((unit for unit in candidates if unit.must), key=lambda unit: unit.position)
     most = int(cap * _FOR_FORMATS)
-    called = [unit for unit in required if any(map(has_results, map(_message, unit.items)))]
-    if sum(unit.tokens for unit in required) <= most or not called:
+    if sum(unit.tokens for unit in required) <= most:
         return tuple(candidates)
-    newest = max(called, key=lambda unit: unit.position)
     counter = counter or get_counter(None)
-    total = MessageSizes(counter).total
-    others: list[ChatMessage] = []
+    items = [item for unit in required for item in unit.items]
+    messages = [replace(item.message, id=item.id, pinned=item.pinned) for item in items]
+    units = []
+    begin = 0
     for unit in required:
-        if unit is not newest:
-            others += map(_message, unit.items)
-    messages = [*map(_message, newest.items)]
-    shorter = with_shorter_results(messages, most - total(others), total)
+        units.append(range(begin, begin + len(unit.items)))
+        begin += len(unit.items)
+    shorter = with_shorter_results(messages, most, MessageSizes(counter).total, units)
     if shorter is None:
         return tuple(candidates)
-    cut = []
-    for item, message in zip(newest.items, shorter, strict=True):
-        tokens = count_content(message.content, counter)
-        cut.append(replace(item, content=message.content, tokens=tokens))
-    return tuple(with_items(unit, cut) if unit is newest else unit for unit in candidates)
-
-
-def _message(item: Item) -> ChatMessage:
-    return replace(item.message, id=item.id, pinned=item.pinned)
+    cut = {}
+    for item, message in zip(items, shorter, strict=True):
+        if message.content != item.content:
+            tokens = count_content(message.content, counter)
+            cut[item.id] = replace(item, content=message.content, tokens=tokens)
+    fitting = []
+    for unit in candidates:
+        if not cut.keys().isdisjoint(item.id for item in unit.items):
+            unit = with_items(unit, [cut.get(item.id, item) for item in unit.items])
+        fitting.append(unit)
+    return tuple(fitting)
