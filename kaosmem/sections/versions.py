@@ -282,10 +282,11 @@ def _stating_among(
     from kaosmem.language.corrections import may_take_part
 
     items = {}
-    for at in ordinals:
-        is_there = at in held and (among is None or at in among)
-        if is_there and may_take_part(held[at]) and len(held.units.members(at)) == 1:
-            items[at] = held[at]
+    for at in ordinals if among is None else ordinals.intersection(among):
+        if at in held:
+            item = held[at]
+            if may_take_part(item) and len(held.units.members(at)) == 1:
+                items[at] = item
     return items
 
 
