@@ -25,6 +25,7 @@ _LEAST_EXCERPT = 512
 
 
 _ROLES_OF_AGENTS = frozenset({"assistant", "tool", "system", "developer", "summary"})
+"""The roles whose messages begin no day: they belong to a question, or to the application."""
 
 
 def excerpt_tokens(room: int) -> int:
