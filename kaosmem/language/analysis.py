@@ -143,12 +143,18 @@ def _cuts(word: str, *, foreign: bool) -> set[int]:
 Analyzer: TypeAlias = Callable[[str], list[str]]
 """Splits a text into terms."""
 
-ANALYSIS = 6
+ANALYSIS = 7
 """Raised when `analyze` gives any text other terms: an index that was stored before is made anew."""
 _CONSTANT = re.compile(
     r"^[\w ]{0,40}\b_*([A-Z][A-Z\d_]{2,63}) {0,40}(?::[^=\n]{1,80})?=(?![=>])", re.MULTILINE
 )
 """A line that assigns a constant, such as `const MAX_SIZE = 5` and `MAX_SIZE: int = 5`."""
+_INTRODUCTION = re.compile(
+    r"I(?<!\wI)(?:(?:['’]m| am) (?:(?P<name>[A-Z][a-z])|(?P<old>\d\d?\b(?! ?%)))"
+    r"| work (?P<job>as|at|for|in)\b"
+    r"|(?:['’]ve| have)?(?: just| recently)? moved (?P<live>to)\b)"
+)
+"""How speakers introduce themselves, with a group for what is asked: "What is my name?" """
 MAX_WORD_CHARS = 64
 """A longer word, or a longer whole form of an identifier, is cut to so many characters."""
 
@@ -247,9 +253,11 @@ def analyze(text: str) -> list[str]:
 
 
 def text_terms(text: str) -> Iterator[str]:
-    """Yield the terms of a text that none of its chunks has alone: of dates and of definitions.
+    """Yield the terms of a text that none of its chunks has alone.
 
-    A line that assigns a constant counts as its definition, since code has no word for it.
+    They are those of dates, of definitions and of introductions. A line that assigns a constant
+    counts as its definition, since code has no word for it. "I'm Dana" has the terms of "my name",
+    since nobody who says their name so has the word for it.
 
     >>> [*text_terms("MAX_REDIRECTS = 20  # as of 8 May 2024")]
     ['2024-05-08', '2024-05', 'def', 'max_redirects']
@@ -258,6 +266,8 @@ def text_terms(text: str) -> Iterator[str]:
     if "=" in text:
         for match in _CONSTANT.finditer(text):
             yield from ("def", *chunk_terms(match[1])[:1])
+    for match in _INTRODUCTION.finditer(text):
+        yield from ("my", str(match.lastgroup))
 
 
 def chunk_terms(chunk: str) -> tuple[str, ...]:

@@ -101,6 +101,12 @@ def first_found(query, texts):
         ("if MAX_SIZE == 20:", ["max_size", "max", "size", "20"]),
         ("size = MAX_SIZE", ["size", "max_size", "max", "size"]),
         ("f(MAX_SIZE=20)", ["f", "max_size", "max", "size", "20"]),
+        ("I’m Dana", ["i", "dana", "my", "name"]),
+        ("I am 34 and tired", ["i", "34", "tire", "my", "old"]),
+        ("I work as a nurse", ["i", "work", "nurs", "my", "job"]),
+        ("I've moved to Oslo", ["i", "move", "oslo", "my", "live"]),
+        ("I'm 20 % faster", ["i", "20", "faster"]),
+        ("BCI am Rhein", ["bci", "rhein"]),
     ],
 )
 def test_the_terms_of_a_text(text, terms):

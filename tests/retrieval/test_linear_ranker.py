@@ -170,6 +170,25 @@ def test_only_people_set_rules(role):
     assert all(ranking.signals(ordinal).get("rule", 0.0) == 0.0 for ordinal, _ in ranking.matches)
 
 
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What is my name?", "Hi! I'm Dana, by the way. Nice to meet you."),
+        ("How old am I?", "I’m 34 and still cannot swim."),
+        ("What's my job?", "I work as a nurse, so nights are odd for me."),
+        ("Where do I live?", "I've just moved to Lisbon and get lost every day."),
+    ],
+)
+def test_what_speakers_say_of_themselves_is_found_by_what_it_is_called(question, answer):
+    """Others speak of names and jobs, and the assistant introduces itself in each chat."""
+    texts = []
+    for number in range(40):
+        texts += [f"The job of old {RARE[number]} has a name that I forgot.", "I'm Nova. Hello!"]
+    texts[20] = answer
+    index = conversation(texts, ("user", "assistant"))
+    assert index.rank(question, 1)[0][0] == 20
+
+
 def test_what_somebody_said_is_found_under_their_name():
     """Of two equal lines, the line of the person whom the question names."""
     index = conversation(["I play the piano.", "I play the piano."], ("Tim", "Ann"))
