@@ -182,7 +182,8 @@ class LinearIndex(TextIndex):
             clause = self.numbers_of(asked.clause)
         # "What did the dental work cost?" finds "We paid 412 euros for the dentist".
         related = {}
-        for number, share in asked.related(self.vocabulary, is_known).items():
+        near = asked.related(self.vocabulary, is_known, is_spoken=self.is_conversation)
+        for number, share in near.items():
             related[number] = self.idf(number, echoes) * share >> SHARE_BITS
         asked_words = self.weights(counts, echoes) | related
         clause_words = self.weights(filter(None, clause), echoes) | related

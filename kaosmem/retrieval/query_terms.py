@@ -70,6 +70,8 @@ _IDENTIFIER = re.compile(
 )
 
 
+_SHORT_QUERY = 5
+"""A query of so many different terms says little."""
 _MISSPELT_CHARS = 5
 """A shorter word may be any other."""
 _MAX_MISSPELT = 10
@@ -134,21 +136,33 @@ class QueryTerms:
             self.clause = [spelt.get(term, term) for term in self.clause]
             self.counts = Counter(self.terms)
 
-    def related(self, known: Vocabulary, is_known: Callable[[str], bool]) -> dict[int, int]:
-        """Return the known terms that are near in meaning to words that no entry has, by number.
+    def related(
+        self,
+        known: Vocabulary,
+        is_known: Callable[[str], bool],
+        *,
+        is_spoken: bool,
+    ) -> dict[int, int]:
+        """Return the known terms that are near in meaning to words of the query, by number.
 
-        The value is the square of the cosine in Q16, the largest if there are several.
+        They are near to words that no entry has. In a conversation, those near to any word of a
+        short query count as well, but for less: people answer in words of their own. The value is
+        the square of the cosine in Q16, the largest if there are several.
 
         Args:
             is_known: Whether an entry or a title has a term.
+            is_spoken: Whether the entries are of a conversation.
         """
+        is_short = is_spoken and len(self.counts) <= _SHORT_QUERY
         found: dict[int, int] = {}
         for term in self.counts:
-            if is_known(term):
+            is_new = not is_known(term)
+            if not is_new and not is_short:
                 continue
             for other, share in near_terms(term):
                 number = known.number_in_entries(other)
                 if number and other not in self.counts:
+                    share = share if is_new else 2 * share // 5
                     found[number] = max(found.get(number, 0), share)
         return found
 

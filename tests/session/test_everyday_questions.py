@@ -82,14 +82,16 @@ async def test_a_word_that_nobody_said_finds_one_that_means_as_much(said):
 
 
 async def test_the_word_itself_comes_before_words_that_mean_as_much():
-    """Where some message has the word, words near in meaning do not stand for it."""
+    """Where a message has the word, a short question finds others with words near in meaning after it."""
     exact = "The dental bill is in the drawer."
     near = "We paid 412 euros for the dentist."
     index = LinearRanker().index()
     memory = chat(("user", near), ("assistant", "Fine."), ("user", exact))
-    index.add(enumerate([*memory["messages"]]))
-    texts = [[*memory["messages"]][ordinal].text for ordinal, _ in index.rank("dental", 50)]
-    assert texts == [exact]
+    items = [*memory["messages"]]
+    index.add(enumerate(items))
+    assert [items[at].text for at, _ in index.rank("dental", 50)] == [exact, near]
+    long = "Could you please find a recent word about something dental? Thank you."
+    assert near not in [items[at].text for at, _ in index.rank(long, 50)]
 
 
 async def test_the_question_itself_does_not_make_its_words_known():
