@@ -215,11 +215,8 @@ class Section:
     @property
     def newest_question(self) -> Item | None:
         """Return a history's newest item of role user with more than tool results."""
-        return next(self.questions(), None)
-
-    def questions(self) -> Iterator[Item]:
-        """Yield a history's items of role user with more than tool results, newest first."""
-        return map(self.held.__getitem__, self.held.questions())
+        newest = self.held.newest_question
+        return None if newest is None else self.held[newest]
 
     @property
     def question(self) -> str:

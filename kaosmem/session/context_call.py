@@ -107,7 +107,7 @@ async def ask(
     Raises:
         SourceError: If a required source fails or is late.
     """
-    text = await roster.newest_question(specs) if call.query is None else call.query
+    text, earlier = await roster.question(call.query, specs)
     now = None
     if session.present is not None:
         now = known_at or session.present()
@@ -118,7 +118,7 @@ async def ask(
         as_of=as_of,
         known_at=known_at,
         now=now,
-        earlier=roster.said_before(text, specs),
+        earlier=earlier,
     )
     inquiry = Inquiry(roster, specs, query, call.wanted, session.clock)
     proposals, reports = await inquiry.propose(window=call.tokens, block=block)
