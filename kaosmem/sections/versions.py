@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.sections.item_table import ItemTable
 from kaosmem.sections.keyed_versions import is_announced
-from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.proposal import Candidate, is_found
 from kaosmem.types.items import Item
 from kaosmem.types.versions import Interval, Version
@@ -22,6 +21,7 @@ from kaosmem.types.versions import Interval, Version
 if TYPE_CHECKING:
     from kaosmem.language.corrections import Corrections
     from kaosmem.language.query import Query
+    from kaosmem.sections.ranking import DatedIndex
 
 _SMALL = 256
 """In a section of so many items, corrections are looked for among all of them."""
@@ -236,7 +236,7 @@ def shown_with_interval(
 
 def find_corrections(
     held: ItemTable,
-    index: LazyIndex,
+    index: DatedIndex | None,
     firsts: Iterable[int],
     scores: Mapping[int, float],
     *,
@@ -266,10 +266,10 @@ def find_corrections(
             items[at] = item
     corrections = Corrections(items)
     found = _closed(corrections, wanted)
-    if found and scores and not is_small:
+    if index is not None and found and scores and not is_small:
         changed = {*found, *chain.from_iterable(found.values())}
         words = " ".join(corrections.words(sorted(changed), _SUBJECT_WORDS))
-        more = ranking_of(index.synced().index, words, _SMALL, among=among).matches
+        more = ranking_of(index.index, words, _SMALL, among=among).matches
         corrections.add(_stating_among(held, {ordinal for ordinal, _ in more}, among))
         found = _closed(corrections, wanted)
     return found
