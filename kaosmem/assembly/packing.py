@@ -99,8 +99,8 @@ class WindowPacker:
             elif share.spec.placement == "static":
                 share.cap = grants[name]
                 share.grant = grants[name]
-                fill([share], share.grant - share.used, Shown(items_of(share.taken.values())))
-                settled = share.used
+                fill([share], share.grant - share.run.used, Shown(items_of(share.taken.values())))
+                settled = share.run.used
             else:
                 continue
             needs[name] = TokenNeed(settled, settled)

@@ -51,7 +51,7 @@ It is that of the item's `timestamp`, else of its `created_at` if that is chosen
 """
 DATES: tuple[Dates, ...] = get_args(Dates)
 
-Group: TypeAlias = tuple[str | None, ...]
+Group: TypeAlias = tuple[str, str, str | None] | tuple[()]
 """The source, the day and, of items with a speaker, the place.
 
 Items of one group stand together under one label. Items of the group () stand alone.
@@ -161,20 +161,17 @@ class LabelStyle:
 
     def _find_group(self, item: Item) -> Group:
         source = _source(item)
-        day = self._day(item)
+        day = self.day(item) if item.interval is None else self._interval(item.interval)
         if not source and not day:
             return ()
         return source, day, _place(item) if item.shown_role else None
 
     def _header(self, item: Item, notes: str = "") -> str:
-        source = _source(item)
-        day = self._day(item)
-        if source:
-            return _bracketed(source, day, notes, _place(item))
-        return _bracketed("" if day else item.shown_role, day, notes)
-
-    def _day(self, item: Item) -> str:
-        return self.day(item) if item.interval is None else self._interval(item.interval)
+        group = self._label_group(item)
+        if not group:
+            return _bracketed(item.shown_role, "", notes)
+        source, day, _ = group
+        return _bracketed(source, day, notes, _place(item) if source else "")
 
     def day(self, item: Item) -> str:
         """Return the day on which something happened or was said, "" if none is shown."""

@@ -169,9 +169,9 @@ class ShownVersions:
         A required version has no interval: required items do not depend on the question. Only if
         the fact has a version that is yet to begin, its live versions always have theirs.
         """
-        announced = self._announced()
-        if not self._asked and not announced:
+        if not self._asked and not self._held.keyed.several:
             return tuple(units)
+        announced = self._announced()
         return tuple(self._labelled(unit, announced) for unit in units)
 
     def _announced(self) -> dict[int, _Place]:
@@ -259,7 +259,7 @@ def find_corrections(
     wanted = [*firsts]
     is_small = among is None and len(held) <= _SMALL
     pool = {*held} if is_small else {*wanted, *scores, *_soon_after(held, wanted)}
-    items = _stating_among(held, pool, among)
+    items = _alone_among(held, pool, among)
     for at in wanted:
         item = None if at in held else held.read(at)
         if item is not None:
@@ -270,23 +270,19 @@ def find_corrections(
         changed = {*found, *chain.from_iterable(found.values())}
         words = " ".join(corrections.words(sorted(changed), _SUBJECT_WORDS))
         more = ranking_of(index.index, words, _SMALL, among=among).matches
-        corrections.add(_stating_among(held, {ordinal for ordinal, _ in more}, among))
+        corrections.add(_alone_among(held, {ordinal for ordinal, _ in more}, among))
         found = _closed(corrections, wanted)
     return found
 
 
-def _stating_among(
+def _alone_among(
     held: ItemTable, ordinals: set[int], among: Collection[int] | None
 ) -> dict[int, Item]:
-    """Return the live items that stand alone and may correct another or be corrected."""
-    from kaosmem.language.corrections import may_take_part
-
+    """Return the live items that stand alone: these may correct others or be corrected."""
     items = {}
     for at in ordinals if among is None else ordinals.intersection(among):
-        if at in held:
-            item = held[at]
-            if may_take_part(item) and len(held.units.members(at)) == 1:
-                items[at] = item
+        if at in held and len(held.units.members(at)) == 1:
+            items[at] = held[at]
     return items
 
 
