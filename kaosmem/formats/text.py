@@ -12,11 +12,11 @@ stored text, whose end no label would show.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import escaped_in_piece, mark_text, without_hidden
-from kaosmem.formats.labels import PLAIN, LabelStyle, role_label
+from kaosmem.formats.labels import PLAIN, Group, LabelStyle, role_label
 from kaosmem.formats.layout import Mark, Rendered
 
 if TYPE_CHECKING:
@@ -66,22 +66,38 @@ def item_piece(
     return f"{style.label(item, continued=continued, note=note)}{_shown_text(item, style)}\n"
 
 
-def piece_tokens(
-    item: Item,
-    labels: Sequence[str],
-    counter: TokenCounter,
-    style: LabelStyle = PLAIN,
-) -> list[int]:
-    """Return the tokens of an item's piece behind each of some labels of a style.
+class Line(NamedTuple):
+    """The tokens of one item as a piece.
 
-    A text that a verbatim section shows has no label.
+    Attributes:
+        group: The items of one group stand together under one label. () stands alone.
+        tokens: Tokens of the item below the label of its group, or of an item alone.
+        label: The tokens that the first item of a group adds.
     """
+
+    group: Group
+    tokens: int
+    label: int = 0
+
+
+def measured(
+    item: Item,
+    style: LabelStyle,
+    counter: TokenCounter,
+    note: str | None = None,
+) -> Line:
+    """Return the tokens of an item's piece, under the label of its group and with that label."""
     text = style.bare_text(item)
     if text:
-        return [counter(f"{text}\n")] * len(labels)
+        return Line((), counter(f"{text}\n"))
+    group = style.group(item, note)
+    labels = [style.label(item, note=note or "")]
+    if group:
+        labels.append(style.label(item, continued=True))
     text = _shown_text(item, style)
     known = item.tokens if text is item.content else None
-    return _tokens_behind(labels, text, counter, known)
+    tokens = _tokens_behind(labels, text, counter, known)
+    return Line(group, tokens[-1], tokens[0] - tokens[-1])
 
 
 def entry_piece(entry: HistoryEntry) -> str:

@@ -32,7 +32,7 @@ from kaosmem.formats.blocks import BLOCK_TOKENS
 from kaosmem.formats.labels import DATES, LabelStyle
 from kaosmem.formats.messages import REPLY_TOKENS
 from kaosmem.formats.shapes import EMPTY, ID_TOKENS
-from kaosmem.formats.text import TextFormat, item_piece, piece_tokens
+from kaosmem.formats.text import TextFormat, item_piece, measured
 from kaosmem.testing import FormatContract
 from kaosmem.tokens import get_counter
 from kaosmem.types.content import ImageBlock
@@ -197,11 +197,12 @@ def test_a_piece_of_known_text_is_counted_by_its_ends(name, text, label, middle)
     text = f"{text}{middle}{text}"
     count = get_counter(len if name == "len" else name)
     known = replace(item(text, label), tokens=count(text))
-    for continued, dates, provenance in product((False, True), DATES, (False, True)):
+    for dates, provenance in product(DATES, (False, True)):
         style = LabelStyle(dates, provenance)
-        shown = item_piece(known, style, continued=continued)
-        label = style.label(known, continued=continued)
-        assert piece_tokens(known, [label], count, style) == [count(shown)]
+        line = measured(known, style, count)
+        assert line.tokens + line.label == count(item_piece(known, style))
+        if line.group:
+            assert line.tokens == count(item_piece(known, style, continued=True))
     for layout_format in FORMATS.values():
         entry = known.message
         assert layout_format.entry_tokens(
