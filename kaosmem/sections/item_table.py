@@ -270,9 +270,10 @@ class ItemTable(EvictedItems):
 
     def tokens(self, first: int) -> int:
         """Return the tokens of a unit, live or evicted."""
-        if not self.units.ties(first):
+        members = self.units.members(first)
+        if len(members) == 1:
             return self._tokens[first]
-        return sum(map(self._tokens.__getitem__, self.units.members(first)))
+        return sum(map(self._tokens.__getitem__, members))
 
     def importance(self, first: int) -> int:
         """Return the importance of a unit, live or evicted: the highest of its items, -1 to 3."""

@@ -138,7 +138,7 @@ class LazyIndex:
         """
         behind = self.behind
         index = self._index
-        if index is None or behind > _FEW or not getattr(index.index, "is_quick", False):
+        if index is None or not 0 < behind <= _FEW or not getattr(index.index, "is_quick", False):
             return behind
         with self.lock:
             batch = self._batch()

@@ -90,8 +90,6 @@ class Proposer:
         spec = self.spec
         held = self.held
         evicted = len(held.evicted)
-        if not held and not evicted:
-            return False
         if spec.is_history:
             is_crowded = is_crowded or held.used + LABEL_TOKENS * (len(held) + 1) > cap
             return spec.recall > 0 and (evicted > 0 or is_crowded)
@@ -243,6 +241,8 @@ class Proposer:
                 units matters.
         """
         held = self.held
+        if not held and not held.evicted:
+            return Proposal((), taken=held.taken, stock=Stock(0, 0), is_all=True, offers_all=True)
         is_ranked = self._ranks(cap, is_crowded=is_crowded)
         with self._index.asking:
             passing = None
