@@ -14,7 +14,7 @@ from kaosmem.errors import SectionFullError, WindowTooSmallError
 from kaosmem.formats import BlockPlace, Format, HistoryEntry, Mark
 from kaosmem.formats.delimiters import without_hidden
 from kaosmem.formats.labels import NOTES, Group, LabelStyle
-from kaosmem.formats.text import Line, header_piece, measured
+from kaosmem.formats.text import Line, header_piece, line_of
 from kaosmem.names import shown
 from kaosmem.sections import Candidate
 from kaosmem.sections.spec import SectionSpec
@@ -157,17 +157,17 @@ def best_match(units: Iterable[Candidate]) -> Candidate | None:
 
 
 LineOf: TypeAlias = Callable[[Item, str | None], Line]
-"""Return the tokens of an item, with a note (one of `NOTES`) or without."""
+"""Return an item as a line, with a note (one of `NOTES`) or without."""
 
 
 def line_measure(style: LabelStyle, counter: TokenCounter) -> LineOf:
-    """Return a measure of items in the system message or the block.
+    """Return a function that makes the lines of items.
 
-    An item is measured once for each style and note, and keeps its size.
+    A line is made once for each style and note. So an item is shown as it was measured.
     """
     memos = {}
     for note in (None, *NOTES):
-        made = partial(measured, style=style, counter=counter, note=note)
+        made = partial(line_of, style=style, counter=counter, note=note)
         memos[note] = f"{note} line {style} {counter.name}", made
     return lambda item, note: item.memo(*memos[note])
 

@@ -250,6 +250,3 @@ def _place(item: Item) -> str:
     if isinstance(lines, list) and len(lines) == 2:
         return shown + _in_label(f":{lines[0]}-{lines[1]}")
     return shown
-
-
-PLAIN = LabelStyle()

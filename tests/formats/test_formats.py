@@ -32,7 +32,7 @@ from kaosmem.formats.blocks import BLOCK_TOKENS
 from kaosmem.formats.labels import DATES, LabelStyle
 from kaosmem.formats.messages import REPLY_TOKENS
 from kaosmem.formats.shapes import EMPTY, ID_TOKENS
-from kaosmem.formats.text import TextFormat, item_piece, measured
+from kaosmem.formats.text import TextFormat, line_of
 from kaosmem.testing import FormatContract
 from kaosmem.tokens import get_counter
 from kaosmem.types.content import ImageBlock
@@ -53,6 +53,7 @@ from tests.formats.lenient import (
     plain,
     without_hidden,
 )
+from tests.pieces import item_piece
 from tests.worlds import HOSTILE, texts
 
 
@@ -199,7 +200,7 @@ def test_a_piece_of_known_text_is_counted_by_its_ends(name, text, label, middle)
     known = replace(item(text, label), tokens=count(text))
     for dates, provenance in product(DATES, (False, True)):
         style = LabelStyle(dates, provenance)
-        line = measured(known, style, count)
+        line = line_of(known, style, count)
         assert line.tokens + line.label == count(item_piece(known, style))
         if line.group:
             assert line.tokens == count(item_piece(known, style, continued=True))
