@@ -79,11 +79,13 @@ def line_of(
     text = style.bare_text(item)
     if text:
         return Line((), counter(f"{text}\n"), text=text)
-    group = style.group(item, note)
-    labels = [style.label(item, note=note or "")]
-    if group:
-        labels.append(style.label(item, continued=True))
-    text = escaped_in_piece(item.text, spoken=style.has_speaker(item))
+    group = style.group(item)
+    labels: Sequence[str] = style.labels(item, group, note or "")
+    text = escaped_in_piece(item.text, spoken=bool(group and item.shown_role))
+    if not group or note is not None or item.interval or not style.is_grouped:
+        # Alone, in order.
+        group = ()
+        labels = labels[:1]
     known = item.tokens if text is item.content else None
     tokens = _tokens_behind(labels, text, counter, known)
     return Line(group, tokens[-1], tokens[0] - tokens[-1], text, labels)

@@ -72,7 +72,7 @@ def test_stored_text_cannot_forge_a_delimiter(content, role, source, dated, cont
     timestamp = {"timestamp": "2024-05-07"} if dated else {}
     made = item(content, role, source=source, **timestamp)
     piece = item_piece(made, style, continued=continued)
-    if style.has_speaker(made):
+    if made.shown_role and style.group(made):
         assert continued or is_headed(piece)
         line = piece if continued else piece[piece.index("]\n") + 2 :]
         assert names_speaker(line)

@@ -171,7 +171,8 @@ def test_nothing_stored_can_pass_for_a_run(source, role, lines, provenance):
         for metadata in ({"source": label, "lines": lines}, {}):
             made = Item("a", "documents", f":{role}", "x", 0, item.created_at, metadata=metadata)
             assert not item_piece(made, style).startswith("[:")
-    assert style.label(item, continued=True).startswith("[:")
+    _, below = style.labels(item, style.group(item))
+    assert below.startswith("[:")
 
 
 given_items = st.lists(
