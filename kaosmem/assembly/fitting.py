@@ -324,12 +324,13 @@ class Share:
         """
         notes: dict[str, str] = {}
         for unit in self.taken.values():
+            if not unit.needs:
+                continue
             for correction in self.corrections_of(unit):
                 (item,) = correction.items
                 is_last = not correction.needs and item.interval is None
                 notes[item.id] = NEWER if is_last else notes.get(item.id, "")
-            may_be_replaced = unit.needs and not any(map(self._is_known, unit.needs))
-            if may_be_replaced and not unit.is_replaced:
+            if not unit.is_replaced and not any(map(self._is_known, unit.needs)):
                 notes[unit.items[0].id] = POSSIBLY_REPLACED
         return notes
 

@@ -29,20 +29,21 @@ _WORDS_AT_ONCE = 10_000
 
 
 @once_per_item
-def statement(item: Item) -> bytes:
-    """Return a digest that duplicates share. That of an item with an image is empty."""
-    return statement_of(item.text) if _is_text(item) else b""
+def statement(item: Item) -> int:
+    """Return a number of 64 bits that duplicates share. That of an item with an image is 0."""
+    return statement_of(item.text) if _is_text(item) else 0
 
 
-def statement_of(text: str) -> bytes:
-    """Return the digest of an item with this text."""
-    if len(text) <= _CHARS_AT_ONCE:
-        return blake2b(_joined(text.split()), digest_size=16).digest()
+def statement_of(text: str) -> int:
+    """Return the number of an item with this text, by a digest."""
     digest = blake2b(digest_size=16)
-    words = iter(words_of(text))
-    while some := list(islice(words, _WORDS_AT_ONCE)):
-        digest.update(_joined(some))
-    return digest.digest()
+    if len(text) <= _CHARS_AT_ONCE:
+        digest.update(_joined(text.split()))
+    else:
+        words = iter(words_of(text))
+        while some := list(islice(words, _WORDS_AT_ONCE)):
+            digest.update(_joined(some))
+    return int.from_bytes(digest.digest()[:8], "little", signed=True)
 
 
 def _joined(words: Iterable[str]) -> bytes:
@@ -62,7 +63,7 @@ class Shown:
     """The items that a window shows, or a source proposes, so far, by what they say."""
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
-        self._by_statement: dict[bytes, Item] = {}  # the newest ones
+        self._by_statement: dict[int, Item] = {}  # the newest ones
         self._by_id: dict[str, Item] = {}
         self.note(items)
 
@@ -142,7 +143,7 @@ UnitT = TypeVar("UnitT", bound=Unit)
 
 def newest_first(units: Sequence[UnitT]) -> tuple[UnitT, ...]:
     """Return units in their order, with duplicates newest first in the places that they had."""
-    places: defaultdict[tuple[bytes, ...], list[int]] = defaultdict(list)
+    places: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
     for place, unit in enumerate(units):
         places[tuple(map(statement, unit.items))].append(place)
     ordered = list(units)
