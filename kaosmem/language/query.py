@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _QUESTION_MARK = re.compile("[?？؟]")
-_QUESTION_CHARS = 256
+_ASKING_CHARS = 900
 """A question mark is looked for in so much of the end of a text."""
 
 
@@ -41,7 +41,7 @@ def asks(text: str) -> bool:
     >>> asks("Where is it? Be quick."), asks("It is here.")
     (True, False)
     """
-    return bool(_QUESTION_MARK.search(text[-_QUESTION_CHARS:]))
+    return bool(_QUESTION_MARK.search(text[-_ASKING_CHARS:]))
 
 
 MAX_QUERY_CHARS = 8_000

@@ -408,9 +408,9 @@ class TextIndex:
         """Return the messages that say just what a query or a line of it says."""
         texts = {query, *query.splitlines()}
         numbers = [*map(statement_of, texts)]
-        is_same = np.isin(self.facts.values["statement"], numbers)
-        is_said = (self.roles.numbers != self.roles.number("")) & (self.facts.values["length"] > 0)
-        slots = np.flatnonzero(is_same & is_said)
+        slots = np.flatnonzero(np.isin(self.facts.values["statement"], numbers))
+        is_said = self.roles.numbers[slots] != self.roles.number("")
+        slots = slots[is_said & (self.facts.values["length"][slots] > 0)]
         frequencies: Counter[int] = Counter()
         for slot in slots.tolist():
             frequencies.update({*self.sequences.of(slot).tolist()})
