@@ -101,7 +101,7 @@ class Proposer:
         is_more = len(held) > spec.retrieval_threshold
         return is_crowded or is_more or spec.min_score > 0
 
-    def lacks_changes(self, cap: int, *, is_crowded: bool = True) -> bool:
+    def lacks_changes(self, cap: int, *, is_crowded: bool) -> bool:
         """Return whether `propose` would first index so much that it is done beside the event loop.
 
         `Section.index_for` does so.

@@ -240,7 +240,7 @@ def find_corrections(
     firsts: Iterable[int],
     scores: Mapping[int, float],
     *,
-    among: Collection[int] | None = None,
+    among: Collection[int] | None,
 ) -> dict[int, tuple[int, ...]]:
     """Return the units that correct some units, and their own corrections, oldest first.
 
