@@ -254,7 +254,7 @@ class PastCues:
             periods: The question's "last week" and the like as days.
         """
         raw = text.casefold()
-        both = raw if raw.isascii() else f"{raw}\n{fold_script(raw)}"
+        both = raw if raw.isascii() else f"{raw} | {fold_script(raw)}"
         patterns = self._patterns_for(text)
         which = frozenset(each for each, pattern in patterns.items() if pattern.search(both))
         found = dict.fromkeys((*periods, *map(_period, self._reader.read(text))))
