@@ -63,7 +63,7 @@ class Line(NamedTuple):
     text: str = ""
     labels: Sequence[str] = ()
 
-    def piece(self, *, continued: bool = False) -> str:
+    def piece(self, *, continued: bool) -> str:
         """Return the item as it is shown; if it is continued, below the first one of its group."""
         label = self.labels[-1 if continued else 0] if self.labels else ""
         return f"{label}{self.text}\n"
