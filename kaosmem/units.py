@@ -297,10 +297,6 @@ class Units:
         unit = list(members)
         self._members |= dict.fromkeys(unit, unit)
 
-    def ties(self, ordinal: int) -> bool:
-        """Return whether something ties an entry to others, there or not."""
-        return ordinal in self._members
-
     def members(self, ordinal: int) -> tuple[int, ...]:
         """Return the ordinals of an entry's unit, ascending."""
         unit = self._members.get(ordinal)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from kaosmem.errors import SectionFullError, WindowTooSmallError
 from kaosmem.formats import BlockPlace, Format, HistoryEntry, Mark
 from kaosmem.formats.delimiters import without_hidden
 from kaosmem.formats.labels import NOTES, Group, LabelStyle
-from kaosmem.formats.text import header_piece, piece_tokens
+from kaosmem.formats.text import Line, header_piece, line_of
 from kaosmem.names import shown
 from kaosmem.sections import Candidate
 from kaosmem.sections.spec import SectionSpec
@@ -156,48 +156,20 @@ def best_match(units: Iterable[Candidate]) -> Candidate | None:
     return best
 
 
-class Line(NamedTuple):
-    """The tokens of one item in the system message or the block.
-
-    Attributes:
-        group: The items of one group stand together under one label. () stands alone.
-        tokens: Tokens of the item below the label of its group, or of an item alone.
-        label: The tokens that the first item of a group adds.
-    """
-
-    group: Group
-    tokens: int
-    label: int = 0
-
-
 LineOf: TypeAlias = Callable[[Item, str | None], Line]
-"""Return the tokens of an item, with a note (one of `NOTES`) or without."""
+"""Return an item as a line, with a note (one of `NOTES`) or without."""
 
 
 def line_measure(style: LabelStyle, counter: TokenCounter) -> LineOf:
-    """Return a measure of items in the system message or the block.
+    """Return a function that makes the lines of items.
 
-    An item is measured once for each style and note, and keeps its size.
+    A line is made once for each style and note. So an item is shown as it was measured.
     """
     memos = {}
     for note in (None, *NOTES):
-        made = partial(_measure_line, style=style, counter=counter, note=note)
+        made = partial(line_of, style=style, counter=counter, note=note)
         memos[note] = f"{note} line {style} {counter.name}", made
     return lambda item, note: item.memo(*memos[note])
-
-
-def _measure_line(
-    item: Item,
-    style: LabelStyle,
-    counter: TokenCounter,
-    note: str | None,
-) -> Line:
-    group = style.group(item, note)
-    labels = [style.label(item, note=note or "")]
-    if group:
-        labels.append(style.label(item, continued=True))
-    tokens = piece_tokens(item, labels, counter, style)
-    return Line(group, tokens[-1], tokens[0] - tokens[-1])
 
 
 def least_tokens(unit: Candidate) -> int:

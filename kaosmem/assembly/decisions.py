@@ -124,7 +124,7 @@ def _lacking(
 ) -> int:
     """Return how many more tokens would have let a unit in, if tokens decided."""
     tokens, _ = share.run.added([unit])
-    free = min(left, share.cap - share.used)
+    free = min(left, share.cap - share.run.used)
     return max(1, tokens - free)
 
 
@@ -134,7 +134,7 @@ def _left_to_block(packing: Packing) -> int:
     limits = packing.packer.limits
     if limits is None:
         return left
-    return min(left, limits.block - sum(share.used for share in packing.block_shares))
+    return min(left, limits.block - sum(share.run.used for share in packing.block_shares))
 
 
 def _lacking_to_tail(packing: Packing, spec: SectionSpec) -> dict[int, int]:

@@ -65,11 +65,6 @@ class Share:
     # the units in the share
 
     @property
-    def used(self) -> int:
-        """Return the tokens taken."""
-        return self.run.used
-
-    @property
     def shown_tokens(self) -> int:
         """Return the tokens of all that the window shows of the section."""
         return self.run.used + self.tail.used
@@ -140,12 +135,12 @@ class Share:
                 return self.cap
         return min(self.cap, self.run_of(units).used)
 
-    def may_fit_whole(self, room: float | None = None) -> bool:
-        """Return whether all live units fit in the cap, and in a room beside the units taken."""
+    def may_fit_whole(self, most: float = math.inf) -> bool:
+        """Return whether all live units fit in the cap, and in `most` tokens."""
         if not self.is_offered_whole:
             return False
-        used = self.run_of(unit for unit in self.candidates if not unit.recalled).used
-        return used <= self.cap and (room is None or used - self.used <= room)
+        live = self.run_of(unit for unit in self.candidates if not unit.recalled)
+        return live.used <= min(most, self.cap)
 
     # taking units
 
@@ -159,18 +154,19 @@ class Share:
     def take(
         self,
         unit: Candidate,
-        room: float,
+        most: float,
         shown: Shown,
     ) -> None:
-        """Take a unit, with the current version if it is replaced, if it fits in room and share.
+        """Take a unit, with the current version if it is replaced, if it fits in the share.
 
         Args:
+            most: The most tokens that the share may then have, if that is below its cap.
             shown: The items shown so far, of which no duplicate is taken.
         """
         if unit.position in self.taken or unit.position in self.barred or self.is_duplicate(unit):
             return
-        most = min(room, self.cap - self.used)
-        if unit.tokens > most and least_tokens(unit) > most:
+        room = min(most, self.cap) - self.run.used
+        if unit.tokens > room and least_tokens(unit) > room:
             return
         units = [unit]
         if unit.is_replaced:
@@ -179,7 +175,7 @@ class Share:
                 return
             units = [*needed, unit]
         tokens, labels = self.run.added(units)
-        if tokens > most:
+        if tokens > room:
             return
         recalled = 0
         for each in units:
@@ -313,7 +309,7 @@ class Share:
     def mark(self, room: float) -> None:
         """Note which units are newer or possibly replaced, where the notes fit in the room."""
         wanted = self._wanted_notes()
-        most = min(self.cap, self.used + room)
+        most = min(self.cap, self.run.used + room)
         if not wanted or self._take_notes(wanted, most):
             return
         for item_id, note in wanted.items():
@@ -328,12 +324,13 @@ class Share:
         """
         notes: dict[str, str] = {}
         for unit in self.taken.values():
+            if not unit.needs:
+                continue
             for correction in self.corrections_of(unit):
                 (item,) = correction.items
                 is_last = not correction.needs and item.interval is None
                 notes[item.id] = NEWER if is_last else notes.get(item.id, "")
-            may_be_replaced = unit.needs and not any(map(self._is_known, unit.needs))
-            if may_be_replaced and not unit.is_replaced:
+            if not unit.is_replaced and not any(map(self._is_known, unit.needs)):
                 notes[unit.items[0].id] = POSSIBLY_REPLACED
         return notes
 
@@ -369,7 +366,7 @@ def fill(
     tried = [-1] * len(shares)
     for step in ("within grants", "within caps", "with what is left"):
         for place, share in enumerate(shares):
-            used = share.used
+            used = share.run.used
             if step == "with what is left":
                 share.cap = max(share.cap, share.most)
             most = share.grant if step == "within grants" else share.cap
@@ -378,13 +375,13 @@ def fill(
                 continue  # No unit fits that did not fit before.
             tried[place] = most
             _fill(share, orders[place], most, shown)
-            if share.used != used:
-                left -= share.used - used + opening
+            if share.run.used != used:
+                left -= share.run.used - used + opening
                 opening = 0
     for share in shares:
-        used = share.used
+        used = share.run.used
         share.mark(left)
-        left -= share.used - used
+        left -= share.run.used - used
 
 
 def _fill(
@@ -405,7 +402,7 @@ def _fill(
         else:
             related.append(unit)
     for unit in share.in_order(related):
-        share.take(unit, most - share.used, shown)
-    if unrelated and share.may_fit_whole(most - share.used):
+        share.take(unit, most, shown)
+    if unrelated and share.may_fit_whole(most):
         for unit in unrelated:
-            share.take(unit, most - share.used, shown)
+            share.take(unit, most, shown)

@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from kaosmem.arguments import json_text, text_digest
-from kaosmem.assembly.allocation import best_match, entries_of, header_of, items_of
+from kaosmem.assembly.allocation import (
+    LineOf,
+    best_match,
+    entries_of,
+    header_of,
+    items_of,
+    line_measure,
+)
 from kaosmem.assembly.confidence import are_weak
 from kaosmem.assembly.context import Context, Decision, Reason, SectionUse
 from kaosmem.assembly.decisions import retrieved
@@ -27,7 +34,7 @@ from kaosmem.assembly.windows import (
     without_unbound,
 )
 from kaosmem.formats import HistoryPart, Layout
-from kaosmem.formats.labels import NEWER
+from kaosmem.formats.labels import NEWER, LabelStyle
 from kaosmem.formats.text import header_piece
 from kaosmem.sections import Candidate
 from kaosmem.sections.section import Section
@@ -182,8 +189,8 @@ class Growth:
                 header = header_piece(f"{share.spec.title}{_IN_FORCE}")
                 # Verbatim texts have no label. Between others they need one, which no text can
                 # forge.
-                style = replace(share.spec.labels, verbatim=False)
-                yield part_of(share.spec, header, items, self._newer(items), style)
+                line_of = self._line_of(replace(share.spec.labels, verbatim=False))
+                yield part_of(share.spec, header, items, line_of, self._newer(items))
 
     def _parts(self) -> Iterator[Part]:
         """Yield the other parts of the block.
@@ -207,7 +214,10 @@ class Growth:
                     if item.id not in chosen:
                         items.append(item)
             if items:
-                yield part_of(spec, header_of(spec), items, notes)
+                yield part_of(spec, header_of(spec), items, self._line_of(spec.labels), notes)
+
+    def _line_of(self, style: LabelStyle) -> LineOf:
+        return line_measure(style, self._request.offers.counter)
 
     def _newer(self, items: Iterable[Item], *, in_history: bool = False) -> dict[str, str]:
         """Return the notes of items of which an earlier version is visible.

@@ -58,25 +58,13 @@ class Instructions:
 
     Args:
         system: The instructions, as they are sent.
-        tools: The schemas of the tools in the format of the call.
-
-    Raises:
-        InvalidArgumentError: If the instructions are no text, or a tool is no dict or object of an
-            SDK.
+        tools: The tools in the format of the call, as they were given.
+        schemas: The tools as dicts.
     """
 
-    system: str = ""
-    tools: tuple[object, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_text(self.system, "system")
-        if self.tools:
-            self.schemas  # noqa: B018 - to check them before anything is asked
-
-    @cached_property
-    def schemas(self) -> list[JSONDict]:
-        """The tools as dicts."""
-        return tool_dicts(self.tools)
+    system: str
+    tools: tuple[object, ...]
+    schemas: Sequence[JSONDict]
 
     @property
     def digest(self) -> str:
@@ -172,7 +160,8 @@ class ContextCall:
         self.format = get_format(format)
         self.wanted = None if filter is None else parse_filter(filter)
         self.min_confidence = check_share(min_confidence, "min_confidence")
-        self.instructions = Instructions(system, tuple(check_several(tools, "tools")))
+        given = tuple(check_several(tools, "tools"))
+        self.instructions = Instructions(check_text(system, "system"), given, tool_dicts(given))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from kaosmem.assembly.allocation import (
     FRAME,
     NO_NOTES,
     Costs,
+    LineOf,
     Run,
     TokenNeed,
     allocate,
@@ -30,8 +31,6 @@ from kaosmem.assembly.context import SectionUse
 from kaosmem.assembly.fitting import Share, fill
 from kaosmem.assembly.tails import HistoryTail, TailCutter
 from kaosmem.formats import BlockPlace, HistoryEntry, HistoryPart, Layout
-from kaosmem.formats.labels import LabelStyle
-from kaosmem.formats.text import item_piece
 from kaosmem.language.duplicates import Shown
 from kaosmem.language.query import asks
 from kaosmem.sections import Candidate
@@ -99,8 +98,8 @@ class WindowPacker:
             elif share.spec.placement == "static":
                 share.cap = grants[name]
                 share.grant = grants[name]
-                fill([share], share.grant - share.used, Shown(items_of(share.taken.values())))
-                settled = share.used
+                fill([share], share.grant - share.run.used, Shown(items_of(share.taken.values())))
+                settled = share.run.used
             else:
                 continue
             needs[name] = TokenNeed(settled, settled)
@@ -375,25 +374,23 @@ class Part(NamedTuple):
 def part_of(
     spec: SectionSpec,
     header: str,
-    items: Sequence[Item],
+    items: Iterable[Item],
+    line_of: LineOf,
     notes: Mapping[str, str] = NO_NOTES,
-    style: LabelStyle | None = None,
 ) -> Part:
     """Return items as they are shown: each group in its first item's place.
 
     Args:
         header: The piece before them, "" for none.
+        line_of: Measures an item.
         notes: The notes of items that stand alone, by id. "" leaves a label as it is.
-        style: The style of the labels. The default is that of the section.
     """
-    style = style or spec.labels
     groups: dict[object, Part] = {}
     for item in items:
-        note = notes.get(item.id)
-        group = groups.setdefault(style.group(item, note) or item.id, Part(spec, [], []))
-        piece = item_piece(item, style, continued=bool(group.items), note=note or "")
+        line = line_of(item, notes.get(item.id))
+        group = groups.setdefault(line.group or item.id, Part(spec, [], []))
+        group.pieces.append(line.piece(continued=bool(group.items)))
         group.items.append(item)
-        group.pieces.append(piece)
     part = Part(spec, [], [header] if header else [])
     for group in groups.values():
         part.items.extend(group.items)
@@ -456,15 +453,16 @@ def _laid_out(shares: Iterable[Share]) -> tuple[tuple[str, ...], list[Item]]:
     for share in shares:
         own = []
         rest = []
+        line_of = share.run.line_of
         for item in items_of(share.kept()):
-            if share.spec.labels.bare_text(item):
-                own.append(item)
-            else:
+            if line_of(item, None).labels:
                 rest.append(item)
+            else:
+                own.append(item)
         if own:
-            bare.append(part_of(share.spec, "", own, share.notes))
+            bare.append(part_of(share.spec, "", own, line_of, share.notes))
         if rest:
-            labelled.append(part_of(share.spec, header_of(share.spec), rest, share.notes))
+            labelled.append(part_of(share.spec, header_of(share.spec), rest, line_of, share.notes))
     pieces: list[str] = []
     items: list[Item] = []
     for part in (*bare, *labelled):

@@ -21,21 +21,16 @@ class HistoryTail:
     """A history from one of its places on: required units before it, a mark, and the tail.
 
     Args:
-        before: The required units before the tail.
-        units: The units of the tail.
+        shown: All units that are shown, in order.
+        before: How many of them are required units before the tail.
         left_out: Number of messages that the mark stands for. With 0 there is no mark.
         used: The tokens as rendered, header and mark included.
     """
 
-    before: Sequence[Candidate] = ()
-    units: Sequence[Candidate] = ()
+    shown: Sequence[Candidate] = ()
+    before: int = 0
     left_out: int = 0
     used: int = 0
-
-    @property
-    def shown(self) -> list[Candidate]:
-        """Return all units that are shown, in order."""
-        return [*self.before, *self.units]
 
     @cached_property
     def positions(self) -> frozenset[int]:
@@ -50,7 +45,8 @@ class HistoryTail:
     def entries(self) -> list[HistoryEntry]:
         """The messages that are shown, and the mark."""
         mark = [Mark(self.left_out)] if self.left_out else []
-        return [*entries_of(self.before), *mark, *entries_of(self.units)]
+        before = entries_of(self.shown[: self.before])
+        return [*before, *mark, *entries_of(self.shown[self.before :])]
 
 
 NO_TAIL = HistoryTail()
@@ -136,7 +132,8 @@ class TailCutter:
             if at.unmarked <= cap and self._used(at) <= cap:
                 break
         before = [unit for unit in self._units[: at.place] if unit.must]
-        return HistoryTail(before, self._units[at.place :], at.left_out, self._used(at))
+        shown = [*before, *self._units[at.place :]]
+        return HistoryTail(shown, len(before), at.left_out, self._used(at))
 
 
 def _first_inseparable(units: Sequence[Candidate]) -> int:

@@ -51,7 +51,7 @@ It is that of the item's `timestamp`, else of its `created_at` if that is chosen
 """
 DATES: tuple[Dates, ...] = get_args(Dates)
 
-Group: TypeAlias = tuple[str | None, ...]
+Group: TypeAlias = tuple[str, str, str | None] | tuple[()]
 """The source, the day and, of items with a speaker, the place.
 
 Items of one group stand together under one label. Items of the group () stand alone.
@@ -111,17 +111,18 @@ class LabelStyle:
         is_bare = self.verbatim and is_own and item.interval is None
         return item.text.strip() if is_bare else ""
 
-    def label(
-        self,
-        item: Item,
-        *,
-        continued: bool = False,
-        note: str = "",
-    ) -> str:
-        """Return the text before an item's own.
+    def group(self, item: Item) -> Group:
+        """Return the source, the day and the place that the label of an item says."""
+        source = _source(item)
+        day = self.day(item) if item.interval is None else self._interval(item.interval)
+        if not source and not day:
+            return ()
+        return source, day, _place(item) if item.shown_role else None
+
+    def labels(self, item: Item, group: Group, note: str = "") -> tuple[str, str]:
+        """Return the text before an item's own: as the first of its group, and below that one.
 
         Args:
-            continued: Whether the item stands below the first one of its group.
             note: One of `NOTES`.
         """
         trust = f"trust {item.trust.name.lower()}" if self.provenance else ""
@@ -133,48 +134,14 @@ class LabelStyle:
         if item.last_verified is not None and item.interval is None and self.dates != "none":
             verified = f"last verified {day_text(item.last_verified)}"
         notes = ", ".join(filter(None, (note, disputed, outcome, verified, trust)))
-        if self.has_speaker(item):
+        if group and item.shown_role:
             noted = f" ({notes})" if notes else ""
             line = f"{_speaker(item.shown_role)}{noted}: "
-            return line if continued else f"{self._header(item)}\n{line}"
-        if continued:
-            place = _place(item)
-            place = place if place.startswith(":") else f":{place.lstrip()}"
-            return f"[{', '.join(filter(None, (place, notes)))}] "
-        return f"{self._header(item, notes)} "
-
-    def has_speaker(self, item: Item) -> bool:
-        """Return whether an item is shown as a speaker's line under a header."""
-        return bool(item.shown_role and self._label_group(item))
-
-    def group(self, item: Item, note: str | None = None) -> Group:
-        """Return the group that an item stands in.
-
-        Items with a note, even "", or an interval stand alone in order.
-        """
-        if note is not None or item.interval or not self.is_grouped:
-            return ()
-        return self._label_group(item)
-
-    def _label_group(self, item: Item) -> Group:
-        return item.memo(f"group {self.dates}", self._find_group)
-
-    def _find_group(self, item: Item) -> Group:
-        source = _source(item)
-        day = self._day(item)
-        if not source and not day:
-            return ()
-        return source, day, _place(item) if item.shown_role else None
-
-    def _header(self, item: Item, notes: str = "") -> str:
-        source = _source(item)
-        day = self._day(item)
-        if source:
-            return _bracketed(source, day, notes, _place(item))
-        return _bracketed("" if day else item.shown_role, day, notes)
-
-    def _day(self, item: Item) -> str:
-        return self.day(item) if item.interval is None else self._interval(item.interval)
+            return f"{_header(item, group)}\n{line}", line
+        place = _place(item)
+        place = place if place.startswith(":") else f":{place.lstrip()}"
+        below = ", ".join(filter(None, (place, notes)))
+        return f"{_header(item, group, notes)} ", f"[{below}] "
 
     def day(self, item: Item) -> str:
         """Return the day on which something happened or was said, "" if none is shown."""
@@ -193,6 +160,13 @@ class LabelStyle:
         if self.dates == "none" and not interval.is_announced:
             return "replaced" if interval.end else "current"
         return interval.text or "current"
+
+
+def _header(item: Item, group: Group, notes: str = "") -> str:
+    if not group:
+        return _bracketed(item.shown_role, "", notes)
+    source, day, _ = group
+    return _bracketed(source, day, notes, _place(item) if source else "")
 
 
 def source_label(item: Item) -> str:
@@ -253,6 +227,3 @@ def _place(item: Item) -> str:
     if isinstance(lines, list) and len(lines) == 2:
         return shown + _in_label(f":{lines[0]}-{lines[1]}")
     return shown
-
-
-PLAIN = LabelStyle()

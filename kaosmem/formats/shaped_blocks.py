@@ -209,7 +209,7 @@ class ShapedBlocks(ABC):
                 sent = self.write(block)
             case ImageBlock() | DocumentBlock() if not is_assistants:
                 sent = self.write(block)
-            case TextBlock():
+            case TextBlock() if block.extra:
                 sent = self.write(block)
         if sent is None:
             sent = self.text(escaped_in_history(block_text(block)))

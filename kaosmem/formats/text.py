@@ -12,16 +12,15 @@ stored text, whose end no label would show.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.delimiters import escaped_in_piece, mark_text, without_hidden
-from kaosmem.formats.labels import PLAIN, LabelStyle, role_label
+from kaosmem.formats.labels import Group, LabelStyle, role_label
 from kaosmem.formats.layout import Mark, Rendered
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kaosmem.formats.layout import BlockPlace, HistoryEntry, Layout
     from kaosmem.tokens.counters import TokenCounter
     from kaosmem.types import JSONObject
@@ -47,41 +46,49 @@ def adds_up(pieces: Sequence[str]) -> bool:
     return not any(piece.startswith("/") for piece in pieces[1:])
 
 
-def item_piece(
-    item: Item,
-    style: LabelStyle = PLAIN,
-    *,
-    continued: bool = False,
-    note: str = "",
-) -> str:
-    """Return an item as it is shown in text, in the system message and in the block.
+class Line(NamedTuple):
+    """An item in the system message or the block, and its tokens.
 
-    Args:
-        continued: Whether the item stands below the first one of its group, under a short label.
-        note: One of `NOTES`.
+    Attributes:
+        group: The items of one group stand together under one label. () stands alone.
+        tokens: Tokens of the item below the label of its group, or of an item alone.
+        label: The tokens that the first item of a group adds.
+        text: The text of the item as it is shown.
+        labels: Its label as the first of its group, and below that one; () for none.
     """
-    text = style.bare_text(item)
-    if text:
-        return f"{text}\n"
-    return f"{style.label(item, continued=continued, note=note)}{_shown_text(item, style)}\n"
+
+    group: Group
+    tokens: int
+    label: int = 0
+    text: str = ""
+    labels: Sequence[str] = ()
+
+    def piece(self, *, continued: bool) -> str:
+        """Return the item as it is shown; if it is continued, below the first one of its group."""
+        label = self.labels[-1 if continued else 0] if self.labels else ""
+        return f"{label}{self.text}\n"
 
 
-def piece_tokens(
+def line_of(
     item: Item,
-    labels: Sequence[str],
+    style: LabelStyle,
     counter: TokenCounter,
-    style: LabelStyle = PLAIN,
-) -> list[int]:
-    """Return the tokens of an item's piece behind each of some labels of a style.
-
-    A text that a verbatim section shows has no label.
-    """
+    note: str | None = None,
+) -> Line:
+    """Return an item as a line, with one of `NOTES` or without."""
     text = style.bare_text(item)
     if text:
-        return [counter(f"{text}\n")] * len(labels)
-    text = _shown_text(item, style)
+        return Line((), counter(f"{text}\n"), text=text)
+    group = style.group(item)
+    labels: Sequence[str] = style.labels(item, group, note or "")
+    text = escaped_in_piece(item.text, spoken=bool(group and item.shown_role))
+    if not group or note is not None or item.interval or not style.is_grouped:
+        # Alone, in order.
+        group = ()
+        labels = labels[:1]
     known = item.tokens if text is item.content else None
-    return _tokens_behind(labels, text, counter, known)
+    tokens = _tokens_behind(labels, text, counter, known)
+    return Line(group, tokens[-1], tokens[0] - tokens[-1], text, labels)
 
 
 def entry_piece(entry: HistoryEntry) -> str:
@@ -89,13 +96,6 @@ def entry_piece(entry: HistoryEntry) -> str:
     if isinstance(entry, Mark):
         return f"{mark_text(entry)}\n"
     return f"{role_label(entry.role)}{escaped_in_piece(entry.text)}\n"
-
-
-def _shown_text(item: Item, style: LabelStyle) -> str:
-    """Return an item's text as its piece shows it, found once in the item's life."""
-    spoken = style.has_speaker(item)
-    name = "shown of a speaker" if spoken else "shown"
-    return item.memo(name, lambda item: escaped_in_piece(item.text, spoken=spoken))
 
 
 def _tokens_behind(

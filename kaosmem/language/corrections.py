@@ -140,13 +140,15 @@ class Corrections:
         # The rows by their number of marks.
         self._mark_counts: defaultdict[int, int] = defaultdict(int)
         self._are_marks_indexed = False
-        begins = map(_began, self._items.values())
-        newest_first = [at for _, at in sorted(zip(begins, self._items, strict=True), reverse=True)]
-        self._age = {at: age for age, at in enumerate(newest_first)}
         several = _tellers_of_several_times(self._items.values())
-        for at in newest_first:
-            if not several.isdisjoint(_tellers(self._items[at])):
-                self._append(at, self._items[at])
+        telling = []
+        for at, item in self._items.items():
+            if not several.isdisjoint(_tellers(item)):
+                telling.append((_began(item), at))
+        self._age: dict[int, int] = {}
+        for _, at in sorted(telling, reverse=True):  # newest first
+            self._age[at] = len(self._age)
+            self._append(at, self._items[at])
 
     def _append(self, at: int, item: Item) -> None:
         """Append the statements of an item that is older than all so far."""

@@ -254,15 +254,11 @@ class PastCues:
             periods: The question's "last week" and the like as days.
         """
         raw = text.casefold()
-        both = f"{raw}\n{_folded(raw)}"
+        both = raw if raw.isascii() else f"{raw} | {fold_script(raw)}"
         patterns = self._patterns_for(text)
         which = frozenset(each for each, pattern in patterns.items() if pattern.search(both))
-        found = dict.fromkeys((*periods, *self.dates(text)))
+        found = dict.fromkeys((*periods, *map(_period, self._reader.read(text))))
         return PastQuestion(which, tuple(found)) if which or found else None
-
-    def dates(self, text: str) -> Iterable[Period]:
-        """Yield the days, months and years that a text names."""
-        return map(_period, self._reader.read(text))
 
     def _patterns_for(self, text: str) -> Mapping[str, re.Pattern[str]]:
         """Return the patterns of the words in each list, of those that an ASCII text may have."""
@@ -289,10 +285,6 @@ PAST_CUES = PastCues(*TIME_WORDS.values())
 
 def _is_word(given: object) -> bool:
     return isinstance(given, str) and given.strip("* ") != ""
-
-
-def _folded(text: str) -> str:
-    return text if text.isascii() else fold_script(text)
 
 
 def _pattern(word: str) -> str:

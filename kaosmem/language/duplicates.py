@@ -29,29 +29,21 @@ _WORDS_AT_ONCE = 10_000
 
 
 @once_per_item
-def statement(item: Item) -> bytes:
-    """Return a digest that duplicates share. That of an item with an image is empty."""
-    return statement_of(item.text) if _is_text(item) else b""
+def statement(item: Item) -> int:
+    """Return a number of 64 bits that duplicates share. That of an item with an image is 0."""
+    return statement_of(item.text) if _is_text(item) else 0
 
 
-def statement_of(text: str) -> bytes:
-    """Return the digest of an item with this text."""
-    if len(text) <= _CHARS_AT_ONCE:
-        return blake2b(_joined(text.split()), digest_size=16).digest()
+def statement_of(text: str) -> int:
+    """Return the number of an item with this text, by a digest."""
     digest = blake2b(digest_size=16)
-    words = iter(words_of(text))
-    while some := list(islice(words, _WORDS_AT_ONCE)):
-        digest.update(_joined(some))
-    return digest.digest()
-
-
-@once_per_item
-def _ends(item: Item) -> tuple[str, str]:
-    """Return the first and the last word, which duplicates share. They are cheap to find."""
-    text = item.text
-    first = text.split(None, 1)[:1]
-    last = text.rsplit(None, 1)[-1:]
-    return "".join(first).casefold(), "".join(last).casefold()
+    if len(text) <= _CHARS_AT_ONCE:
+        digest.update(_joined(text.split()))
+    else:
+        words = iter(words_of(text))
+        while some := list(islice(words, _WORDS_AT_ONCE)):
+            digest.update(_joined(some))
+    return int.from_bytes(digest.digest()[:8], "little", signed=True)
 
 
 def _joined(words: Iterable[str]) -> bytes:
@@ -68,15 +60,10 @@ def _is_text(item: Item) -> bool:
 
 
 class Shown:
-    """The items that a window shows, or a source proposes, so far, by their texts.
-
-    Most texts have a first and a last word that no other one has. So a digest is made only of an
-    item that shares them with another one.
-    """
+    """The items that a window shows, or a source proposes, so far, by what they say."""
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
-        self._by_ends: dict[tuple[str, str], Item] = {}
-        self._by_statement: dict[bytes, Item] = {}
+        self._by_statement: dict[int, Item] = {}  # the newest ones
         self._by_id: dict[str, Item] = {}
         self.note(items)
 
@@ -84,14 +71,14 @@ class Shown:
         """Note items as shown."""
         for item in items:
             self._by_id[item.id] = item
-            alike = self._by_ends.setdefault(_ends(item), item)
-            if alike is not item:
-                self._note_statement(alike)
-                self._note_statement(item)
+            own = statement(item)
+            twin = self._by_statement.get(own)
+            if own and (twin is None or _is_newer(item, twin)):
+                self._by_statement[own] = item
 
     def knows(self, item: Item) -> bool:
         """Return whether an item is a duplicate of an earlier one; note it otherwise."""
-        if self._alike(item) is not None:
+        if statement(item) in self._by_statement:
             return True
         self.note((item,))
         return False
@@ -115,23 +102,8 @@ class Shown:
             sources = [self._by_id.get(source) for source in item.sources]
             if None not in sources:
                 return sources[0]
-        twin = self._alike(item)
+        twin = self._by_statement.get(statement(item))
         return None if twin is None or _is_newer(item, twin) else twin
-
-    def _alike(self, item: Item) -> Item | None:
-        """Return the newest of the items that say the same as an item."""
-        first = self._by_ends.get(_ends(item))
-        if first is None:
-            return None
-        self._note_statement(first)
-        return self._by_statement.get(statement(item))
-
-    def _note_statement(self, item: Item) -> None:
-        own = statement(item)
-        if own:
-            twin = self._by_statement.setdefault(own, item)
-            if _is_newer(item, twin):
-                self._by_statement[own] = item
 
 
 def _is_newer(item: Item, twin: Item) -> bool:
@@ -171,16 +143,13 @@ UnitT = TypeVar("UnitT", bound=Unit)
 
 def newest_first(units: Sequence[UnitT]) -> tuple[UnitT, ...]:
     """Return units in their order, with duplicates newest first in the places that they had."""
-    ends = {tuple(map(_ends, unit.items)) for unit in units}
-    if len(ends) == len(units):
-        return tuple(units)
-    places: defaultdict[tuple[bytes, ...], list[int]] = defaultdict(list)
+    places: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
     for place, unit in enumerate(units):
-        statements = tuple(map(statement, unit.items))
-        if all(statements):  # a unit with an image is no duplicate
-            places[statements].append(place)
+        places[tuple(map(statement, unit.items))].append(place)
     ordered = list(units)
-    for same in places.values():
+    for statements, same in places.items():
+        if len(same) == 1 or not all(statements):  # a unit with an image is no duplicate
+            continue
         newest = [units[place] for place in same]
         newest.sort(key=lambda unit: unit.items[0].created_at, reverse=True)
         for place, unit in zip(same, newest, strict=True):

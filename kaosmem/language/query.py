@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _QUESTION_MARK = re.compile("[?？؟]")
-_QUESTION_CHARS = 256
+_ASKING_CHARS = 900
 """A question mark is looked for in so much of the end of a text."""
 
 
@@ -40,7 +41,7 @@ def asks(text: str) -> bool:
     >>> asks("Where is it? Be quick."), asks("It is here.")
     (True, False)
     """
-    return bool(_QUESTION_MARK.search(text[-_QUESTION_CHARS:]))
+    return bool(_QUESTION_MARK.search(text[-_ASKING_CHARS:]))
 
 
 MAX_QUERY_CHARS = 8_000
@@ -102,6 +103,12 @@ _WHAT_HAPPENED = re.compile(
     r"resum\w+|hecho|pasó|hablado|riassu\w+|fatto)\b",
     re.IGNORECASE,
 )
+_PATH = r"(?<![\w./\\~@+-])(?P<path>[\w./\\~@+-]*\w\.\w{1,8})"
+# Such as `File "app.py", line 12`. The call that failed is the last of these.
+_FRAME = re.compile(rf'File "{_PATH}", line (?P<line>\d{{1,7}})\b')
+# Such as `app.py:12:5`, `App.java(12)`, `app.py line 12` and `app.py#L12`, and `line 12 of app.py`.
+_AFTER = re.compile(rf"{_PATH}[`\"']?(?::|\(|#L|,? line )(?P<line>\d{{1,7}})\b")
+_BEFORE = re.compile(rf"\blines? (?P<line>\d{{1,7}})\b[\d -]{{0,12}}(?:of|in) [`\"']?{_PATH}")
 _PUNCTUATION = ".,:;!?\"'()[]{}<>`*"
 
 
@@ -208,6 +215,19 @@ class Query:
         [True, False]
         """
         return _WHAT_HAPPENED.search(self.text) is not None and not self.has_topic
+
+    @cached_property
+    def named_lines(self) -> list[tuple[str, int]]:
+        """The lines that the text names with their files, the most wanted first.
+
+        >>> Query("What fails in src/app.py:12, and what is line 3 of util.py?").named_lines
+        [('src/app.py', 12), ('util.py', 3)]
+        """
+        frames = [*_FRAME.finditer(self.text)]
+        others = chain(_AFTER.finditer(self.text), _BEFORE.finditer(self.text))
+        found = chain(reversed(frames), others)
+        named = [(match["path"].replace("\\", "/"), int(match["line"])) for match in found]
+        return [*dict.fromkeys(named)]
 
     def admits(self, item: Item) -> bool:
         """Return whether an item held, and was known, at the times that the query asks for."""

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,14 +46,16 @@ class SecondHop:
         self._index = index
         self._asked = np.array(sorted({*asked} - {0}), np.int64)
         self._echoes = echoes
-        self._rare_terms = cache(self._find_rare_terms)
+        self._rare: dict[int, tuple[Int64s, Int64s]] = {}  # by slot
 
-    def _find_rare_terms(self, slot: int) -> tuple[Int64s, Int64s]:
+    def _rare_terms(self, slot: int) -> tuple[Int64s, Int64s]:
         """Return the terms by which an entry leads to others, and their cubed weights.
 
         A term that only two entries have has the weight ONE. A rare term has at least half of this,
         and at most an eighth of all entries have it.
         """
+        if slot in self._rare:
+            return self._rare[slot]
         index = self._index
         terms = np.unique(index.sequences.of(slot)[:MAX_TERMS]).astype(np.int64)
         frequencies = index.vocabulary.frequencies.values[terms].astype(np.int64)
@@ -64,7 +65,8 @@ class SecondHop:
         is_rare &= ~np.isin(terms, self._asked)
         weights = logs(size / (frequencies[is_rare] + 0.5)) / log(size / _LEAST_FREQUENCY)
         shares = np.rint(ONE * weights).astype(np.int64)
-        return terms[is_rare], product(product(shares, shares), shares)
+        self._rare[slot] = terms[is_rare], product(product(shares, shares), shares)
+        return self._rare[slot]
 
     def reached(self, bridges: Int64s, scores: Int64s) -> Int64s:
         """Return how well each slot is reached from the best matches.

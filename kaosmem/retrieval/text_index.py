@@ -91,11 +91,6 @@ def is_question(item: Item) -> bool:
     return tokens <= _QUESTION_TOKENS and asks(item.text)
 
 
-def _number_of(digest: bytes) -> int:
-    """Return the number that the first 8 bytes of a digest make, 0 for an empty one."""
-    return int.from_bytes(digest[:8], "little", signed=True)
-
-
 def source_of(item: Item) -> str | None:
     """Return the name of an item's source, None if it has none."""
     name = item.metadata.get("source")
@@ -246,7 +241,7 @@ class TextIndex:
         facts["figures"] = self._count_figures(values, sizes)
         facts["is_rule"] = [*map(sets_rule, items)]
         facts["is_question"] = [*map(is_question, items)]
-        facts["statement"] = [_number_of(statement(item)) for item in items]
+        facts["statement"] = [*map(statement, items)]
         self.facts.extend(facts)
         self.roles.extend([item.role for item in items])
         for name in self.sources.extend(list(map(source_of, items))):
@@ -412,10 +407,10 @@ class TextIndex:
     def echoes(self, query: str) -> Echoes:
         """Return the messages that say just what a query or a line of it says."""
         texts = {query, *query.splitlines()}
-        numbers = [_number_of(statement_of(text)) for text in texts]
-        is_same = np.isin(self.facts.values["statement"], numbers)
-        is_said = (self.roles.numbers != self.roles.number("")) & (self.facts.values["length"] > 0)
-        slots = np.flatnonzero(is_same & is_said)
+        numbers = [*map(statement_of, texts)]
+        slots = np.flatnonzero(np.isin(self.facts.values["statement"], numbers))
+        is_said = self.roles.numbers[slots] != self.roles.number("")
+        slots = slots[is_said & (self.facts.values["length"][slots] > 0)]
         frequencies: Counter[int] = Counter()
         for slot in slots.tolist():
             frequencies.update({*self.sequences.of(slot).tolist()})

@@ -157,7 +157,9 @@ class ItemTable(EvictedItems):
     def questions(self) -> Iterator[int]:
         """Yield the ordinals of a history's user messages with more than tool results, newest first."""
         if self.spec.placement == "history":
-            yield from filter(self._is_question, reversed(self._live))
+            for ordinal, item in reversed(self._live.items()):
+                if is_user_message(item):
+                    yield ordinal
 
     def newest_questions(self) -> list[int]:
         """Return the ordinals of the user's newest messages, from the last one that asks, in order.
@@ -167,13 +169,13 @@ class ItemTable(EvictedItems):
         application may keep none.
         """
         said: list[int] = []
-        for ordinal in reversed(self._live):
-            if self._is_question(ordinal):
+        for ordinal, item in reversed(self._live.items()):
+            if is_user_message(item):
                 said.append(ordinal)
                 if len(said) > _MOST_QUESTIONS:
                     break
             elif said:
-                link = Link.of(self._live[ordinal])
+                link = Link.of(item)
                 if link.speaks and not link.calls:
                     return self._from_question(said)
         return said[:1]
@@ -188,10 +190,6 @@ class ItemTable(EvictedItems):
             if asks(said_text(self[ordinal].content)):
                 return said[place::-1]
         return said[:1]
-
-    def _is_question(self, ordinal: int) -> bool:
-        item = self._live[ordinal]
-        return item.role == "user" and not Link.of(item).is_results
 
     def expired(self, now: datetime) -> list[Item]:
         """Return the items whose time to live is over."""
@@ -272,9 +270,10 @@ class ItemTable(EvictedItems):
 
     def tokens(self, first: int) -> int:
         """Return the tokens of a unit, live or evicted."""
-        if not self.units.ties(first):
+        members = self.units.members(first)
+        if len(members) == 1:
             return self._tokens[first]
-        return sum(map(self._tokens.__getitem__, self.units.members(first)))
+        return sum(map(self._tokens.__getitem__, members))
 
     def importance(self, first: int) -> int:
         """Return the importance of a unit, live or evicted: the highest of its items, -1 to 3."""
@@ -614,3 +613,8 @@ def is_needed(spec: SectionSpec, item: Item | StoredItem) -> bool:
     It must if it is pinned, or of role system in a static section.
     """
     return item.pinned or (spec.placement == "static" and item.role == "system")
+
+
+def is_user_message(item: Item | StoredItem) -> bool:
+    """Return whether an item is a user's message with more than tool results."""
+    return item.role == "user" and not Link.of(item).is_results

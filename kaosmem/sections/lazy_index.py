@@ -5,7 +5,7 @@ It is made or read back when the section is first ranked, and then follows its c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from threading import Lock, RLock
@@ -71,8 +71,7 @@ class LazyIndex:
     the change is noted under `lock`, so that a batch is chosen between two changes.
 
     Attributes:
-        asking: Held by the thread that asks or changes the index. `synced` and `frequencies`
-            expect it.
+        asking: Held by the thread that asks or changes the index. `synced` expects it.
     """
 
     def __init__(
@@ -123,11 +122,6 @@ class LazyIndex:
                 changed.add(at)
         self._begin(index, changed.union(self._pending))
 
-    def frequencies(self, query: str) -> Mapping[str, int] | None:
-        """Return the number of items with each term of a query; None if the index counts none."""
-        count = getattr(self.synced().index, "frequencies", None)
-        return None if count is None else count(query)
-
     @property
     def behind(self) -> int:
         """Return how many changes the index lacks."""
@@ -144,7 +138,7 @@ class LazyIndex:
         """
         behind = self.behind
         index = self._index
-        if index is None or behind > _FEW or not getattr(index.index, "is_quick", False):
+        if index is None or not 0 < behind <= _FEW or not getattr(index.index, "is_quick", False):
             return behind
         with self.lock:
             batch = self._batch()

@@ -13,7 +13,7 @@ from kaosmem.sections.item_table import ItemTable, is_needed
 from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.named_lines import with_named_lines
 from kaosmem.sections.proposal import Hit, Proposal, Stock
-from kaosmem.sections.ranking import RANK_SLACK, UNRANKED, Scores
+from kaosmem.sections.ranking import RANK_SLACK, UNRANKED, DatedIndex, Scores
 from kaosmem.sections.selection import UnitSelection
 from kaosmem.sections.versions import ShownVersions
 from kaosmem.types.items import Item
@@ -90,8 +90,6 @@ class Proposer:
         spec = self.spec
         held = self.held
         evicted = len(held.evicted)
-        if not held and not evicted:
-            return False
         if spec.is_history:
             is_crowded = is_crowded or held.used + LABEL_TOKENS * (len(held) + 1) > cap
             return spec.recall > 0 and (evicted > 0 or is_crowded)
@@ -103,7 +101,7 @@ class Proposer:
         is_more = len(held) > spec.retrieval_threshold
         return is_crowded or is_more or spec.min_score > 0
 
-    def lacks_changes(self, cap: int, *, is_crowded: bool = True) -> bool:
+    def lacks_changes(self, cap: int, *, is_crowded: bool) -> bool:
         """Return whether `propose` would first index so much that it is done beside the event loop.
 
         `Section.index_for` does so.
@@ -112,6 +110,7 @@ class Proposer:
 
     def _scores(
         self,
+        index: DatedIndex,
         query: Query,
         cap: int,
         passing: set[int] | None,
@@ -123,15 +122,18 @@ class Proposer:
         if passing is not None and held.evicted:
             among = {*passing, *held.evicted}
         limit = RANK_SLACK + 2 * cap // mean
-        found = self._index.synced().find(query, limit, among)
+        found = index.find(query, limit, among)
         if query.past is None and held.keyed.evicted and len(found.ranked.matches) == limit:
             is_replaced = ShownVersions(held, query, {}).is_replaced
             # If replaced versions take that much of a ranking, current items may be missing.
             if 2 * sum(is_replaced(ordinal) for ordinal, _ in found.ranked.matches) > limit:
                 every = {*held, *held.evicted} if among is None else among
                 current = {ordinal for ordinal in every if not is_replaced(ordinal)}
-                found = self._index.synced().find(query, limit, current)
-        return Scores.of_units(held, found, limit)
+                found = index.find(query, limit, current)
+        scores = Scores.of_units(held, found, limit)
+        if not query.named_lines:
+            return scores
+        return with_named_lines(scores, held, query.named_lines, passing)
 
     # Searching.
 
@@ -239,6 +241,8 @@ class Proposer:
                 units matters.
         """
         held = self.held
+        if not held and not held.evicted:
+            return Proposal((), taken=held.taken, stock=Stock(0, 0), is_all=True, offers_all=True)
         is_ranked = self._ranks(cap, is_crowded=is_crowded)
         with self._index.asking:
             passing = None
@@ -247,12 +251,10 @@ class Proposer:
             elif wanted is not None:
                 wanted = held.narrowed(wanted)
                 passing = held.passing(wanted)
-            scores = UNRANKED
-            if is_ranked:
-                scores = self._scores(query, cap, passing)
-                scores = with_named_lines(scores, held, query.text, passing)
+            index = self._index.synced() if is_ranked else None
+            scores = UNRANKED if index is None else self._scores(index, query, cap, passing)
             selection = UnitSelection(
-                held, self._index, self.required_units(), query, cap, wanted, passing, scores
+                held, index, self.required_units(), query, cap, wanted, passing, scores
             )
             if self.spec.is_history:
                 proposal = selection.propose_history(recalls=is_ranked)
@@ -260,7 +262,7 @@ class Proposer:
                 proposal = selection.propose_best()
             evicted = len(held.evicted)
             tokens = held.used + held.evicted_used
-            frequencies = self._index.frequencies(query.topic) if is_ranked else None
+            frequencies = None if index is None else index.frequencies(query.topic)
             return replace(
                 proposal,
                 taken=held.taken,

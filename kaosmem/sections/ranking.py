@@ -208,14 +208,18 @@ class DatedIndex:
         within = ranking_of(self.index, query.topic, max(limit, len(meant)), among=meant)
         return _preferring(meant, ranked, within, limit)
 
+    def frequencies(self, query: str) -> Mapping[str, int] | None:
+        """Return the number of entries with each term of a query; None if the index counts none."""
+        count = getattr(self.index, "frequencies", None)
+        return None if count is None else count(query)
+
     def _is_vague(self, text: str) -> bool:
         """Return whether the words of a question together are expected to be in several entries.
 
         Words that no entry has tell nothing, and a question of such words is not vague. An index
         that does not count its words cannot tell.
         """
-        count = getattr(self.index, "frequencies", None)
-        frequencies = None if count is None else count(text)
+        frequencies = self.frequencies(text)
         if frequencies is None:
             return False
         size = max(1, len(self))

@@ -11,7 +11,7 @@ from kaosmem.arguments import MAX_INTEGER
 from kaosmem.errors import InvalidArgumentError, SectionFullError
 from kaosmem.names import shown
 from kaosmem.sections.eviction import EvictionQueue, Standing, combined
-from kaosmem.sections.item_table import ItemTable
+from kaosmem.sections.item_table import ItemTable, is_user_message
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types.items import Item
 from kaosmem.units import Link
@@ -189,7 +189,7 @@ class Room:
         Return none if an item that comes is a question itself.
         """
         question = self._held.newest_question
-        if question is None or (item.role == "user" and not Link.of(item).is_results):
+        if question is None or is_user_message(item):
             return set()
         return {self._held.units.first(question)}
 

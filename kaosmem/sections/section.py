@@ -44,6 +44,7 @@ from kaosmem.telemetry import count_evictions
 from kaosmem.types import JSONValue
 from kaosmem.types.content import said_text
 from kaosmem.types.items import Item, StoredItem, check_extent
+from kaosmem.units import Link
 
 if TYPE_CHECKING:
     from kaosmem.retrieval.ranker import Ranker
@@ -215,11 +216,8 @@ class Section:
     @property
     def newest_question(self) -> Item | None:
         """Return a history's newest item of role user with more than tool results."""
-        return next(self.questions(), None)
-
-    def questions(self) -> Iterator[Item]:
-        """Yield a history's items of role user with more than tool results, newest first."""
-        return map(self.held.__getitem__, self.held.questions())
+        newest = self.held.newest_question
+        return None if newest is None else self.held[newest]
 
     @property
     def question(self) -> str:
@@ -546,10 +544,10 @@ class Section:
     def put_back(self, item: Item, valid_until: datetime | None) -> None:
         """Take an item in as it once was: live, or evicted if it had stopped to hold."""
         with self.lock:
-            ordinal = self.held.put(item)
+            self.held.put(item)
             if valid_until is None:
                 return
-            if self.spec.recalls and not self.held.units.ties(ordinal):
+            if self.spec.recalls and Link.of(item).is_plain:
                 evict(self, (item.id,), {item.id: (valid_until, valid_until)})
             else:
                 remove(self, item.id)

@@ -13,9 +13,8 @@ from kaosmem.language.duplicates import Shown, part_of_room
 from kaosmem.language.query import Query
 from kaosmem.sections.archive import EvictedItem
 from kaosmem.sections.item_table import ItemTable
-from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.proposal import Candidate, Proposal, excerpt_tokens, is_found
-from kaosmem.sections.ranking import Scores, with_importance
+from kaosmem.sections.ranking import DatedIndex, Scores, with_importance
 from kaosmem.sections.versions import ShownVersions, find_corrections, in_order_of_time
 from kaosmem.types.content import ToolUseBlock, unshown_chars
 from kaosmem.types.items import Item, StoredItem
@@ -45,7 +44,7 @@ class UnitSelection:
     """
 
     held: ItemTable
-    index: LazyIndex
+    index: DatedIndex | None
     must: set[int]
     query: Query
     cap: int

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.sections.item_table import ItemTable
 from kaosmem.sections.keyed_versions import is_announced
-from kaosmem.sections.lazy_index import LazyIndex
 from kaosmem.sections.proposal import Candidate, is_found
 from kaosmem.types.items import Item
 from kaosmem.types.versions import Interval, Version
@@ -22,6 +21,7 @@ from kaosmem.types.versions import Interval, Version
 if TYPE_CHECKING:
     from kaosmem.language.corrections import Corrections
     from kaosmem.language.query import Query
+    from kaosmem.sections.ranking import DatedIndex
 
 _SMALL = 256
 """In a section of so many items, corrections are looked for among all of them."""
@@ -169,9 +169,9 @@ class ShownVersions:
         A required version has no interval: required items do not depend on the question. Only if
         the fact has a version that is yet to begin, its live versions always have theirs.
         """
-        announced = self._announced()
-        if not self._asked and not announced:
+        if not self._asked and not self._held.keyed.several:
             return tuple(units)
+        announced = self._announced()
         return tuple(self._labelled(unit, announced) for unit in units)
 
     def _announced(self) -> dict[int, _Place]:
@@ -236,11 +236,11 @@ def shown_with_interval(
 
 def find_corrections(
     held: ItemTable,
-    index: LazyIndex,
+    index: DatedIndex | None,
     firsts: Iterable[int],
     scores: Mapping[int, float],
     *,
-    among: Collection[int] | None = None,
+    among: Collection[int] | None,
 ) -> dict[int, tuple[int, ...]]:
     """Return the units that correct some units, and their own corrections, oldest first.
 
@@ -259,34 +259,30 @@ def find_corrections(
     wanted = [*firsts]
     is_small = among is None and len(held) <= _SMALL
     pool = {*held} if is_small else {*wanted, *scores, *_soon_after(held, wanted)}
-    items = _stating_among(held, pool, among)
+    items = _alone_among(held, pool, among)
     for at in wanted:
         item = None if at in held else held.read(at)
         if item is not None:
             items[at] = item
     corrections = Corrections(items)
     found = _closed(corrections, wanted)
-    if found and scores and not is_small:
+    if index is not None and found and scores and not is_small:
         changed = {*found, *chain.from_iterable(found.values())}
         words = " ".join(corrections.words(sorted(changed), _SUBJECT_WORDS))
-        more = ranking_of(index.synced().index, words, _SMALL, among=among).matches
-        corrections.add(_stating_among(held, {ordinal for ordinal, _ in more}, among))
+        more = ranking_of(index.index, words, _SMALL, among=among).matches
+        corrections.add(_alone_among(held, {ordinal for ordinal, _ in more}, among))
         found = _closed(corrections, wanted)
     return found
 
 
-def _stating_among(
+def _alone_among(
     held: ItemTable, ordinals: set[int], among: Collection[int] | None
 ) -> dict[int, Item]:
-    """Return the live items that stand alone and may correct another or be corrected."""
-    from kaosmem.language.corrections import may_take_part
-
+    """Return the live items that stand alone: these may correct others or be corrected."""
     items = {}
     for at in ordinals if among is None else ordinals.intersection(among):
-        if at in held:
-            item = held[at]
-            if may_take_part(item) and len(held.units.members(at)) == 1:
-                items[at] = item
+        if at in held and len(held.units.members(at)) == 1:
+            items[at] = held[at]
     return items
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -67,8 +68,9 @@ async def assemble(
             window, offers, sections=session.sections, attached=attached
         )
         visible = windows.visible(window.name)
+    shown = _ids_by_section(packing.items)
     for name, section in session.sections.items():
-        section.use(_ids_in(name, packing.items))
+        section.use(shown[name])
     last = session.trace.last(context.window)
     context = replace(context, before=None if last is None else last.items)
     session.trace.note(
@@ -107,7 +109,7 @@ async def ask(
     Raises:
         SourceError: If a required source fails or is late.
     """
-    text = await roster.newest_question(specs) if call.query is None else call.query
+    text, earlier = await roster.question(call.query, specs)
     now = None
     if session.present is not None:
         now = known_at or session.present()
@@ -118,7 +120,7 @@ async def ask(
         as_of=as_of,
         known_at=known_at,
         now=now,
-        earlier=roster.said_before(text, specs),
+        earlier=earlier,
     )
     inquiry = Inquiry(roster, specs, query, call.wanted, session.clock)
     proposals, reports = await inquiry.propose(window=call.tokens, block=block)
@@ -262,13 +264,15 @@ class Inquiry:
 
     def _with_old_facts(self, proposal: Proposal, section: Section) -> Proposal:
         """Return a proposal whose old facts say when they were last verified."""
-        if not section.spec.last_verified or not section.ledger.marks:
+        ledger = section.held.ledger
+        if not section.spec.last_verified or not ledger.marks:
             return proposal
-        verified_at = section.ledger.verified_at
         now = self.query.as_of or self.query.known_at or self.clock()
 
         def dated(unit: Candidate) -> Candidate:
-            items = [with_verification(item, verified_at.get(item.id), now) for item in unit.items]
+            items = [
+                with_verification(item, ledger.verified_at.get(item.id), now) for item in unit.items
+            ]
             return unit._replace(items=tuple(items))
 
         return proposal.changed(partial(map, dated))
@@ -317,7 +321,7 @@ class _KnownItems:
     """Items that a context may already hold, by id: live items of sections, and entered ones."""
 
     def __init__(self, sections: Iterable[Section]) -> None:
-        self._sections = [*filter(len, sections)]
+        self._sections = [section for section in sections if section.held]
         self._entered: dict[str, Item] = {}
 
     def get(self, item_id: str) -> Item | None:
@@ -357,7 +361,7 @@ def _may_be_crowded(sections: Iterable[Section], window: int) -> bool:
     """
     tokens = 0
     for section in sections:
-        tokens += 2 * section.used + LABEL_TOKENS * len(section)
+        tokens += 2 * section.held.used + LABEL_TOKENS * len(section.held)
     return tokens > window
 
 
@@ -406,13 +410,13 @@ def turn_credit(
     def count(used: Collection[Item], confirmed: Collection[Item]) -> None:
         """Count used and confirmed items, and at the first call, which ones the turn showed."""
         at = clock()
-        credited = [item for item in used if item.id not in known]
+        credited = _ids_by_section(item for item in used if item.id not in known)
+        told = _ids_by_section(shown)
+        verified = _ids_by_section(confirmed)
         for name, section in sections.items():
             # The newest messages are shown whatever they say.
-            told = shown if section.spec.placement == "query" else []
-            credit = Credit(
-                name, at, _ids_in(name, credited), _ids_in(name, told), _ids_in(name, confirmed)
-            )
+            of_turn = told[name] if section.spec.placement == "query" else []
+            credit = Credit(name, at, credited[name], of_turn, verified[name])
             section.credit(credit.without(forgotten))
         shown.clear()
         known.update(item.id for item in used)
@@ -420,6 +424,9 @@ def turn_credit(
     return count
 
 
-def _ids_in(section: str, items: Iterable[Item]) -> tuple[str, ...]:
-    """Return the ids of the items that are of a section."""
-    return tuple(item.id for item in items if item.section == section)
+def _ids_by_section(items: Iterable[Item]) -> Mapping[str, list[str]]:
+    """Return the ids of items by the names of their sections, none for any other section."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for item in items:
+        found[item.section].append(item.id)
+    return found

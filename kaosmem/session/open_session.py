@@ -186,14 +186,15 @@ class OpenSession:
 
         These are items with a time to live, and versions whose announced successor has begun.
         """
-        sections = self.sections.values()
-        due = [each for each in sections if each.held.ends or each.held.keyed.several]
-        own = [each for each in due if not each.frozen]
-        if not own:
-            return
-        now = self.clock()
-        for section in own:
-            section.expire(now)
+        due = [
+            each
+            for each in self.sections.values()
+            if (each.held.ends or each.held.keyed.several) and not each.frozen
+        ]
+        if due:
+            now = self.clock()
+            for section in due:
+                section.expire(now)
 
     async def compact(self, format: Format) -> None:
         """Compact the sections that exceed their budget in a format."""

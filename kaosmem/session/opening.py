@@ -174,8 +174,7 @@ class SharedSessions:
     Several threads may ask: while one reads a session, the others wait for it.
     """
 
-    def __init__(self, max_sessions: int = MAX_SHARED) -> None:
-        self._max_sessions = max_sessions
+    def __init__(self) -> None:
         self._sessions: OrderedDict[Hashable, _Shared] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -185,7 +184,7 @@ class SharedSessions:
             key = opening.key
             shared = self._sessions.setdefault(key, _Shared(threading.Lock(), opening))
             self._sessions.move_to_end(key)
-            while len(self._sessions) > self._max_sessions:
+            while len(self._sessions) > MAX_SHARED:
                 self._sessions.popitem(last=False)
         with shared.lock:
             stored = fingerprint(opening.location, opening.session_id, opening.namespace)

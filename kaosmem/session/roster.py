@@ -134,39 +134,39 @@ class Roster:
         in_order = self._specs.items()
         return {name: spec for name, spec in in_order if name in wanted and spec.in_context}
 
-    async def newest_question(self, names: Container[str]) -> str:
-        """Return the newest question in the histories among these names, without tool results.
+    async def question(self, given: str | None, names: Container[str]) -> tuple[str, str]:
+        """Return the question of a call, and what the user said just before it.
 
-        If these have no message, all histories of the session count. If none has one, return the
-        question of the first source among these names that has one.
+        Without a given one, it is the newest question in the histories among these names, without
+        tool results. If these have no message, all histories of the session count. If none has
+        one, it is the question of the first source among these names that has one.
+
+        The messages before are those of the same history, the oldest first. There are none before
+        a question that is not its newest one.
         """
         newest = self._newest_message(names)
-        if newest is not None:
-            return self.sections[newest.section].question
+        if newest is None:
+            return await self._asked_of_sources(names) if given is None else given, ""
+        section = self.sections[newest.section]
+        newest_question = section.question
+        question = newest_question if given is None else given
+        if question == newest_question:
+            asked = len(section.held.newest_questions())
+        elif question == said_text(newest.content):
+            asked = 1
+        else:
+            return question, ""
+        before = islice(section.held.questions(), asked, asked + _MESSAGES_BEFORE)
+        said = [said_text(section.held[at].content) for at in before]
+        return question, "\n".join(reversed(said))[-_CHARS_BEFORE:]
+
+    async def _asked_of_sources(self, names: Container[str]) -> str:
+        """Return the question of the first source among some names that has one, "" for none."""
         for name, attached in self.attached.items():
             found = await attached.newest_question() if name in names else ""
             if found:
                 return found
         return ""
-
-    def said_before(self, question: str, names: Container[str]) -> str:
-        """Return what the user said just before the newest question, "" if it is not this one.
-
-        The messages are those of the same history, the oldest first.
-        """
-        newest = self._newest_message(names)
-        if newest is None:
-            return ""
-        section = self.sections[newest.section]
-        if question == section.question:
-            asked = len(section.held.newest_questions())
-        elif question == said_text(newest.content):
-            asked = 1
-        else:
-            return ""
-        messages = islice(section.questions(), asked, asked + _MESSAGES_BEFORE)
-        said = [said_text(each.content) for each in messages]
-        return "\n".join(reversed(said))[-_CHARS_BEFORE:]
 
     def _newest_message(self, names: Container[str]) -> Item | None:
         """Return the newest user message in the histories among some names.

@@ -301,7 +301,11 @@ def once_per_item(make: Callable[[Item], T]) -> Callable[[Item], T]:
 
     @wraps(make)
     def kept(item: Item) -> T:
-        return item.memo(name, make)
+        # As `Item.memo` does, without a call: a turn asks hundreds of times.
+        made: T | None = item._memos.get(name)
+        if made is None:
+            made = item._memos[name] = make(item)
+        return made
 
     return kept
 

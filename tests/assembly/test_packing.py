@@ -98,7 +98,7 @@ def test_a_replaced_version_brings_its_successor():
     share.take(replaced, 100, Shown(()))
     share.take(current, 100, Shown(()))
     assert share.kept() == [replaced, current]
-    assert share.used == HEADER + 12 + 13
+    assert share.run.used == HEADER + 12 + 13
 
 
 def test_half_of_a_replaced_version_and_its_successor_is_not_taken():
@@ -108,7 +108,7 @@ def test_half_of_a_replaced_version_and_its_successor_is_not_taken():
     share = Share(SectionSpec("notes"), (replaced, current), Run(HEADER, line_of), 100)
     share.take(replaced, HEADER + 12 + 12, Shown(()))
     assert share.kept() == []
-    assert share.used == 0
+    assert share.run.used == 0
 
 
 @pytest.mark.parametrize("format_", FORMATS)

@@ -20,10 +20,11 @@ from kaosmem import (
 from kaosmem.display import width
 from kaosmem.formats import BlockPlace, get_format
 from kaosmem.formats.delimiters import BLOCK_BEGIN, OPENING
-from kaosmem.formats.text import header_piece, item_piece
+from kaosmem.formats.text import header_piece
 from kaosmem.language.query import Query
 from tests.contexts import COUNTERS, MERGING, assembled, before_block, counted, handed_over
 from tests.formats.checked import check_context
+from tests.pieces import item_piece
 from tests.worlds import budgets, formats, label_group, queries, questions, texts, worlds
 
 least_confidences = st.sampled_from([0, 0, 0.3, 1])

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from kaosmem import Item
 from kaosmem.formats import Mark
-from kaosmem.formats.text import item_piece
 from kaosmem.testing import FormatContract
 from kaosmem.testing.contracts.format import PIECES
 from kaosmem.units import repair
 from tests.formats.drawn import MESSAGES
+from tests.pieces import item_piece
 from tests.tool_conversations import conversations
 from tests.worlds import texts
 

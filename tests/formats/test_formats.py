@@ -32,7 +32,7 @@ from kaosmem.formats.blocks import BLOCK_TOKENS
 from kaosmem.formats.labels import DATES, LabelStyle
 from kaosmem.formats.messages import REPLY_TOKENS
 from kaosmem.formats.shapes import EMPTY, ID_TOKENS
-from kaosmem.formats.text import TextFormat, item_piece, piece_tokens
+from kaosmem.formats.text import TextFormat, line_of
 from kaosmem.testing import FormatContract
 from kaosmem.tokens import get_counter
 from kaosmem.types.content import ImageBlock
@@ -53,6 +53,7 @@ from tests.formats.lenient import (
     plain,
     without_hidden,
 )
+from tests.pieces import item_piece
 from tests.worlds import HOSTILE, texts
 
 
@@ -71,7 +72,7 @@ def test_stored_text_cannot_forge_a_delimiter(content, role, source, dated, cont
     timestamp = {"timestamp": "2024-05-07"} if dated else {}
     made = item(content, role, source=source, **timestamp)
     piece = item_piece(made, style, continued=continued)
-    if style.has_speaker(made):
+    if made.shown_role and style.group(made):
         assert continued or is_headed(piece)
         line = piece if continued else piece[piece.index("]\n") + 2 :]
         assert names_speaker(line)
@@ -197,11 +198,12 @@ def test_a_piece_of_known_text_is_counted_by_its_ends(name, text, label, middle)
     text = f"{text}{middle}{text}"
     count = get_counter(len if name == "len" else name)
     known = replace(item(text, label), tokens=count(text))
-    for continued, dates, provenance in product((False, True), DATES, (False, True)):
+    for dates, provenance in product(DATES, (False, True)):
         style = LabelStyle(dates, provenance)
-        shown = item_piece(known, style, continued=continued)
-        label = style.label(known, continued=continued)
-        assert piece_tokens(known, [label], count, style) == [count(shown)]
+        line = line_of(known, style, count)
+        assert line.tokens + line.label == count(item_piece(known, style))
+        if line.group:
+            assert line.tokens == count(item_piece(known, style, continued=True))
     for layout_format in FORMATS.values():
         entry = known.message
         assert layout_format.entry_tokens(

@@ -31,7 +31,6 @@ from kaosmem.formats.delimiters import (
     speaker_name,
 )
 from kaosmem.formats.labels import role_label, source_label
-from kaosmem.formats.text import item_piece
 from kaosmem.types.content import DocumentBlock
 from tests.formats.lenient import (
     HIDDEN,
@@ -42,6 +41,7 @@ from tests.formats.lenient import (
     is_headed,
     lines,
 )
+from tests.pieces import item_piece
 
 # Corrections are labelled by their words, which two sessions of other words do not share.
 SECTIONS = (

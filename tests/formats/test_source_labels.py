@@ -18,7 +18,8 @@ from kaosmem import (
     WindowTooSmallError,
 )
 from kaosmem.formats.labels import DATES, LabelStyle
-from kaosmem.formats.text import header_piece, item_piece
+from kaosmem.formats.text import header_piece
+from tests.pieces import item_piece
 from tests.worlds import formats, label_group, metadatas, queries, texts
 
 LONG = "ADAMSGOLFINC_03_21_2005-EX-10.17-ENDORSEMENT AGREEMENT"
@@ -170,7 +171,8 @@ def test_nothing_stored_can_pass_for_a_run(source, role, lines, provenance):
         for metadata in ({"source": label, "lines": lines}, {}):
             made = Item("a", "documents", f":{role}", "x", 0, item.created_at, metadata=metadata)
             assert not item_piece(made, style).startswith("[:")
-    assert item_piece(item, style, continued=True).startswith("[:")
+    _, below = style.labels(item, style.group(item))
+    assert below.startswith("[:")
 
 
 given_items = st.lists(

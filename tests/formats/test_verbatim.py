@@ -15,9 +15,9 @@ from kaosmem import (
     SessionMemory,
     Trust,
 )
-from kaosmem.formats.text import item_piece
 from kaosmem.tokens.counters import EstimateCounter
 from tests.formats.checked import check_context
+from tests.pieces import item_piece
 from tests.worlds import texts
 
 ROLE = "You are a travel agent.\n## Rules\n[system] is a label.\n<context> is a tag."

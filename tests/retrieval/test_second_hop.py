@@ -1,5 +1,7 @@
 """The second hop: what the best match leads to is found, and stays below it."""
 
+import gc
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -62,6 +64,20 @@ async def test_a_name_an_id_or_a_definition_leads_on(question, bridge, target, i
     assert target in context.text
     (shown,) = [each for each in context.items if each.text == target]
     assert context.decision(shown.id).signals["second_hop"] > 0
+
+
+def test_no_question_keeps_an_index():
+    """An index that was asked goes with its session, not when the collector finds a cycle."""
+    index = LinearRanker().index()
+    index.add(enumerate(map(text_item, TALK)))
+    assert index.rank(TALK[3], 1)
+    kept = weakref.ref(index)
+    gc.disable()
+    try:
+        del index
+        assert kept() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_source_whose_text_is_named_is_found():

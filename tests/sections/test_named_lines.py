@@ -3,7 +3,8 @@
 import pytest
 
 from kaosmem import SessionMemory
-from kaosmem.sections.named_lines import MAX_NAMED, named_lines
+from kaosmem.language.query import Query
+from kaosmem.sections.named_lines import MAX_NAMED
 
 TRACE = """Traceback (most recent call last):
   File "/srv/app/billing/server.py", line 4, in serve
@@ -71,10 +72,10 @@ async def test_a_named_line_is_of_the_named_file(tmp_path):
 
 def test_the_call_that_failed_comes_first():
     """Python's traces name it last. Times, versions and addresses are no lines of files."""
-    assert named_lines(TRACE.format(9))[0] == ("/srv/app/billing/steps.py", 9)
-    assert named_lines("main.go:7 calls util.go:9") == [("main.go", 7), ("util.go", 9)]
-    assert named_lines("At 12:30 version 1.2 was on the server, 5 lines of code later.") == []
-    assert named_lines("a" * 100_000 + "/" * 100_000) == []
+    assert Query(TRACE.format(9)).named_lines[0] == ("/srv/app/billing/steps.py", 9)
+    assert Query("main.go:7 calls util.go:9").named_lines == [("main.go", 7), ("util.go", 9)]
+    assert Query("At 12:30 version 1.2 was on the server, 5 lines of code later.").named_lines == []
+    assert Query("a" * 100_000 + "/" * 100_000).named_lines == []
 
 
 async def test_a_log_that_names_many_lines_leaves_room_for_other_passages(tmp_path):

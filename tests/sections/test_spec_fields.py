@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_texts
 from kaosmem import Reason, SectionSpec, SessionMemory, WindowTooSmallError
-from kaosmem.formats.text import header_piece, item_piece
+from kaosmem.formats.text import header_piece
+from tests.pieces import item_piece
 
 sizes = st.lists(st.integers(1, 12), min_size=1, max_size=40)
 
