@@ -18,7 +18,7 @@ class Difference:
 
     Attributes:
         changes: The changed items, each after its change, one of `CHANGES`. A `replaced` item is
-            followed by the `replacing` one, which has its key.
+            followed by the `replacing` one, which has its key or its id.
     """
 
     changes: tuple[tuple[str, Item], ...]
@@ -37,7 +37,7 @@ class Difference:
 
 
 def difference(before: Sequence[Item], after: Sequence[Item]) -> Difference:
-    """Return the difference between two turns, by the ids of the items that they show.
+    """Return the difference between two turns, by the ids and texts of the items that they show.
 
     >>> from kaosmem import SessionMemory
     >>> memory = SessionMemory.test_mode()
@@ -45,9 +45,9 @@ def difference(before: Sequence[Item], after: Sequence[Item]) -> Difference:
     >>> print(difference([a, b, c], [c, a]))
     1 out, 1 moved
     """
-    old = {item.id for item in before}
-    now = {item.id for item in after}
-    came = {item.id: item for item in after if item.id not in old}
+    old = set(map(_identity, before))
+    now = set(map(_identity, after))
+    came = {item.id: item for item in after if _identity(item) not in old}
     by_key: dict[tuple[str, str | None], Item] = {}
     for item in came.values():
         if item.key is not None:
@@ -55,23 +55,31 @@ def difference(before: Sequence[Item], after: Sequence[Item]) -> Difference:
     went: list[tuple[str, Item]] = []
     pairs: list[tuple[str, Item]] = []
     for item in before:
-        if item.id in now:
+        if _identity(item) in now:
             continue
-        newer = by_key.get((item.section, item.key))
+        newer = came.get(item.id) or by_key.get((item.section, item.key))
         if newer is None:
             went.append(("out", item))
         else:
             pairs += [("replaced", item), ("replacing", newer)]
             came.pop(newer.id, None)
-    kept = _kept([item.id for item in before], [item.id for item in after])
+    kept = _kept(list(map(_identity, before)), list(map(_identity, after)))
     new = [("in", item) for item in came.values()]
-    moved = [("moved", item) for item in after if item.id in old - kept]
+    moved = [("moved", item) for item in after if _identity(item) in old - kept]
     return Difference((*new, *went, *pairs, *moved))
 
 
-def _kept(before: Sequence[str], after: Sequence[str]) -> set[str]:
-    """Return the ids that stand in the same order in both."""
-    kept: set[str] = set()
+def _identity(item: Item) -> tuple[str, str]:
+    """Return what tells an item: an update keeps the id, and changes the text."""
+    return item.id, item.text
+
+
+def _kept(
+    before: Sequence[tuple[str, str]],
+    after: Sequence[tuple[str, str]],
+) -> set[tuple[str, str]]:
+    """Return the identities that stand in the same order in both."""
+    kept: set[tuple[str, str]] = set()
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for block in matcher.get_matching_blocks():
         kept.update(before[block.a : block.a + block.size])

@@ -83,3 +83,13 @@ def test_a_difference_accounts_for_every_item(order, left, new):
     assert stayed == sorted(stayed, key=items.index)
     assert len(found.changes) == new + left + len(moved)
     assert difference(before, before[left:]).items("moved") == []
+
+
+def test_an_item_with_a_new_text_was_replaced():
+    """An update keeps the id."""
+    memory = SessionMemory.test_mode()
+    before = memory.add_many("findings", ["Room 17.", "Room 18."])
+    newer = memory.update(before[0].id, "Room 19.")
+    found = difference(before, [newer, before[1]])
+    assert found.changes == (("replaced", before[0]), ("replacing", newer))
+    assert str(found) == "1 replaced"
