@@ -128,7 +128,7 @@ class IndexedFacts:
     def put(self, row: FactRow) -> None:
         """Store a row with its number, or put it in the place of the row with its id."""
         if row.id not in self.rows:
-            item = Item(row.id, "memories", "user", row.content, 0, row.known_from)
+            item = Item(row.id, "memories", "user", row.content, 0, row.known_from, key=row.key)
             ordinal = next(self._next_ordinal)
             self._index.add([(ordinal, item)])
             self._ordinals[row.id] = ordinal

@@ -14,6 +14,7 @@ from kaosmem.backends.base import value_of
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.exact import UNITS, idf
 from kaosmem.language.analysis import ANALYSIS, analyze
+from kaosmem.language.keys import key_words
 from kaosmem.retrieval.rankers import BM25Ranker
 from kaosmem.stores.facts import (
     FactRow,
@@ -132,7 +133,7 @@ class SqlFacts:
         return sorted(found, key=by_begin)
 
     def add(self, new: FactRow, ended: Sequence[FactRow]) -> None:
-        terms = Counter(_terms(new.content))
+        terms = _fact_terms(new.key, new.content)
         [(shelf,)] = self._transaction.rows(
             "INSERT INTO shelves (tenant, agent, namespace, facts, terms, analysis) "
             "VALUES (:tenant, :agent, :namespace, 1, :length, :analysis) "
@@ -269,14 +270,14 @@ class SqlFacts:
             f"UPDATE postings SET live = 0 WHERE live = 1 AND {of_fact}",
             shelf=shelf,
             fact=row.number,
-            pairs=_pairs(Counter(_terms(row.content))),
+            pairs=_pairs(_fact_terms(row.key, row.content)),
         )
 
     def _index_anew(self, shelf: int) -> None:
         self._transaction.change("DELETE FROM postings WHERE shelf = :shelf", shelf=shelf)
         length = 0
         for each in self.select("1 = 1"):
-            terms = Counter(_terms(each.content))
+            terms = _fact_terms(each.key, each.content)
             length += terms.total()
             self._index(shelf, each.number, terms, is_live=each.valid_until is None)
         self._transaction.change(
@@ -304,13 +305,13 @@ class SqlFacts:
     def _delete(self, conditions: str, **values: object) -> None:
         """Delete the facts that meet the conditions, and shelves that this leaves empty."""
         deleted = self._transaction.rows(
-            f"DELETE FROM facts WHERE {conditions} RETURNING shelf, number, content",
+            f"DELETE FROM facts WHERE {conditions} RETURNING shelf, number, key, content",
             **self._values,
             **values,
         )
         of_fact = _OF_FACT.format(pairs=self.pairs)
-        for shelf, fact, content in deleted:
-            terms = Counter(_terms(content.decode()))
+        for shelf, fact, key, content in deleted:
+            terms = _fact_terms(key, content.decode())
             self._transaction.change(
                 f"DELETE FROM postings WHERE live IN (0, 1) AND {of_fact}",
                 shelf=shelf,
@@ -356,6 +357,12 @@ def row_of(
 def _text(time: datetime) -> str:
     """Return a time as text. Texts are in the order of their times."""
     return time.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _fact_terms(key: str, content: str) -> Counter[int]:
+    """Return the terms of a fact: of its text, and those of its key that the text lacks."""
+    terms = Counter(_terms(content))
+    return terms + Counter({*_terms(key_words(key))}.difference(terms))
 
 
 def _terms(text: str) -> list[int]:

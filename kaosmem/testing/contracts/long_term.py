@@ -207,6 +207,17 @@ class LongTermContract(StoreContract[LongTermMemory]):
         ]
         assert [each.id for each in await store.search("a", "flat")] == [ids[3]]
 
+    async def test_a_fact_is_found_by_the_words_of_its_key(self, store):
+        """So is a later version, which comes first, until it is deleted."""
+        for fact in FACTS:
+            await store.save("a", fact)
+        await store.save("a", "Elm Street 5.", key="home_address")
+        newer = await store.save("a", "The home is in Oak Street.", key="home_address")
+        found = await store.search("a", "What is the address?")
+        assert found[0].id == newer
+        await store.delete("a", newer)
+        assert newer not in [each.id for each in await store.search("a", "address")]
+
     async def test_keys_are_kept_apart(self, store):
         """A key supersedes nothing of another key, namespace or agent."""
         for agent, namespace in PAIRS:
