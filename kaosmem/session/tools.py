@@ -14,7 +14,9 @@ from kaosmem.assembly.context import Context
 from kaosmem.assembly.shortening import excerpt_of
 from kaosmem.display import fitted
 from kaosmem.errors import InvalidArgumentError, KaosmemError, NotFoundError
+from kaosmem.formats.delimiters import escaped_in_piece, name_without, shown_role
 from kaosmem.formats.fields import json_object
+from kaosmem.formats.labels import source_label
 from kaosmem.language.analysis import analyze
 from kaosmem.language.sentences import cut_at_sentence
 from kaosmem.names import choices, shown
@@ -118,7 +120,7 @@ class MemoryTools:
         item = await self._memory.fetch(id)
         if about:
             item = self._about(item, about, self._max_tokens * 3 // 4)
-        lines = [_origin(item), item.text]
+        lines = [_origin(item), escaped_in_piece(item.text)]
         if item.sources:
             lines.append("It comes from:")
         for source in item.sources:
@@ -309,6 +311,6 @@ def item_line(item: Item, *, is_archived: bool = False) -> str:
 
 def _origin(item: Item, *, is_archived: bool = False) -> str:
     time = item.metadata.get("timestamp") or item.created_at.date()
-    told = [item.section, item.role, item.metadata.get("source"), time]
-    told.append("archived" if is_archived else None)
-    return f"[{item.id}] ({', '.join(str(each) for each in told if each)})"
+    told = [item.section, shown_role(item.role), source_label(item), str(time)]
+    told.append("archived" if is_archived else "")
+    return f"[{item.id}] ({', '.join(name_without(each, ',()[]') for each in told if each)})"
