@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import math
 
 import pytest
 from hypothesis import given, settings
@@ -199,6 +200,19 @@ def test_a_result_in_a_field_of_another_api_is_refused(field):
         parse_message({"role": "user", "content": [{**block, field: "result"}]}, "anthropic")
     result = parse_message({"role": "user", "content": [block]}, "anthropic")
     assert result.content == (ToolResultBlock("a"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("bedrock", {"toolResult": {"toolUseId": "a", "content": [{"json": {"rent": math.nan}}]}}),
+        ("gemini", {"functionResponse": {"name": "find", "response": {"rent": math.nan}}}),
+    ],
+)
+def test_a_result_that_json_cannot_hold_is_refused(name, part):
+    message = {"role": "user", "content" if name == "bedrock" else "parts": [part]}
+    with pytest.raises(InvalidArgumentError, match=r"\['rent'\] is nan"):
+        parse_message(message, name)
 
 
 @pytest.mark.parametrize(
