@@ -6,6 +6,7 @@ import errno
 import gzip
 import io
 import json
+import re
 import sys
 import zipfile
 import zlib
@@ -92,6 +93,21 @@ def a_pptx():
         slide.placeholders[1].text = text
     slide.notes_slide.notes_text_frame.text = "Say it slowly"
     return saved(presentation)
+
+
+def edited(data, *changes):
+    """Return a zipped document in which texts stand for those of patterns."""
+    written = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(data)) as before,
+        zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as after,
+    ):
+        for name in before.namelist():
+            member = before.read(name)
+            for pattern, text in changes:
+                member = re.sub(pattern, text, member)
+            after.writestr(name, member)
+    return written.getvalue()
 
 
 def an_xlsx():
@@ -196,15 +212,39 @@ def test_a_formula_that_nothing_has_computed_is_shown_itself(value, tmp_path):
     workbook.active.append([date(2024, 5, 1), 0])
     workbook.active.append(["Sum", "=SUM(B2:B2)"])
     workbook.active.append(["Each", openpyxl.worksheet.formula.ArrayFormula("B4", "=B2:B2*2")])
-    written = io.BytesIO()
-    with (
-        zipfile.ZipFile(io.BytesIO(saved(workbook))) as before,
-        zipfile.ZipFile(written, "w") as after,
-    ):
-        for name in before.namelist():
-            after.writestr(name, before.read(name).replace(b"<v></v>", b"<v>%b</v>" % value))
-    (passage,) = read(tmp_path, "costs.xlsx", written.getvalue()).passages
+    written = edited(saved(workbook), (rb"<v></v>", b"<v>%b</v>" % value))
+    (passage,) = read(tmp_path, "costs.xlsx", written).passages
     assert passage.text == "month | euros\n2024-05-01 | 0\nSum | =SUM(B2:B2)\nEach | =B2:B2*2"
+
+
+@pytest.mark.parametrize("stated", ["A1", "A1:XFD1048576"])
+def test_a_sheet_is_read_whatever_its_program_states_of_it(stated, tmp_path):
+    """Many programs write no settings of calculation, or a size that is less than the sheet, or the largest one."""
+    workbook = openpyxl.Workbook()
+    workbook.active.append(["month", "euros"])
+    workbook.active.append(["May", 900])
+    size = (rb'<dimension ref="[^"]+"', f'<dimension ref="{stated}"'.encode())
+    data = edited(saved(workbook), (rb"<calcPr[^>]*/>", b""), size)
+    (passage,) = read(tmp_path, "costs.xlsx", data).passages
+    assert passage.text == "month | euros\nMay | 900"
+
+
+def test_cells_that_share_a_text_expand_to_so_much_at_most(tmp_path):
+    workbook = openpyxl.Workbook()
+    for _ in range(200):
+        workbook.active.append([7])
+    strings = (
+        b'<Override PartName="/xl/strings.xml" ContentType="application/vnd.openxmlformats-'
+        b'officedocument.spreadsheetml.sharedStrings+xml"/></Types>'
+    )
+    shared = (rb't="n"><v>7</v>', b't="s"><v>0</v>')
+    written = io.BytesIO(edited(saved(workbook), (b"</Types>", strings), shared))
+    with zipfile.ZipFile(written, "a", zipfile.ZIP_DEFLATED) as archive:
+        text = f"<t>{'many words ' * 2_000}</t>"
+        space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+        archive.writestr("xl/strings.xml", f'<sst xmlns="{space}"><si>{text}</si></sst>')
+    told = why(tmp_path, "a.xlsx", written.getvalue())
+    assert told.startswith("too large: expands to more than")
 
 
 def test_mail_says_who_wrote_when_and_what_about(tmp_path):
