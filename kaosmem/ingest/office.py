@@ -144,6 +144,7 @@ def read_docx(data: bytes) -> Iterator[Part]:
     import mammoth
 
     html = mammoth.convert_to_html(io.BytesIO(data), convert_image=lambda image: [])
+    check_expansion(len(html.value), len(data))  # a footnote is repeated at each of its marks
     yield html_part(html.value, "text")
 
 

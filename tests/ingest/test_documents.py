@@ -229,22 +229,43 @@ def test_a_sheet_is_read_whatever_its_program_states_of_it(stated, tmp_path):
     assert passage.text == "month | euros\nMay | 900"
 
 
+def with_member(data, name, text):
+    """Return a zipped document with one more member."""
+    written = io.BytesIO(data)
+    with zipfile.ZipFile(written, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, text)
+    return written.getvalue()
+
+
 def test_cells_that_share_a_text_expand_to_so_much_at_most(tmp_path):
     workbook = openpyxl.Workbook()
     for _ in range(200):
         workbook.active.append([7])
-    strings = (
-        b'<Override PartName="/xl/strings.xml" ContentType="application/vnd.openxmlformats-'
-        b'officedocument.spreadsheetml.sharedStrings+xml"/></Types>'
-    )
+    kind = b"application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+    strings = b'<Override PartName="/xl/strings.xml" ContentType="%b"/></Types>' % kind
     shared = (rb't="n"><v>7</v>', b't="s"><v>0</v>')
-    written = io.BytesIO(edited(saved(workbook), (b"</Types>", strings), shared))
-    with zipfile.ZipFile(written, "a", zipfile.ZIP_DEFLATED) as archive:
-        text = f"<t>{'many words ' * 2_000}</t>"
-        space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-        archive.writestr("xl/strings.xml", f'<sst xmlns="{space}"><si>{text}</si></sst>')
-    told = why(tmp_path, "a.xlsx", written.getvalue())
-    assert told.startswith("too large: expands to more than")
+    data = edited(saved(workbook), (b"</Types>", strings), shared)
+    text = f"<si><t>{'many words ' * 2_000}</t></si>"
+    space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    data = with_member(data, "xl/strings.xml", f'<sst xmlns="{space}">{text}</sst>')
+    assert why(tmp_path, "a.xlsx", data).startswith("too large: expands to more than")
+
+
+def test_the_marks_of_one_footnote_expand_to_so_much_at_most(tmp_path):
+    document = docx.Document()
+    document.add_paragraph("mark")
+    office = b"http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    notes = (
+        b'<Relationship Id="n" Type="%b/footnotes" Target="notes.xml"/></Relationships>' % office
+    )
+    marks = (b"<w:t>mark</w:t>", b'<w:footnoteReference w:id="2"/>' * 200)
+    data = edited(saved(document), (b"</Relationships>", notes), marks)
+    space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    text = f"<w:p><w:r><w:t>{'many words ' * 5_000}</w:t></w:r></w:p>"
+    note = f'<w:footnote w:id="2">{text}</w:footnote>'
+    member = f'<w:footnotes xmlns:w="{space}">{note}</w:footnotes>'
+    data = with_member(data, "word/notes.xml", member)
+    assert why(tmp_path, "a.docx", data).startswith("too large: expands to more than")
 
 
 def test_mail_says_who_wrote_when_and_what_about(tmp_path):
@@ -435,6 +456,20 @@ def test_any_html_is_read(parts):
     html_text("".join(parts))
     words = [part for part in parts if part in ("x", " ")]
     assert html_text("".join(words)).split() == "".join(words).split()
+
+
+@pytest.mark.timed
+def test_a_line_of_blanks_in_a_pdf_is_read_in_linear_time(tmp_path):
+    """In quadratic time it takes over 25 s."""
+    pdf = fpdf.FPDF()
+    pdf.add_page()
+    pdf.set_font("helvetica", size=8)
+    pdf.text(1, 1, " " * 200_000 + "end")
+    (tmp_path / "a.pdf").write_bytes(pdf.output())
+    start = process_time()
+    (reading,) = read_passages(find_files(tmp_path)[0])
+    assert process_time() - start < 5
+    assert reading.passages[-1].text.endswith("end")
 
 
 @pytest.mark.timed
