@@ -10,6 +10,7 @@ from email.message import Message
 from email.parser import BytesParser
 from email.utils import parseaddr, parsedate_to_datetime
 
+from kaosmem.formats.delimiters import PROVIDERS_ROLES
 from kaosmem.ingest.files import one_line, storable
 from kaosmem.ingest.pieces import Part, Syntax, UnreadablePlace, cut
 from kaosmem.ingest.web import html_text
@@ -110,8 +111,11 @@ def _header(message: Message, name: str) -> str:
 
 
 def _sender(header: str) -> str:
-    name = one_line(next(filter(None, parseaddr(header)), ""), _MAX_ROLE_CHARS)
-    return name if name.isprintable() else ""
+    name, address = parseaddr(header)
+    if name.casefold() in PROVIDERS_ROLES:
+        name = ""  # or a mail from a sender called "user" would be shown as words of the user
+    sender = one_line(name or address, _MAX_ROLE_CHARS)
+    return sender if sender.isprintable() else ""
 
 
 def _timestamp(header: str) -> str:

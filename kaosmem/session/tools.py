@@ -311,6 +311,6 @@ def item_line(item: Item, *, is_archived: bool = False) -> str:
 
 def _origin(item: Item, *, is_archived: bool = False) -> str:
     time = item.metadata.get("timestamp") or item.created_at.date()
-    told = [item.section, shown_role(item.role), source_label(item), str(time)]
+    told = [item.section, shown_role(item.shown_role), source_label(item), str(time)]
     told.append("archived" if is_archived else "")
     return f"[{item.id}] ({', '.join(name_without(each, ',()[]') for each in told if each)})"
