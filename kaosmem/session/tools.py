@@ -37,6 +37,7 @@ _CUT_NOTE = "\n[cut; ask for less]"
 _ABOUT_NOTE = "\n[cut; name words in about to read the lines that have them]"
 _MAX_CHARS = 600
 """Length of an item in a list. `read_memory` shows it whole."""
+_MAX_NAME_CHARS = 200
 
 _Query = Annotated[str, Field(description="What to look for, in words or as a question.")]
 _Id = Annotated[str, Field(description="The id of an item, as search_memory shows it.")]
@@ -313,4 +314,5 @@ def _origin(item: Item, *, is_archived: bool = False) -> str:
     time = item.metadata.get("timestamp") or item.created_at.date()
     told = [item.section, shown_role(item.shown_role), source_label(item), str(time)]
     told.append("archived" if is_archived else "")
-    return f"[{item.id}] ({', '.join(name_without(each, ',()[]') for each in told if each)})"
+    named = [name_without(each, ",()[]")[:_MAX_NAME_CHARS] for each in told if each]
+    return f"[{item.id}] ({', '.join(named)})"
