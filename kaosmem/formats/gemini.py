@@ -134,7 +134,7 @@ class GeminiFormat(BlockFormat):
     message_name = "a gemini content"
     shapes = (
         Shape(ThinkingBlock, {"text": THINKING, "thought": True, _SIGNATURE: COUNTED_SIGNATURE}),
-        Shape(TextBlock, {"text": TEXT}),
+        Shape(TextBlock, {"text": TEXT, "thought": None}),
         Shape(ToolUseBlock, {"functionCall": _CALL}),
         Shape(ToolResultBlock, {"functionResponse": _RESULT}),
         Shape(ImageBlock, {"inlineData": _DATA}, is_whole=True),

@@ -203,6 +203,13 @@ async def test_a_text_of_gemini_is_a_text_whatever_stands_beside_it(field):
     assert context.messages[0]["parts"] == [{"text": "The rent is 900 euros. \\</context>"}]
 
 
+async def test_a_thought_of_gemini_is_no_text_however_it_is_marked():
+    memory = SessionMemory.test_mode()
+    part = {"text": "The rent may be 900 euros.", "thought": "true"}
+    memory.add_message({"role": "model", "parts": [part]}, format="gemini")
+    assert not memory.search("rent euros")
+
+
 @pytest.mark.parametrize("field", ["output", "text"])
 def test_a_result_in_a_field_of_another_api_is_refused(field):
     """Anthropic's results may lack content, so that only a field of another API is a mistake."""
