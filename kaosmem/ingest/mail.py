@@ -111,11 +111,16 @@ def _header(message: Message, name: str) -> str:
 
 
 def _sender(header: str) -> str:
+    """Return the name and the address of a sender.
+
+    A stranger may have any name, and would correct what the real sender has written.
+    """
     name, address = parseaddr(header)
-    if name.casefold() in PROVIDERS_ROLES:
-        name = ""  # or a mail from a sender called "user" would be shown as words of the user
-    sender = one_line(name or address, _MAX_ROLE_CHARS)
-    return sender if sender.isprintable() else ""
+    room = max(0, _MAX_ROLE_CHARS - len(address) - 1)
+    sender = one_line(" ".join(dict.fromkeys((name[:room], address))), _MAX_ROLE_CHARS)
+    # Or a mail from "user" would be shown as words of the user.
+    is_role = sender.casefold() in PROVIDERS_ROLES
+    return sender if sender.isprintable() and not is_role else ""
 
 
 def _timestamp(header: str) -> str:
