@@ -61,7 +61,7 @@ Each part of the pattern takes all that it can, so that the time is linear.
 """
 _VERBS_OF_NAMES = frozenset(("is", "isn't", "isn’t", "was", "wasn't", "wasn’t", "does", "doesn't"))
 _SPACES = re.compile(r"\s+")
-_TEXTS_AT_ONCE = 64
+_TEXTS_AT_ONCE = 16
 """The changes of one message ask the same of its text. It is read once for all of them."""
 _LETTERS_WITHOUT_NAMES = re.compile(
     r"[\u30a1-\u30fa\u3400-\u9fff々]|[\u0590-\u085f\u0900-\u0963\u0966-\u0dff]+|[\uac00-\ud7a3]+"

@@ -27,7 +27,7 @@ _SENTENCE_BEGIN = re.compile(r"(?:^|[.!?:;…\n•|])[\s\"'“‘«(*#>-]*$")
 _MAX_CHARS_BEFORE = 20
 
 
-@remembered(64)
+@remembered(16)
 def marks_of(text: str) -> Mapping[str, bool]:
     """Return the marks of a text, each with whether it is surely one.
 
@@ -54,7 +54,7 @@ def marks_of(text: str) -> Mapping[str, bool]:
     return found
 
 
-@remembered(64)
+@remembered(16)
 def words_of(text: str) -> frozenset[str]:
     """Return the words of a text, whole and in their parts, as `marks_of` writes them."""
     found = set()
