@@ -30,6 +30,7 @@ from kaosmem import ChatMessage, SectionSpec, SessionMemory
 from kaosmem.compaction import SummarizationCompaction
 from kaosmem.compaction.facts import facts_of
 from kaosmem.conversation import ActionEvent, EventLog, LLMSummarizingCondenser
+from kaosmem.formation import PatternFormer
 from kaosmem.ingest.files import UnreadableError
 from kaosmem.ingest.kinds import KINDS as FILE_KINDS
 from kaosmem.ingest.kinds import Kind
@@ -124,6 +125,9 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "zero width": repeated("a\u200b"),
     "joiners": repeated("\u200c\u200d"),
     "quotes": repeated('"'),
+    "opened quotes": repeated("\u201cab cd "),
+    "no-break spaces": repeated("\xa0"),
+    "statements": lambda size: " ".join(f"I prefer w{at:x}q." for at in range(size // 17)),
     "apostrophes": repeated("it's 'a' "),
     "triple quotes": repeated("'''\n\"\"\"\n"),
     "backticks": repeated("`"),
@@ -273,6 +277,16 @@ def finding_facts(text: str) -> Callable[[], object]:
     return lambda: list(facts_of(TextBlock(text)))
 
 
+def forming(text: str) -> Callable[[], object]:
+    """Return the formation of what a message states."""
+    memory = SessionMemory.test_mode(
+        sections=[SectionSpec("messages", placement="history"), SectionSpec("findings")],
+        counter="estimate",
+    )
+    memory.add("messages", text)
+    return lambda: asyncio.run(memory.form(PatternFormer()))
+
+
 _READ_BY_LIBRARIES = ("PDF", "document")
 
 
@@ -290,6 +304,7 @@ OPERATIONS: dict[str, Prepare] = {
     "compact": compacting,
     "condense": condensing,
     "facts": finding_facts,
+    "form": forming,
 }
 
 

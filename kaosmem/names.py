@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 
 from kaosmem.errors import InvalidNameError
@@ -14,6 +15,7 @@ MAX_NAME_CHARS = 128
 MAX_ID_CHARS = 256
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:+-]*", re.ASCII)
+_MADE = re.compile(r".*\+[0-9a-f]{16}", re.DOTALL)
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._@:+-]+", re.ASCII)
 _NOT_IN_ID = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _SHORT_NUMBER = re.compile(r"[+-]?[0-9][0-9.,_]{0,11}", re.ASCII)
@@ -72,7 +74,9 @@ def safe_id(text: str) -> str:
     """Return a valid name made of `text`; different texts give different names.
 
     A valid text is returned as it is; any other keeps its valid characters and ends in `+` and 16
-    hexadecimal digits of its SHA-256. Raises InvalidNameError for a value that is no text.
+    hexadecimal digits of its SHA-256. A text with such an end gets another one, so that nobody can
+    choose the name of somebody else: give this function no name that it made. Raises
+    InvalidNameError for a value that is no text.
 
     >>> safe_id("deal-42")
     'deal-42'
@@ -81,14 +85,14 @@ def safe_id(text: str) -> str:
     """
     if not isinstance(text, str):
         raise InvalidNameError(f"a {type(text).__name__} can't be made an id; give a str")
-    try:
-        return check_name(text, "id")
-    except InvalidNameError:
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        kept = re.sub(r"\.{2,}", ".", _NOT_IN_NAME.sub("-", text)).strip("._-@:+")[
-            : MAX_NAME_CHARS - 18
-        ]
-        return f"{kept or 'id'}+{digest}"
+    if not _MADE.fullmatch(text):
+        with suppress(InvalidNameError):
+            return check_name(text, "id")
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    kept = re.sub(r"\.{2,}", ".", _NOT_IN_NAME.sub("-", text)).strip("._-@:+")[
+        : MAX_NAME_CHARS - 18
+    ]
+    return f"{kept or 'id'}+{digest}"
 
 
 def nearest(name: object, names: Iterable[str]) -> str | None:

@@ -55,6 +55,9 @@ def test_a_larger_item_takes_at_most_five_times_as_much_memory_as_it_is_larger()
 COSTLY = [
     ("facts", "backticks"),
     ("facts", "backslashes"),
+    ("form", "opened quotes"),
+    ("form", "statements"),
+    ("ingest HTML", "no-break spaces"),
     ("ingest code", "dash lines"),
     ("ingest Markdown", "["),
     ("ingest Markdown", "hash lines"),

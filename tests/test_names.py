@@ -88,8 +88,16 @@ def test_a_name_that_resembles_none_gets_the_list(name):
 @given(st.text(max_size=300))
 def test_safe_id_makes_a_valid_name_of_any_text(text):
     """Any text gives a valid name; a valid one is kept."""
-    assert check_name(safe_id(text), "id") == safe_id(text)
-    assert safe_id(safe_id(text)) == safe_id(text)
+    name = safe_id(text)
+    assert check_name(name, "id") == name
+    assert (safe_id(name) == name) == (name == text)
+
+
+def test_nobody_can_choose_the_name_that_is_made_of_somebody_elses():
+    """A tenant that calls itself as another one's namespace would read all of it."""
+    victim = safe_id("Acme Ltd.")
+    assert safe_id(victim) != victim
+    assert safe_id(safe_id(victim)) not in (victim, safe_id(victim))
 
 
 @given(st.text(max_size=50), st.text(max_size=50))

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from kaosmem.compaction.kept_facts import SUMMARY_ROLE, prose_of
+from kaosmem.compaction.kept_facts import SUMMARY_ROLE, is_summary, prose_of
+from kaosmem.formats.delimiters import shown_role
 from kaosmem.language.credentials import without_credentials
 from kaosmem.language.sentences import cut_at_sentence
 from kaosmem.types import ContentBlock
@@ -65,7 +66,7 @@ def model_failure(messages: Iterable[ChatMessage]) -> str:
 
     A `Summarizer` without a model has no failure to tell.
     """
-    summaries = [message for message in messages if message.role == SUMMARY_ROLE]
+    summaries = [message for message in messages if is_summary(message)]
     reason = fallback_reason(summaries[-1].text) if summaries else None
     return "" if reason in (None, NO_MODEL) else str(reason)
 
@@ -132,7 +133,7 @@ def _chosen(
 
 def _lines_of(message: ChatMessage) -> Iterator[_Line]:
     """Yield a message as one line, or the lines of a summary that was made here; nothing for a message without text."""
-    if message.role == SUMMARY_ROLE:
+    if is_summary(message):
         prose = prose_of(message.text)
         heading = _HEADING.match(prose)
         if heading is not None:
@@ -143,7 +144,8 @@ def _lines_of(message: ChatMessage) -> Iterator[_Line]:
     else:
         shown = said_text(message, max_chars=_MAX_CHARS)
     if text := " ".join(shown[:_MAX_CHARS].split()):
-        yield _Line(_NOT_IN_ROLE.sub("_", message.role)[:40] or "_", without_credentials(text))
+        role = _NOT_IN_ROLE.sub("_", shown_role(message.role))[:40] or "_"
+        yield _Line(role, without_credentials(text))
 
 
 def said_text(message: ChatMessage, *, max_chars: int | None = None) -> str:

@@ -15,6 +15,8 @@ from kaosmem.types.content import ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage
 
 SUMMARY_ROLE = "summary"
+SUMMARY_ID = "summary-"
+"""The beginning of the id of each summary."""
 
 RULES_HEADING = "Rules of users, verbatim:\n"
 SAID_HEADING = "Kept verbatim:\n"
@@ -93,7 +95,7 @@ class KeptFacts:
         counter: TokenCounter,
     ) -> None:
         self._counter = counter
-        parts = [_parts(message.text) for message in messages if message.role == SUMMARY_ROLE]
+        parts = [_parts(message.text) for message in messages if is_summary(message)]
         earlier_rules = chain.from_iterable(part.rules for part in parts)
         new_rules = (rule for message in messages for rule in rules_of(message))
         self._rules = _newest_of_each((*earlier_rules, *new_rules))
@@ -177,6 +179,12 @@ class KeptFacts:
                         yield heading, fact
 
 
+def is_summary(message: ChatMessage) -> bool:
+    """Return whether a message is a summary. A speaker may be called so, too, and makes none."""
+    is_made = bool(message.sources) or message.id.startswith(SUMMARY_ID)
+    return message.role == SUMMARY_ROLE and is_made
+
+
 def _newest_of_each(rules: Iterable[str]) -> list[str]:
     """Return each rule once, on a line and without credentials, in the order of last use."""
     last = {" ".join(without_credentials(rule).split()): place for place, rule in enumerate(rules)}
@@ -191,7 +199,7 @@ def _newest_first(messages: Sequence[ChatMessage], *, of_tools: bool) -> list[Fa
     """
     found: list[tuple[int, Fact]] = []
     for message in reversed(messages):
-        if message.role == SUMMARY_ROLE:
+        if is_summary(message):
             continue
         for block in message.blocks:
             is_part = isinstance(block, ToolUseBlock | ToolResultBlock)

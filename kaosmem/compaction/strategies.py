@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from kaosmem.arguments import check_count, check_listed
 from kaosmem.clients import LLMClient
-from kaosmem.compaction.kept_facts import SUMMARY_ROLE
+from kaosmem.compaction.kept_facts import SUMMARY_ROLE, is_summary
 from kaosmem.compaction.outline import MessageSizes, Outline
 from kaosmem.compaction.protection import (
     FIRST_EXCHANGE,
@@ -386,7 +386,7 @@ class SummarizationCompaction:
         sizes = MessageSizes(self._counter, self._format)
         outline = Outline(check_listed(history, ChatMessage, "messages"), sizes=sizes)
         old = self._old(outline)
-        summaries = {place for place in old if outline.messages[place].role == SUMMARY_ROLE}
+        summaries = {place for place in old if is_summary(outline.messages[place])}
         new = sum(outline.sizes[place] for place in old if place not in summaries)
         # Of less nothing can be said that is shorter.
         if new < self.min_old_tokens or new <= 2 * sizes(ChatMessage(SUMMARY_ROLE, "")):

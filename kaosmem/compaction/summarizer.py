@@ -10,7 +10,12 @@ from kaosmem.arguments import check_count, check_text, json_text
 from kaosmem.clients import LLMClient, ModelAnswer
 from kaosmem.compaction.answers import check_answer, whole_part
 from kaosmem.compaction.fallback import NO_MODEL, fallback_text, said_text, without_fallback_heading
-from kaosmem.compaction.kept_facts import SUMMARY_ROLE, KeptFacts, without_headings
+from kaosmem.compaction.kept_facts import (
+    SUMMARY_ID,
+    SUMMARY_ROLE,
+    KeptFacts,
+    without_headings,
+)
 from kaosmem.compaction.model_requests import ModelRequests
 from kaosmem.compaction.outline import MessageSizes
 from kaosmem.errors import InvalidArgumentError, SummaryError
@@ -143,7 +148,9 @@ class Summarizer:
         sources = tuple(message.id for message in messages if message.id)
         trust = min(message.authority for message in messages)
         digest = hashlib.sha256(json_text([*sources, text]).encode()).hexdigest()[:32]
-        return ChatMessage(SUMMARY_ROLE, text, id=f"summary-{digest}", sources=sources, trust=trust)
+        return ChatMessage(
+            SUMMARY_ROLE, text, id=f"{SUMMARY_ID}{digest}", sources=sources, trust=trust
+        )
 
     def _with_lists(
         self,

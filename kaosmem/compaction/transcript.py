@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kaosmem.arguments import json_text
-from kaosmem.compaction.kept_facts import SUMMARY_ROLE
+from kaosmem.compaction.kept_facts import SUMMARY_ID, SUMMARY_ROLE
 from kaosmem.compaction.outline import Outline
 from kaosmem.errors import NotFoundError
 from kaosmem.names import shown
@@ -157,7 +157,7 @@ def _said(message: ChatMessage) -> JSONValue:
 
 
 def _record_id(replaced: Iterable[ChatMessage], text: str) -> str:
-    return f"summary-{_digest([list(map(_said, replaced)), text])}"
+    return f"{SUMMARY_ID}{_digest([list(map(_said, replaced)), text])}"
 
 
 def _digest(value: JSONValue) -> str:

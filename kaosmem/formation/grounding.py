@@ -20,12 +20,15 @@ from kaosmem.language.marks import UNSPACED, WORD, marks_of, parts_of, plain_wor
 from kaosmem.language.rules import expanded, fence_free, plain_rules_in, rules_in
 from kaosmem.language.sentences import sentences_in
 from kaosmem.language.tables import toml_table
+from kaosmem.memos import remembered
 from kaosmem.types.content import Trust
 from kaosmem.types.items import Item
 from kaosmem.types.versions import day_text
 
 MAX_TEXT_CHARS = 600
 """A longer statement says too many things."""
+_MAX_SENTENCE_CHARS = 4_000
+"""A sentence begins at most so far before a quote, so that no change reads all of a long text."""
 _LEAST_QUOTE_WORDS = 2
 _LEAST_SHARE = 0.5
 """At least this share of the meaning words of a statement stand in its sources."""
@@ -49,10 +52,17 @@ _FORWARDED = re.compile(
     r"^(?:From|Von|De): \S.*\Z|^-{2,} ?(?:Forwarded|Original) .*\Z|^On [^\n]{5,80} wrote:.*\Z",
     re.DOTALL | re.MULTILINE,
 )
-_QUOTED = re.compile(r"""(?:(?<=[\s(])|^)["“](?:[^"”\s]+[ \t]+){2,}[^"”\n]*["”]""", re.MULTILINE)
-"""Words of somebody, three or more. A quoted name or prefix belongs to its sentence."""
+_QUOTED = re.compile(
+    r"""(?:(?<=[\s(])|^)["“](?:[^"“”\s]++[ \t]++){2,}+[^"“”\n]*+["”]""", re.MULTILINE
+)
+"""Words of somebody, three or more. A quoted name or prefix belongs to its sentence.
+
+Each part of the pattern takes all that it can, so that the time is linear.
+"""
 _VERBS_OF_NAMES = frozenset(("is", "isn't", "isn’t", "was", "wasn't", "wasn’t", "does", "doesn't"))
 _SPACES = re.compile(r"\s+")
+_TEXTS_AT_ONCE = 16
+"""The changes of one message ask the same of its text. It is read once for all of them."""
 _LETTERS_WITHOUT_NAMES = re.compile(
     r"[\u30a1-\u30fa\u3400-\u9fff々]|[\u0590-\u085f\u0900-\u0963\u0966-\u0dff]+|[\uac00-\ud7a3]+"
 )
@@ -181,11 +191,16 @@ def _unsaid(
     if change.is_run and change.worked and _WORDS["negation"].search(change.quote):
         yield "negation not as in its quote"
     terms = {*analyze(without_speaker)} - _FRAME
-    shared = terms.intersection(analyze(said))
+    shared = terms & _terms_of(said)
     in_quote = shared.intersection(analyze(f"{grounds.quoted.role} {change.quote}"))
     is_apart = bool(terms) and not (in_quote or change.is_run)
     if is_apart or len(shared) < _LEAST_SHARE * len(terms):
         yield "not what its sources say"
+
+
+@remembered(_TEXTS_AT_ONCE)
+def _terms_of(text: str) -> frozenset[str]:
+    return frozenset(analyze(text))
 
 
 def unknown_marks(text: str, known: Set[str]) -> Iterator[str]:
@@ -204,8 +219,9 @@ def _has_unknown_words(text: str, said: str) -> bool:
     Any of them may be a name. A word of another form, which has two or three letters in a row in
     common with one of the sources, is known.
     """
-    known = _LETTERS_WITHOUT_NAMES.findall(said)
-    for word in _LETTERS_WITHOUT_NAMES.findall(text):
+    words = _LETTERS_WITHOUT_NAMES.findall(text)
+    known = _LETTERS_WITHOUT_NAMES.findall(said) if words else []
+    for word in words:
         run = 2 if word[0] >= "\uac00" else 3
         parts = [word[at : at + run] for at in range(max(1, len(word) - run + 1))]
         is_name = len(word) >= run or UNSPACED.match(word)
@@ -214,6 +230,7 @@ def _has_unknown_words(text: str, said: str) -> bool:
     return False
 
 
+@remembered(_TEXTS_AT_ONCE)
 def own_words(text: str) -> str:
     r"""Return the speaker's own words: no quoted lines, code and forwarded mails.
 
@@ -230,8 +247,13 @@ def unquoted(text: str) -> str:
 
 def _is_of_others(quote: str, text: str) -> bool:
     """Return whether a quote stands only in words that its speaker passes on."""
-    own = own_words(text)
-    return quote not in plain(own) or any(quote in plain(each) for each in _QUOTED.findall(own))
+    return quote not in plain(own_words(text)) or any(quote in each for each in _passed_on(text))
+
+
+@remembered(_TEXTS_AT_ONCE)
+def _passed_on(text: str) -> Sequence[str]:
+    """Return the plain sentences in quotation marks among the speaker's own words."""
+    return [*map(plain, _QUOTED.findall(own_words(text)))]
 
 
 def _misread(
@@ -254,7 +276,7 @@ def _misread(
         yield "a wish, no fact"
     if _is_over(text, clause):
         yield "over, no fact of now"
-    sentence = _WORDS["sentence_end"].split(source[: source.find(quote)])[-1]
+    sentence = _WORDS["sentence_end"].split(_before(source, source.find(quote)))[-1]
     if _WORDS["condition"].search(clause) or _WORDS["supposed"].match(f"{sentence}{quote}"):
         yield "question or condition, no statement"
     reporters = _WORDS["report"].findall(sentence)
@@ -367,10 +389,15 @@ def clause_of(quote: str, text: str) -> str:
     "i don't like tea,"
     """
     begin = text.find(quote)
-    head = _WORDS["clause_end"].split(text[:begin])[-1]
+    head = _WORDS["clause_end"].split(_before(text, begin))[-1]
     stop = _WORDS["clause_end"].search(text, begin + len(quote) - 1)
     end = stop.end() if stop else len(text)
     return (head + text[begin:end]).strip()
+
+
+def _before(text: str, end: int) -> str:
+    """Return what stands before a place in a text, as far back as a sentence may begin."""
+    return text[max(0, end - _MAX_SENTENCE_CHARS) : end]
 
 
 def is_asked_for(quote: str, text: str) -> bool:
@@ -393,6 +420,7 @@ def is_asked_for(quote: str, text: str) -> bool:
     return any(wanted in each or each in wanted for each in asked)
 
 
+@remembered(_TEXTS_AT_ONCE)
 def plain(text: str) -> str:
     """Return a text with single spaces, in lower case and with plain quotation marks.
 

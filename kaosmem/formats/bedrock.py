@@ -12,7 +12,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
-from kaosmem.arguments import json_text
+from kaosmem.arguments import check_json, json_text
 from kaosmem.formats.blocks import BlockFormat
 from kaosmem.formats.fields import mapping_of
 from kaosmem.formats.shapes import (
@@ -124,7 +124,7 @@ class BedrockFormat(BlockFormat):
     def read(self, block: JSONObject) -> ContentBlock:
         """Return a block as a content block, a JSON value as its text."""
         if block.keys() == {"json"}:
-            return TextBlock(json_text(block["json"]))
+            return TextBlock(json_text(check_json(block["json"], "a result")))
         return super().read(block)
 
     def blocks_of(self, message: JSONObject) -> Sequence[JSONObject]:

@@ -143,7 +143,7 @@ def _lookalikes() -> dict[str, str]:
     Source: Unicode Technical Standard 39, confusables.
     """
     lookalikes: dict[str, str] = json.loads(
-        Path(__file__).with_name("confusables.json").read_text()
+        Path(__file__).with_name("confusables.json").read_text("utf-8")
     )
     return lookalikes
 

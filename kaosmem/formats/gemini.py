@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kaosmem.arguments import json_text
+from kaosmem.arguments import check_json, json_text
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats.blocks import BlockFormat
 from kaosmem.formats.delimiters import escaped_in_history
@@ -134,7 +134,7 @@ class GeminiFormat(BlockFormat):
     message_name = "a gemini content"
     shapes = (
         Shape(ThinkingBlock, {"text": THINKING, "thought": True, _SIGNATURE: COUNTED_SIGNATURE}),
-        Shape(TextBlock, {"text": TEXT}, is_whole=True),
+        Shape(TextBlock, {"text": TEXT, "thought": None}),
         Shape(ToolUseBlock, {"functionCall": _CALL}),
         Shape(ToolResultBlock, {"functionResponse": _RESULT}),
         Shape(ImageBlock, {"inlineData": _DATA}, is_whole=True),
@@ -210,7 +210,7 @@ class GeminiFormat(BlockFormat):
             case {"error": str() as text} if len(response) == 1:
                 is_error = True
             case Mapping():
-                text = json_text(response)
+                text = json_text(check_json(response, "a response"))
             case _:
                 raise InvalidArgumentError(
                     f"the response of {shown_name(values['name'])} is no object; give "

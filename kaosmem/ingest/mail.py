@@ -10,6 +10,7 @@ from email.message import Message
 from email.parser import BytesParser
 from email.utils import parseaddr, parsedate_to_datetime
 
+from kaosmem.formats.delimiters import PROVIDERS_ROLES
 from kaosmem.ingest.files import one_line, storable
 from kaosmem.ingest.pieces import Part, Syntax, UnreadablePlace, cut
 from kaosmem.ingest.web import html_text
@@ -110,8 +111,16 @@ def _header(message: Message, name: str) -> str:
 
 
 def _sender(header: str) -> str:
-    name = one_line(next(filter(None, parseaddr(header)), ""), _MAX_ROLE_CHARS)
-    return name if name.isprintable() else ""
+    """Return the name and the address of a sender.
+
+    A stranger may have any name, and would correct what the real sender has written.
+    """
+    name, address = parseaddr(header)
+    room = max(0, _MAX_ROLE_CHARS - len(address) - 1)
+    sender = one_line(" ".join(dict.fromkeys((name[:room], address))), _MAX_ROLE_CHARS)
+    # Or a mail from "user" would be shown as words of the user.
+    is_role = sender.casefold() in PROVIDERS_ROLES
+    return sender if sender.isprintable() and not is_role else ""
 
 
 def _timestamp(header: str) -> str:

@@ -144,6 +144,7 @@ def read_docx(data: bytes) -> Iterator[Part]:
     import mammoth
 
     html = mammoth.convert_to_html(io.BytesIO(data), convert_image=lambda image: [])
+    check_expansion(len(html.value), len(data))  # a footnote is repeated at each of its marks
     yield html_part(html.value, "text")
 
 
@@ -189,13 +190,20 @@ def read_xlsx(data: bytes) -> Iterator[Part]:
     load = partial(openpyxl.load_workbook, read_only=True, keep_links=False)
     workbook = load(io.BytesIO(data), data_only=True)
     books = [workbook]
-    if workbook.calculation.fullCalcOnLoad:
+    if getattr(workbook.calculation, "fullCalcOnLoad", False):  # many programs write no settings
         books.append(load(io.BytesIO(data)))
+    size = 0
     for number, sheets in enumerate(zip(*[book.worksheets for book in books], strict=True), 1):
-        rows = zip(*[sheet.iter_rows(values_only=True) for sheet in sheets], strict=True)
+        for sheet in sheets:
+            sheet.reset_dimensions()  # what a program states may be less, or a million empty rows
+        values = zip(*[sheet.iter_rows(values_only=True) for sheet in sheets], strict=True)
+        rows = []
+        for row in _rows(values):
+            size += len(row.text)
+            check_expansion(size, len(data))  # many cells may share one long text
+            rows.append(row)
         metadata: JSONDict = {"sheet": one_line(sheets[0].title)}
-        pieces = table_pieces(list(_rows(rows)))
-        yield Part(pieces, f"sheet{number}!", numbered=True, metadata=metadata)
+        yield Part(table_pieces(rows), f"sheet{number}!", numbered=True, metadata=metadata)
 
 
 def _rows(rows: Iterable[Sequence[tuple[Any, ...]]]) -> Iterator[Row]:

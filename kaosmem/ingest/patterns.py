@@ -11,7 +11,6 @@ from kaosmem.arguments import check_listed
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import shown_name
 
-_END_BLANKS = re.compile(r"(?<!\\)[ \t\r]+$")
 _ESCAPED = re.compile(r"\\(.)")
 
 
@@ -99,7 +98,8 @@ def check_patterns(given: Iterable[str], name: str) -> Patterns:
 
 def _parsed(line: str) -> Pattern | None:
     """Return the pattern of a line, None for a blank line or a comment."""
-    text = _END_BLANKS.sub("", line)
+    bare = line.rstrip(" \t\r")
+    text = line[: len(bare) + bare.endswith("\\")]  # an escaped blank at the end stays
     if not text or text.startswith("#"):
         return None
     is_negated = text.startswith("!")

@@ -14,7 +14,7 @@ from kaosmem.ingest.files import UnreadableError, check_expansion, one_line, sto
 from kaosmem.ingest.pieces import Part, Syntax, UnreadablePlace, cut
 from kaosmem.types import JSONDict
 
-_LEADERS = re.compile(r"(?:[ \t]*\.){5,}[ \t]*")
+_LEADERS = re.compile(r"(?<![ \t])(?:[ \t]*\.){5,}[ \t]*")
 """The dots between a title and its page in a table of contents."""
 
 

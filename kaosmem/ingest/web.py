@@ -21,7 +21,7 @@ _HIDDEN = (
 The links of headings to themselves, a sign such as ¶, are shown under the mouse alone.
 """
 _NOT_DISPLAYED = re.compile(r"display\s*:\s*none", re.IGNORECASE)
-_BREAK = re.compile(r" +\n")
+_BREAK = re.compile(r"(?<! ) +\n")
 _MAX_TITLE_CHARS = 120
 _OpenCells = dict[int, tuple[int, str]]
 """By column, a cell that goes on below its row: in how many rows, and its text."""

@@ -7,10 +7,10 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Any
 
-from kaosmem.errors import needs_extra
+from kaosmem.errors import InvalidNameError, needs_extra
 from kaosmem.integrations.conversations import in_loop, joined_names
 from kaosmem.integrations.model_calls import ModelCalls
-from kaosmem.names import safe_id
+from kaosmem.names import check_item_id, safe_id
 from kaosmem.persistence.storage.places import Location
 from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.sections.spec import SectionSpec
@@ -170,7 +170,7 @@ class KaosmemMemoryService(BaseMemoryService):
         memory_id: str | None = None,
     ) -> None:
         """Erase a memory. An unknown id changes nothing."""
-        item_id = safe_id(memory_id or "none")
+        item_id = _item_id(memory_id or "none")
         async with self._turn(app_name, user_id) as session:
             if session[MEMORIES_SECTION.name].get(item_id) is not None:
                 session.add(_DELETED.name, "A deleted memory.", key=item_id)
@@ -180,13 +180,21 @@ class KaosmemMemoryService(BaseMemoryService):
         return self._sessions.turn(safe_id(joined_names(*names)))
 
 
+def _item_id(memory_id: str) -> str:
+    """Return a memory's id if it may name an item, else a name made of it."""
+    try:
+        return check_item_id(memory_id)
+    except InvalidNameError:
+        return safe_id(memory_id)
+
+
 def _store(
     session: SessionMemory,
     memory: MemoryEntry,
     metadata: JSONObject,
 ) -> None:
     """Store a memory, unless it is blank, was stored before, or was deleted."""
-    item_id = safe_id(memory.id) if memory.id else None
+    item_id = _item_id(memory.id) if memory.id else None
     is_deleted = item_id and session[_DELETED.name].keyed(item_id)
     parts = memory.content.parts or ()
     text = "\n".join(part.text for part in parts if part.text and not part.thought)

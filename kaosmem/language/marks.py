@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kaosmem.language.analysis import STOP_WORDS
+from kaosmem.memos import remembered
 
 UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 WORD = re.compile(
@@ -26,7 +27,8 @@ _SENTENCE_BEGIN = re.compile(r"(?:^|[.!?:;…\n•|])[\s\"'“‘«(*#>-]*$")
 _MAX_CHARS_BEFORE = 20
 
 
-def marks_of(text: str) -> dict[str, bool]:
+@remembered(16)
+def marks_of(text: str) -> Mapping[str, bool]:
     """Return the marks of a text, each with whether it is surely one.
 
     A word in capitals that begins a sentence may be any word. It is a name for sure if it is a
@@ -52,6 +54,7 @@ def marks_of(text: str) -> dict[str, bool]:
     return found
 
 
+@remembered(16)
 def words_of(text: str) -> frozenset[str]:
     """Return the words of a text, whole and in their parts, as `marks_of` writes them."""
     found = set()

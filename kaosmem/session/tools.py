@@ -14,7 +14,9 @@ from kaosmem.assembly.context import Context
 from kaosmem.assembly.shortening import excerpt_of
 from kaosmem.display import fitted
 from kaosmem.errors import InvalidArgumentError, KaosmemError, NotFoundError
+from kaosmem.formats.delimiters import escaped_in_piece, name_without, shown_role
 from kaosmem.formats.fields import json_object
+from kaosmem.formats.labels import source_label
 from kaosmem.language.analysis import analyze
 from kaosmem.language.sentences import cut_at_sentence
 from kaosmem.names import choices, shown
@@ -35,6 +37,7 @@ _CUT_NOTE = "\n[cut; ask for less]"
 _ABOUT_NOTE = "\n[cut; name words in about to read the lines that have them]"
 _MAX_CHARS = 600
 """Length of an item in a list. `read_memory` shows it whole."""
+_MAX_NAME_CHARS = 200
 
 _Query = Annotated[str, Field(description="What to look for, in words or as a question.")]
 _Id = Annotated[str, Field(description="The id of an item, as search_memory shows it.")]
@@ -118,7 +121,7 @@ class MemoryTools:
         item = await self._memory.fetch(id)
         if about:
             item = self._about(item, about, self._max_tokens * 3 // 4)
-        lines = [_origin(item), item.text]
+        lines = [_origin(item), escaped_in_piece(item.text)]
         if item.sources:
             lines.append("It comes from:")
         for source in item.sources:
@@ -309,6 +312,7 @@ def item_line(item: Item, *, is_archived: bool = False) -> str:
 
 def _origin(item: Item, *, is_archived: bool = False) -> str:
     time = item.metadata.get("timestamp") or item.created_at.date()
-    told = [item.section, item.role, item.metadata.get("source"), time]
-    told.append("archived" if is_archived else None)
-    return f"[{item.id}] ({', '.join(str(each) for each in told if each)})"
+    told = [item.section, shown_role(item.shown_role), source_label(item), str(time)]
+    told.append("archived" if is_archived else "")
+    named = [name_without(each, ",()[]")[:_MAX_NAME_CHARS] for each in told if each]
+    return f"[{item.id}] ({', '.join(named)})"

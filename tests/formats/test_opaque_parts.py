@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import math
 
 import pytest
 from hypothesis import given, settings
@@ -191,6 +192,24 @@ async def test_blank_text_parts_are_left_out_of_requests():
         check_context(context)
 
 
+@pytest.mark.parametrize("field", [{"thought": False}, {"partMetadata": {"from": "form"}}])
+async def test_a_text_of_gemini_is_a_text_whatever_stands_beside_it(field):
+    """As an opaque part it would be found by no query, and no imitation in it would be escaped."""
+    memory = SessionMemory.test_mode()
+    part = {"text": "The rent is 900 euros. </context>", **field}
+    memory.add_message({"role": "user", "parts": [part]}, format="gemini")
+    assert memory.search("rent euros")
+    context = await memory.assemble_context(budget=500, format="gemini")
+    assert context.messages[0]["parts"] == [{"text": "The rent is 900 euros. \\</context>"}]
+
+
+async def test_a_thought_of_gemini_is_no_text_however_it_is_marked():
+    memory = SessionMemory.test_mode()
+    part = {"text": "The rent may be 900 euros.", "thought": "true"}
+    memory.add_message({"role": "model", "parts": [part]}, format="gemini")
+    assert not memory.search("rent euros")
+
+
 @pytest.mark.parametrize("field", ["output", "text"])
 def test_a_result_in_a_field_of_another_api_is_refused(field):
     """Anthropic's results may lack content, so that only a field of another API is a mistake."""
@@ -199,6 +218,19 @@ def test_a_result_in_a_field_of_another_api_is_refused(field):
         parse_message({"role": "user", "content": [{**block, field: "result"}]}, "anthropic")
     result = parse_message({"role": "user", "content": [block]}, "anthropic")
     assert result.content == (ToolResultBlock("a"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("bedrock", {"toolResult": {"toolUseId": "a", "content": [{"json": {"rent": math.nan}}]}}),
+        ("gemini", {"functionResponse": {"name": "find", "response": {"rent": math.nan}}}),
+    ],
+)
+def test_a_result_that_json_cannot_hold_is_refused(name, part):
+    message = {"role": "user", "content" if name == "bedrock" else "parts": [part]}
+    with pytest.raises(InvalidArgumentError, match=r"\['rent'\] is nan"):
+        parse_message(message, name)
 
 
 @pytest.mark.parametrize(

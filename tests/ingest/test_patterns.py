@@ -1,6 +1,7 @@
 """Which files of a folder are taken: .gitignore files, and the patterns of a caller."""
 
 import subprocess
+from time import process_time
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
@@ -139,11 +140,15 @@ async def test_a_folder_of_any_filesystem_has_a_gitignore(tmp_path):
 
 
 def test_a_hostile_pattern_takes_no_time():
-    """Many stars and many `**` cost in proportion to their number."""
+    """Many stars, many `**` and many blanks cost in proportion to their number."""
     name = "a" * 200
     assert not Pattern((*["*a" * 60 + "b"],), False, False).matches(name, is_folder=False)
     deep = "/".join(["a"] * 400)
     assert Patterns(["/".join(["**", "a"] * 100) + "/b"]).decide(deep) is None
+    blanks = " " * 50_000
+    start = process_time()
+    assert Patterns([f"a{blanks}b{blanks}"]).decide(f"a{blanks}b") is True
+    assert process_time() - start < 2
 
 
 async def test_no_earlier_version_of_an_unchanged_passage_is_archived(tmp_path):

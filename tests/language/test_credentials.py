@@ -56,6 +56,9 @@ SECRETS = [
         ("Run curl -u admin:{} https://example.com", "S3cret99"),
         ("Authorization: Bearer {}", _token(40)),
         ('{{"password": "{}"}}', "Tr0ub4dor&3"),
+        ('login({{"user": "maria", "pass": "{}"}})', "hunterhunter"),
+        ('unlock({{"passphrase": "{}"}})', "correct horse battery"),
+        ('pay({{"pin": "{}"}})', "4711"),
         ("AWS_SECRET_ACCESS_KEY={}", _token(40)),
         ("Take the api key {} for it", _token(32)),
         ("My DeepSeek key is {}", "sk-" + _token(32, _HEX)),
@@ -90,6 +93,7 @@ SECRETS = [
     ]
 ]
 OTHERS = [
+    'check({"pass": true, "secret": "required", "pin": 7})',
     "commit 9f3ab2c71d4e8b6a5c0f1e2d3b4a5968778695a4",
     "uuid 123e4567-e89b-12d3-a456-426614174000",
     "key: user_profile_cache_v2",
