@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kaosmem.arguments import check_count
-from kaosmem.errors import InvalidArgumentError, ReadOnlyError
+from kaosmem.errors import ConflictError, InvalidArgumentError, ReadOnlyError
 from kaosmem.names import check_name, shown_number
 from kaosmem.persistence.storage.places import Location, same_place
 from kaosmem.session.memory import SessionMemory
@@ -165,8 +165,11 @@ class Sessions:
         if memory is not None and memory._session.is_closed:  # as when its event loop ended
             await self._close(session)
         elif memory is not None:
-            await memory.admin.refresh()
-            return memory
+            try:
+                await memory.admin.refresh()
+                return memory
+            except ConflictError as error:  # deleted or made anew since the last turn
+                await self._close(session, error)
         block = SessionMemory.open(
             self._location, session_id, namespace=self._namespace, **self._arguments
         )
