@@ -8,6 +8,7 @@ build  static sections, histories, then the block that depends on the query
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -273,6 +274,8 @@ class Offers:
             yield from _nothing_fits(packing)
         elif self.query is not None:
             yield from _too_large(packing, self.query, self.room)
+        if packing.packer.limits is None:
+            yield from _at_own_budget(packing)
 
     def _packed(
         self, limits: Limits | None, barred: Mapping[str, frozenset[int]] = MappingProxyType({})
@@ -375,6 +378,27 @@ def _nothing_fits(packing: Packing) -> Iterator[str]:
         best = max(too_large, key=lambda each: each.score or 0)
         lacking = counted(best.lacking or 0, "more token")
         yield f"nothing fits: the best match needs {lacking}; raise the budget"
+
+
+def _at_own_budget(packing: Packing) -> Iterator[str]:
+    """Yield which sections leave units out for their own budget alone: the window has the room."""
+    free = packing.packer.window - packing.used
+    rest = {}
+    for spec in packing.packer.specs:
+        if spec.budget is not None:
+            rest[spec.name] = spec.budget - packing.by_section[spec.name].used
+    if all(free <= each for each in rest.values()):
+        return
+    short = Counter(
+        each.section
+        for each in decide(packing)
+        if each.lacking is not None and each.lacking <= free - rest.get(each.section, free)
+    )
+    for name, number in short.items():
+        yield (
+            f"section {shown(name)} leaves out {counted(number, 'item')} for its own budget, and "
+            f"{free:,} tokens of the window are free; give it a SectionSpec with a larger budget"
+        )
 
 
 def _too_large(
