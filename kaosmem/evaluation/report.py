@@ -83,10 +83,10 @@ class Figures:
         last_word: Of those with one shown, the share in which the evidence comes last.
     """
 
-    questions: int
-    scored: int
     recall: float | None
     fill: float | None
+    questions: int
+    scored: int
     framing: float | None
     violations: int
     median_ms: float | None
@@ -201,10 +201,10 @@ def _figures(outcomes: list[Outcome], may_score: list[Outcome]) -> Figures:
     stale = [outcome.stale for outcome in outcomes]
     times = sorted(1_000 * outcome.seconds for outcome in outcomes)
     return Figures(
-        questions=len(outcomes),
-        scored=len(scored),
         recall=_recall(scored),
         fill=_mean(outcome.used / outcome.budget for outcome in outcomes),
+        questions=len(outcomes),
+        scored=len(scored),
         framing=_mean(1 - outcome.content / outcome.used for outcome in outcomes if outcome.used),
         violations=sum(bool(outcome.violations) for outcome in outcomes),
         median_ms=median(times) if times else None,

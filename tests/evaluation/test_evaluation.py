@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from kaosmem import KaosmemError, SectionSpec, SessionMemory, get_counter
+from kaosmem import BM25Ranker, KaosmemError, SectionSpec, SessionMemory, get_counter
 from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileError
 from kaosmem.evaluation import Selection, evaluate, read_corpora
 from kaosmem.evaluation.assemblers import (
     ASSEMBLERS,
-    DENSE,
+    OF_RANKERS,
     SessionAssembler,
     faults,
     get_assembler,
@@ -476,8 +476,9 @@ async def test_rank_bm25_takes_what_fits_in_order_of_its_scores(corpus, budget):
 
 def test_assemblers_have_names(monkeypatch, tmp_path):
     """Those that come with kaosmem, and one's own: an object, a class, or a function that makes one."""
-    names = [*ASSEMBLERS, DENSE]
+    names = [*ASSEMBLERS, *OF_RANKERS]
     assert [get_assembler(name, counter="estimate").name for name in names] == names
+    assert isinstance(get_assembler("kaosmem-bm25").spec.ranker, BM25Ranker)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "my_assemblers.py").write_text(
         "class Mine:\n    name = 'mine'\n    def load(self, items): ...\n"
@@ -489,7 +490,7 @@ def test_assemblers_have_names(monkeypatch, tmp_path):
     }
     for name, remedy in {
         "magic": "no assembler 'magic'; use one of kaosmem, recency, rank-bm25, "
-        "kaosmem-dense, or name",
+        "kaosmem-linear, kaosmem-bm25, kaosmem-dense, or name",
         "my_assemblers:": "'my_assemblers:' is no assembler",
         "my_assemblers:nothing": "'my_assemblers:nothing' is no assembler; give an object with "
         "`name` and",
