@@ -218,6 +218,7 @@ class SyncArchive(_InLoop[SessionArchive]):
 
     __len__ = _called(SessionArchive.__len__)
     expand = _awaited(SessionArchive.expand)
+    items = _awaited(SessionArchive.items)
 
 
 class SyncAdmin(_InLoop[SessionAdmin]):

@@ -35,6 +35,7 @@ def test_a_session_is_saved_at_the_end(tmp_path):
         memory.remove(item.id)
         assert len(memory.archive) == 1
         assert memory.archive.expand(item.id) == [memory.fetch(item.id)]
+        assert [each.text for each in memory.archive.items()] == [item.text]
         assert memory.admin.inner.session_id == "deal"
 
 
