@@ -131,7 +131,8 @@ def window_too_small(
     sums = ", ".join(f"{name} {tokens}" for name, tokens in needs.items() if tokens)
     return WindowTooSmallError(
         f"a window of {window} tokens cannot hold the {total} that must be shown ({sums}); "
-        f"raise the budget by {total - window}, lower reserve, or unpin or shorten items",
+        f"raise the budget by {total - window}, lower reserve, unpin items, or shorten them, "
+        "as overflow='cut' does",
         need=needs,
     )
 

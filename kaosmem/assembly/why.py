@@ -127,7 +127,7 @@ def answer(
         name = _quoted(decision.item.text)
         outcomes = Outcomes.of(decision.item)
         note = f", {outcomes.note}" if outcomes else ""
-    outcome = f"in, for {decision.tokens:,} tokens" if decision.included else "out"
+    outcome = f"in, for {counted(decision.tokens, 'token')}" if decision.included else "out"
     clauses = "; ".join([_cause(turn, decision), *_figures(turn, decision)])
     said = f"{name} ({decision.section}{note}) is {outcome}: {clauses}."
     lacked = [*_lacked(turn, decision)]
