@@ -69,10 +69,11 @@ def check_item_id(item_id: object) -> str:
 
 
 def safe_id(text: str) -> str:
-    """Return a valid name made of `text`; different texts give different names.
+    """Return a valid name made of `text`; different texts that are no such names give different ones.
 
-    A valid text is returned as it is; any other keeps its valid characters and ends in `+` and 16
-    hexadecimal digits of its SHA-256. Raises InvalidNameError for a value that is no text.
+    A valid text is returned as it is, a name that this function made too; any other keeps its valid
+    characters and ends in `+` and 16 hexadecimal digits of its SHA-256. So a user who chooses a
+    text can choose the name of another one. Raises InvalidNameError for a value that is no text.
 
     >>> safe_id("deal-42")
     'deal-42'
