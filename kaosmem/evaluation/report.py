@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from kaosmem.errors import InvalidArgumentError, MissingExtraError
+from kaosmem.errors import InvalidArgumentError, MissingExtraError, NotFoundError
 from kaosmem.names import shown
 
 if TYPE_CHECKING:
@@ -146,7 +146,15 @@ class Report:
 
         Args:
             category, dataset: Count only these questions. None counts all.
+
+        Raises:
+            NotFoundError: If the assembler or the budget was not measured.
         """
+        if assembler not in self.assemblers or budget not in self.budgets:
+            raise NotFoundError(
+                f"nothing was measured of {shown(assembler)} at {budget}; measured are "
+                f"{', '.join(self.assemblers)} at {', '.join(map(str, self.budgets))}"
+            )
         outcomes = self._by_run.get((assembler, budget), [])
         if dataset is not None:
             outcomes = [outcome for outcome in outcomes if outcome.dataset == dataset]
