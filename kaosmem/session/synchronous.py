@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import date, datetime
 from functools import partial, wraps
@@ -186,7 +186,8 @@ def _entered(make: Callable[[], AbstractAsyncContextManager[R]]) -> Iterator[R]:
         left.set_result(None)
         held.result()
     finally:
-        TURNS_AROUND.reset(token)
+        with suppress(ValueError):  # a server may go on with a generator in another thread
+            TURNS_AROUND.reset(token)
 
 
 class _ExitError(Exception):

@@ -3,6 +3,7 @@
 import inspect
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 import pytest
 
@@ -110,3 +111,31 @@ def test_a_forked_process_has_a_loop_of_its_own():
             os._exit(code)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_streamed_reply_may_go_on_in_another_thread(tmp_path, is_whole):
+    """As FastAPI runs a generator: each step in a copy of the context. The turn ends as in one thread."""
+
+    def reply():
+        with SyncSessionMemory.open(tmp_path, "a", in_turn=True) as memory:
+            memory.add("messages", "Who?")
+            try:
+                with memory.collecting("openai") as collected:
+                    for text in ("Ann ", "owns it."):
+                        collected.add({"choices": [{"delta": {"content": text}}]})
+                        yield text
+            finally:
+                memory.save()
+
+    steps = reply()
+    for _ in range(2 if is_whole else 1):
+        copy_context().run(next, steps)
+    if is_whole:
+        with pytest.raises(StopIteration):
+            copy_context().run(next, steps)
+    else:
+        copy_context().run(steps.close)
+    with SyncSessionMemory.open(tmp_path, "a", in_turn=True) as memory:
+        said = [item.text for item in memory["messages"]]
+    assert said == ["Who?", "Ann owns it." if is_whole else "Ann "]
