@@ -8,10 +8,12 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import replace
 from datetime import date, datetime
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from kaosmem.assembly.context import Context
 from kaosmem.errors import ConcurrentUseError, CorruptionError
@@ -165,13 +167,19 @@ def _entered(make: Callable[[], AbstractAsyncContextManager[R]]) -> Iterator[R]:
             entered.set_result((value, TURNS_AROUND.get()))
             await asyncio.wrap_future(left)
 
-    held = LOOP.start(hold)
+    around = TURNS_AROUND.get()
+    beside = _turns_of_running_loop()
+    context = copy_context()
+    context.run(TURNS_AROUND.set, (*around, *beside))
+    held = context.run(LOOP.start, hold)
     first: list[Future[Any]] = [held, entered]
     wait(first, return_when=FIRST_COMPLETED)
     if not entered.done():
         held.result()
     value, turns = entered.result()
-    token = TURNS_AROUND.set(turns)
+    own = turns[len(around) + len(beside) :]
+    beside += own
+    token = TURNS_AROUND.set((*around, *own))
     try:
         yield value
     except BaseException as error:
@@ -186,8 +194,22 @@ def _entered(make: Callable[[], AbstractAsyncContextManager[R]]) -> Iterator[R]:
         left.set_result(None)
         held.result()
     finally:
+        for turn in own:
+            beside.remove(turn)
         with suppress(ValueError):  # a server may go on with a generator in another thread
             TURNS_AROUND.reset(token)
+
+
+_TURNS_OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, list[object]] = WeakKeyDictionary()
+"""The turns that tasks of an event loop hold. A task that waits for one of them stops its holder."""
+
+
+def _turns_of_running_loop() -> list[object]:
+    """Return the list of the turns that tasks of the running event loop hold, if one runs."""
+    try:
+        return _TURNS_OF_LOOPS.setdefault(asyncio.get_running_loop(), [])
+    except RuntimeError:
+        return []
 
 
 class _ExitError(Exception):

@@ -1,9 +1,11 @@
 """A program without `async` uses a session as others do."""
 
+import asyncio
 import inspect
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from types import NoneType
 
 import pytest
 
@@ -139,3 +141,19 @@ def test_a_streamed_reply_may_go_on_in_another_thread(tmp_path, is_whole):
     with SyncSessionMemory.open(tmp_path, "a", in_turn=True) as memory:
         said = [item.text for item in memory["messages"]]
     assert said == ["Who?", "Ann owns it." if is_whole else "Ann "]
+
+
+async def test_two_tasks_of_an_event_loop_do_not_wait_for_each_other_without_end(tmp_path):
+    """The second one would stop the loop in which the first one goes on. Other sessions are free."""
+
+    async def handle(session_id):
+        with SyncSessionMemory.open(tmp_path, session_id, in_turn=True) as memory:
+            memory.add("messages", "Who?")
+            await asyncio.sleep(0.01)
+
+    results = await asyncio.gather(*map(handle, "abab"), return_exceptions=True)
+    assert [type(each) for each in results] == [NoneType, NoneType, *2 * [ConcurrentUseError]]
+    assert "in async functions use SessionMemory" in str(results[2])
+    await handle("a")
+    with SyncSessionMemory.open(tmp_path, "a", in_turn=True) as memory:
+        assert len(memory["messages"]) == 2
