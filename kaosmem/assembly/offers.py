@@ -385,8 +385,9 @@ def _at_own_budget(packing: Packing) -> Iterator[str]:
     free = packing.packer.window - packing.used
     rest = {}
     for spec in packing.packer.specs:
-        if spec.budget is not None:
-            rest[spec.name] = spec.budget - packing.by_section[spec.name].used
+        share = packing.shares[spec.name]
+        if spec.budget is not None and (share.left_out or share.tail.left_out):
+            rest[spec.name] = spec.budget - share.shown_tokens
     if all(free <= each for each in rest.values()):
         return
     short = Counter(
