@@ -24,6 +24,8 @@ from kaosmem.units import repaired
 
 FRAME = "(frame)"
 """Stands beside the sections' names in sums, for the tokens of no section."""
+INSTRUCTIONS = "(instructions and tools)"
+"""Stands there for the tokens of the instructions and tools that a call gave."""
 
 _JOINED = 2
 """So many tokens of a text may join those of its label and its line end."""

@@ -24,7 +24,14 @@ from kaosmem.arguments import (
     json_text,
     text_digest,
 )
-from kaosmem.assembly.allocation import FRAME, Costs, cap_of, scaled_floors, window_too_small
+from kaosmem.assembly.allocation import (
+    FRAME,
+    INSTRUCTIONS,
+    Costs,
+    cap_of,
+    scaled_floors,
+    window_too_small,
+)
 from kaosmem.assembly.confidence import confidence_of, terms_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
 from kaosmem.assembly.decisions import decide, retrieved
@@ -220,13 +227,19 @@ class Offers:
             return make(self)
         needed = instructions.tokens(self.call.format, self.counter)
         while needed <= self.room:
-            context, rest = make(replace(self, room=self.room - needed))
+            try:
+                context, rest = make(replace(self, room=self.room - needed))
+            except WindowTooSmallError as error:
+                if FRAME not in error.need:
+                    raise
+                need = {INSTRUCTIONS: needed, **error.need}
+                raise window_too_small(need, self.room) from None
             whole = instructions.before(context, self.room)
             if whole.used <= self.room:
                 return whole, rest
             # A counter that is not additive may find more in texts that stand together.
             needed += whole.used - self.room
-        raise window_too_small({FRAME: needed}, self.room)
+        raise window_too_small({INSTRUCTIONS: needed}, self.room)
 
     def pack(self, limits: Limits | None = None) -> tuple[Context, Packing]:
         """Return the context that packs all this into the budget, and its packing.
