@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kaosmem import InvalidArgumentError, SessionMemory, Sessions, delete_session
 from kaosmem.errors import ConcurrentUseError, InvalidNameError, ReadOnlyError
+from kaosmem.session import list_namespaces
 
 
 async def texts(place, session_id):
@@ -22,6 +23,21 @@ async def test_a_turn_sees_what_others_saved(tmp_path):
             async with (one if number % 2 else two).turn("a") as memory:
                 assert len(memory["messages"]) == number
                 memory.add("messages", f"message {number}")
+
+
+async def test_one_pool_serves_all_tenants(tmp_path):
+    """A session id names another session in each namespace, and all of them share the limits."""
+    async with Sessions(tmp_path, max_open=2, namespace="acme") as sessions:
+        for namespace in (None, "beta", "gamma", "acme"):
+            async with sessions.turn("a", namespace=namespace) as memory:
+                said = [item.text for item in memory["messages"]]
+                assert said == (["None"] if namespace == "acme" else [])
+                memory.add("messages", str(namespace))
+        assert len(sessions) == 2
+        with pytest.raises(InvalidNameError, match="namespace"):
+            async with sessions.turn("a", namespace=""):
+                pass
+    assert await list_namespaces(tmp_path) == ["acme", "beta", "gamma"]
 
 
 async def test_a_turn_of_a_session_that_was_deleted_meanwhile_begins_anew(tmp_path):
