@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
 from contextvars import copy_context
@@ -167,35 +167,41 @@ def _entered(make: Callable[[], AbstractAsyncContextManager[R]]) -> Iterator[R]:
             entered.set_result((value, TURNS_AROUND.get()))
             await asyncio.wrap_future(left)
 
-    around = TURNS_AROUND.get()
-    beside = _turns_of_running_loop()
+    known = (*TURNS_AROUND.get(), *_turns_of_running_loop())
     context = copy_context()
-    context.run(TURNS_AROUND.set, (*around, *beside))
+    context.run(TURNS_AROUND.set, known)
     held = context.run(LOOP.start, hold)
     first: list[Future[Any]] = [held, entered]
     wait(first, return_when=FIRST_COMPLETED)
     if not entered.done():
         held.result()
     value, turns = entered.result()
-    own = turns[len(around) + len(beside) :]
-    beside += own
-    token = TURNS_AROUND.set((*around, *own))
-    try:
-        yield value
-    except BaseException as error:
-        # An exit of the program would end the thread of the loop, too.
-        passed = error if isinstance(error, Exception) else _ExitError()
-        left.set_exception(passed)
-        raised = held.exception()
-        if raised is not None and raised is not passed:
-            raise raised from error
-        raise
-    else:
+    with _inside(turns[len(known) :]):
+        try:
+            yield value
+        except BaseException as error:
+            # An exit of the program would end the thread of the loop, too.
+            passed = error if isinstance(error, Exception) else _ExitError()
+            left.set_exception(passed)
+            raised = held.exception()
+            if raised is not None and raised is not passed:
+                raise raised from error
+            raise
         left.set_result(None)
         held.result()
+
+
+@contextmanager
+def _inside(turns: Sequence[object]) -> Iterator[None]:
+    """Note that the calling thread, and the event loop that runs in it, are inside of turns."""
+    of_loop = _turns_of_running_loop()
+    of_loop += turns
+    token = TURNS_AROUND.set((*TURNS_AROUND.get(), *turns))
+    try:
+        yield
     finally:
-        for turn in own:
-            beside.remove(turn)
+        for turn in turns:
+            of_loop.remove(turn)
         with suppress(ValueError):  # a server may go on with a generator in another thread
             TURNS_AROUND.reset(token)
 
