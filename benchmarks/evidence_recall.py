@@ -41,7 +41,7 @@ from kaosmem.errors import KaosmemError
 from kaosmem.evaluation import evaluate, read_corpora
 from kaosmem.evaluation.assemblers import (
     ASSEMBLERS,
-    DENSE,
+    OF_RANKERS,
     Order,
     OrderAssembler,
     best_first,
@@ -153,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
         "--assembler",
         metavar="NAME",
         action="append",
-        help=f"only this one: {', '.join((*COMPARED, DENSE))}, or your own as module:attribute; "
+        help=f"only this one: {', '.join((*COMPARED, *OF_RANKERS))}, or your own as module:attribute; "
         "can be repeated",
     )
     add(

@@ -292,7 +292,7 @@ class AgentContext:
         if shorter is None:
             raise WindowTooSmallError(
                 f"the window takes {used} tokens of a budget of {budget}; raise it, or give a "
-                "pipeline that leaves less"
+                f"pipeline that leaves less, such as TokenBudgetCompaction([], {budget})"
             )
         return shorter
 

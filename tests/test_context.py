@@ -167,7 +167,9 @@ async def test_a_budget_too_small_for_a_window_is_refused():
     used = MessageSizes().total(window)
     for budget in (used, 10 * used):
         assert await context.get_prompt_window("s", budget=budget) == window
-    with pytest.raises(WindowTooSmallError, match="of a budget of 100"):
+    with pytest.raises(
+        WindowTooSmallError, match=r"of a budget of 100.*TokenBudgetCompaction\(\[\], 100\)"
+    ):
         await context.get_prompt_window("s", budget=100)
     with pytest.raises(InvalidArgumentError):
         await context.get_prompt_window("s", budget=-1)

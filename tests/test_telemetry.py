@@ -102,8 +102,11 @@ async def test_a_turn_is_measured_without_content(watched, tmp_path, caplog):
 
 
 async def test_evictions_and_conflicts_are_counted(watched, tmp_path):
-    sections = (SectionSpec("notes", budget=30, eviction="fifo"),)
+    """A fact that a newer version replaces leaves for no room."""
+    sections = (SectionSpec("notes", budget=30, eviction="fifo"), SectionSpec("facts"))
     async with SessionMemory.open(tmp_path, "a", sections=sections) as memory:
+        for number in range(3):
+            memory.add("facts", f"The rent is {number} euros.", key="rent")
         for number in range(10):
             memory.add("notes", f"Note number {number} is on the table.")
         archived = 10 - len(memory["notes"])

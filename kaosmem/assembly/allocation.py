@@ -24,6 +24,8 @@ from kaosmem.units import repaired
 
 FRAME = "(frame)"
 """Stands beside the sections' names in sums, for the tokens of no section."""
+INSTRUCTIONS = "(instructions and tools)"
+"""Stands there for the tokens of the instructions and tools that a call gave."""
 
 _JOINED = 2
 """So many tokens of a text may join those of its label and its line end."""
@@ -131,7 +133,8 @@ def window_too_small(
     sums = ", ".join(f"{name} {tokens}" for name, tokens in needs.items() if tokens)
     return WindowTooSmallError(
         f"a window of {window} tokens cannot hold the {total} that must be shown ({sums}); "
-        f"raise the budget by {total - window}, lower reserve, or unpin or shorten items",
+        f"raise the budget by {total - window}, lower reserve, unpin items, or shorten them, "
+        "as overflow='cut' does",
         need=needs,
     )
 

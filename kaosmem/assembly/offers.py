@@ -8,6 +8,7 @@ build  static sections, histories, then the block that depends on the query
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -23,7 +24,14 @@ from kaosmem.arguments import (
     json_text,
     text_digest,
 )
-from kaosmem.assembly.allocation import FRAME, Costs, cap_of, scaled_floors, window_too_small
+from kaosmem.assembly.allocation import (
+    FRAME,
+    INSTRUCTIONS,
+    Costs,
+    cap_of,
+    scaled_floors,
+    window_too_small,
+)
 from kaosmem.assembly.confidence import confidence_of, terms_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
 from kaosmem.assembly.decisions import decide, retrieved
@@ -208,13 +216,19 @@ class Offers:
             return make(self)
         needed = instructions.tokens(self.call.format, self.counter)
         while needed <= self.room:
-            context, rest = make(replace(self, room=self.room - needed))
+            try:
+                context, rest = make(replace(self, room=self.room - needed))
+            except WindowTooSmallError as error:
+                if FRAME not in error.need:
+                    raise
+                need = {INSTRUCTIONS: needed, **error.need}
+                raise window_too_small(need, self.room) from None
             whole = instructions.before(context, self.room)
             if whole.used <= self.room:
                 return whole, rest
             # A counter that is not additive may find more in texts that stand together.
             needed += whole.used - self.room
-        raise window_too_small({FRAME: needed}, self.room)
+        raise window_too_small({INSTRUCTIONS: needed}, self.room)
 
     def pack(self, limits: Limits | None = None) -> tuple[Context, Packing]:
         """Return the context that packs all this into the budget, and its packing.
@@ -262,6 +276,8 @@ class Offers:
             yield from _nothing_fits(packing)
         elif self.query is not None:
             yield from _too_large(packing, self.query, self.room)
+        if packing.packer.limits is None:
+            yield from _at_own_budget(packing)
 
     def _packed(
         self, limits: Limits | None, barred: Mapping[str, frozenset[int]] = MappingProxyType({})
@@ -364,6 +380,28 @@ def _nothing_fits(packing: Packing) -> Iterator[str]:
         best = max(too_large, key=lambda each: each.score or 0)
         lacking = counted(best.lacking or 0, "more token")
         yield f"nothing fits: the best match needs {lacking}; raise the budget"
+
+
+def _at_own_budget(packing: Packing) -> Iterator[str]:
+    """Yield which sections leave units out for their own budget alone: the window has the room."""
+    free = packing.packer.window - packing.used
+    rest = {}
+    for spec in packing.packer.specs:
+        share = packing.shares[spec.name]
+        if spec.budget is not None and (share.left_out or share.tail.left_out):
+            rest[spec.name] = spec.budget - share.shown_tokens
+    if all(free <= each for each in rest.values()):
+        return
+    short = Counter(
+        each.section
+        for each in decide(packing)
+        if each.lacking is not None and each.lacking <= free - rest.get(each.section, free)
+    )
+    for name, number in short.items():
+        yield (
+            f"section {shown(name)} leaves out {counted(number, 'item')} for its own budget, and "
+            f"{free:,} tokens of the window are free; give it a SectionSpec with a larger budget"
+        )
 
 
 def _too_large(

@@ -127,7 +127,7 @@ def answer(
         name = _quoted(decision.item.text)
         outcomes = Outcomes.of(decision.item)
         note = f", {outcomes.note}" if outcomes else ""
-    outcome = f"in, for {decision.tokens:,} tokens" if decision.included else "out"
+    outcome = f"in, for {counted(decision.tokens, 'token')}" if decision.included else "out"
     clauses = "; ".join([_cause(turn, decision), *_figures(turn, decision)])
     said = f"{name} ({decision.section}{note}) is {outcome}: {clauses}."
     lacked = [*_lacked(turn, decision)]
@@ -221,11 +221,13 @@ def _successor(
     at: datetime,
 ) -> Item | None:
     """Return the newest item with the key of another one that was stored between it and a time."""
+    if item.key is None:
+        return None  # the items may be read from files
     found = None
     for each in items:
         is_version = (each.section, each.key) == (item.section, item.key)
         is_later = item.created_at < each.created_at <= at
-        if item.key is not None and is_version and is_later:
+        if is_version and is_later:
             found = max(found or each, each, key=lambda version: version.created_at)
     return found
 

@@ -101,9 +101,8 @@ async def bench(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Measure only this one: kaosmem, recency, rank-bm25, kaosmem-dense, or yours as "
-            "module:attribute. "
-            "Repeatable.",
+            help="Measure only this one: kaosmem, recency, rank-bm25, kaosmem-bm25, kaosmem-dense, "
+            "or yours as module:attribute. Repeatable.",
             show_default="kaosmem, recency, rank-bm25",
         ),
     ] = None,

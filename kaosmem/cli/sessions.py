@@ -52,10 +52,10 @@ async def list_(
             saved = session.saved.isoformat(" ", "seconds") if session.saved else None
             found.append(
                 {
-                    "namespace": name,
-                    "session": session.session_id,
-                    "bytes": session.size_bytes,
                     "last_saved": saved,
+                    "bytes": session.size_bytes,
+                    "namespace": name,
+                    "session": session.session_id,  # last, as it may be longer than the screen
                 }
             )
     if not found and not await asyncio.to_thread(filesystem_of(root).exists, ""):

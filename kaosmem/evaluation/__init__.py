@@ -10,8 +10,8 @@ measurement   every question of every assembler at every budget
 report        outcomes, their figures, a table and a picture
 """
 
-from kaosmem.evaluation.assemblers import Assembler, Selection
+from kaosmem.evaluation.assemblers import Assembler, Selection, SessionAssembler
 from kaosmem.evaluation.evidence import read_corpora
 from kaosmem.evaluation.measurement import evaluate
 
-__all__ = ["Assembler", "Selection", "evaluate", "read_corpora"]
+__all__ = ["Assembler", "Selection", "SessionAssembler", "evaluate", "read_corpora"]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.formats import get_format
 from kaosmem.names import choices, shown
-from kaosmem.retrieval.rankers import DenseRanker
+from kaosmem.retrieval.rankers import RANKERS
 from kaosmem.sections.default_sections import DEFAULT_SECTIONS
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.session.memory import SessionMemory
@@ -233,7 +233,8 @@ BASELINES: Mapping[str, OrderAssembler] = MappingProxyType(
     }
 )
 ASSEMBLERS = ("kaosmem", *BASELINES)
-DENSE = "kaosmem-dense"
+OF_RANKERS = MappingProxyType({f"kaosmem-{name}": make for name, make in RANKERS.items()})
+"""The rankers by the names of the sessions that rank by them."""
 
 
 def get_assembler(
@@ -245,10 +246,10 @@ def get_assembler(
     """Return an assembler by its name.
 
     Args:
-        name: A name in ASSEMBLERS, `kaosmem-dense`, or `module:attribute` of your own: an
-            assembler, or a class or function that makes one without arguments. `kaosmem-dense`
-            ranks by `DenseRanker`, needs the extra `dense`, and embeds every item first.
-        format: The format of the contexts of `kaosmem` and `kaosmem-dense`.
+        name: A name in ASSEMBLERS or OF_RANKERS, or `module:attribute` of your own: an assembler,
+            or a class or function that makes one without arguments. `kaosmem-dense` needs the
+            extra `dense`, and embeds every item first.
+        format: The format of the contexts of sessions.
 
     Raises:
         InvalidArgumentError: If there is no such assembler.
@@ -256,15 +257,15 @@ def get_assembler(
     """
     if name == "kaosmem":
         return SessionAssembler(format=format, counter=counter)
-    if name == DENSE:
-        return SessionAssembler(
-            DENSE, spec=replace(SECTION, ranker=DenseRanker()), format=format, counter=counter
-        )
+    if name in OF_RANKERS:
+        spec = replace(SECTION, ranker=OF_RANKERS[name]())
+        return SessionAssembler(name, spec=spec, format=format, counter=counter)
     if name in BASELINES:
         return replace(BASELINES[name], counter=counter)
     if ":" not in name:
         raise InvalidArgumentError(
-            f"no assembler {shown(name)}; {choices(name, [*ASSEMBLERS, DENSE])}, or name your own module:attribute"
+            f"no assembler {shown(name)}; {choices(name, [*ASSEMBLERS, *OF_RANKERS])}, or name "
+            "your own module:attribute"
         )
     return _own(name)
 

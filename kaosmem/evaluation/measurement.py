@@ -16,6 +16,7 @@ from itertools import product
 from time import perf_counter
 from typing import TypeAlias
 
+from kaosmem.arguments import check_instance, check_listed, check_several
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.evaluation.assemblers import ASSEMBLERS, Assembler, Packer, Selection, get_assembler
 from kaosmem.evaluation.evidence import Corpus, Question
@@ -34,24 +35,26 @@ async def evaluate(
     corpora: Iterable[Corpus],
     *,
     budgets: Iterable[int] = DEFAULT_BUDGETS,
-    assemblers: Iterable[Assembler] | None = None,
+    assemblers: Iterable[Assembler | str] = ASSEMBLERS,
     counter: AnyCounter = None,
     progress: Progress | None = None,
 ) -> Report:
     """Ask every assembler every question at every budget, and return a report.
 
-    Raises InvalidArgumentError, and ValueError for two assemblers or corpora of one name.
+    Raises InvalidArgumentError, also for two assemblers or corpora of one name.
 
     Args:
-        assemblers: By default kaosmem, recency and rank-bm25.
-        counter: For these, and for items' texts.
+        assemblers: Assemblers, or names that `kaosmem bench --assembler` takes.
+        counter: For the named assemblers, and for items' texts.
     """
     counter = get_counter(counter)
-    corpora = tuple(corpora)
+    corpora = check_listed(corpora, Corpus, "corpora")
     sizes = check_budgets(budgets)
-    if assemblers is None:
-        assemblers = [get_assembler(name, counter=counter) for name in ASSEMBLERS]
-    compared = tuple(assemblers)
+    compared = []
+    for each in check_several(assemblers, "assemblers"):
+        if isinstance(each, str):
+            each = get_assembler(each, counter=counter)
+        compared.append(check_instance(each, Assembler, "assembler"))
     names = _distinct((assembler.name for assembler in compared), "assemblers")
     _distinct((corpus.name for corpus in corpora), "corpora")
     outcomes: list[Outcome] = []
@@ -80,7 +83,7 @@ async def evaluate(
 def check_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
     """Return budgets in ascending order, each once. Raises InvalidArgumentError."""
     checked = set()
-    for budget in budgets:
+    for budget in check_several(budgets, "budgets"):
         if type(budget) is not int or budget < 1:
             raise InvalidArgumentError(
                 f"budget is {shown_number(budget)}; give whole numbers of tokens from 1 up"
@@ -94,7 +97,9 @@ def check_budgets(budgets: Iterable[int]) -> tuple[int, ...]:
 def _distinct(names: Iterable[str], kind: str) -> tuple[str, ...]:
     given = tuple(names)
     if twice := [name for name in given if given.count(name) > 1]:
-        raise ValueError(f"two {kind} are named {shown(twice[0])}; give each a name of its own")
+        raise InvalidArgumentError(
+            f"two {kind} are named {shown(twice[0])}; give each a name of its own"
+        )
     return given
 
 

@@ -26,8 +26,8 @@ RELEVANT_SHARE = 0.1
 
 A budget is filled with weak matches too. Recall of all of them would only say how large it is.
 """
-BY_REPLIES = "the recorded reply used it"
-BY_SCORES = "the session's own ranker gives it a tenth of the best score or more"
+BY_REPLIES = "used in replies"
+BY_SCORES = "best matches"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from kaosmem.errors import InvalidArgumentError, MissingExtraError
+from kaosmem.errors import InvalidArgumentError, MissingExtraError, NotFoundError
 from kaosmem.names import shown
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ class Figures:
         last_word: Of those with one shown, the share in which the evidence comes last.
     """
 
-    questions: int
-    scored: int
     recall: float | None
     fill: float | None
+    questions: int
+    scored: int
     framing: float | None
     violations: int
     median_ms: float | None
@@ -146,7 +146,15 @@ class Report:
 
         Args:
             category, dataset: Count only these questions. None counts all.
+
+        Raises:
+            NotFoundError: If the assembler or the budget was not measured.
         """
+        if assembler not in self.assemblers or budget not in self.budgets:
+            raise NotFoundError(
+                f"nothing was measured of {shown(assembler)} at {budget}; measured are "
+                f"{', '.join(self.assemblers)} at {', '.join(map(str, self.budgets))}"
+            )
         outcomes = self._by_run.get((assembler, budget), [])
         if dataset is not None:
             outcomes = [outcome for outcome in outcomes if outcome.dataset == dataset]
@@ -201,10 +209,10 @@ def _figures(outcomes: list[Outcome], may_score: list[Outcome]) -> Figures:
     stale = [outcome.stale for outcome in outcomes]
     times = sorted(1_000 * outcome.seconds for outcome in outcomes)
     return Figures(
-        questions=len(outcomes),
-        scored=len(scored),
         recall=_recall(scored),
         fill=_mean(outcome.used / outcome.budget for outcome in outcomes),
+        questions=len(outcomes),
+        scored=len(scored),
         framing=_mean(1 - outcome.content / outcome.used for outcome in outcomes if outcome.used),
         violations=sum(bool(outcome.violations) for outcome in outcomes),
         median_ms=median(times) if times else None,

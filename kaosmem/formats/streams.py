@@ -76,8 +76,16 @@ class Stream:
         self.item: Item | None = None
 
     def add(self, event: object) -> None:
-        """Take the next event, a dict or an object of the SDK. Raises InvalidArgumentError."""
-        for piece in self._reader.pieces(mapping_of(event, "an event of a stream")):
+        """Take the next event, a dict or an object of the SDK.
+
+        Raises:
+            InvalidArgumentError: If the event is no such object, or is of another format.
+        """
+        given = mapping_of(event, "an event of a stream")
+        pieces = list(self._reader.pieces(given))
+        if not pieces:
+            _check_no_other(given)
+        for piece in pieces:
             if piece is _END:
                 self.is_complete = True
                 continue
@@ -128,6 +136,8 @@ def _chat_pieces(event: _Event) -> Iterator[_Piece]:
     """Yield the pieces of a chunk of chat completions: the texts are one part, each call is one."""
     for choice in _only(event, "choices"):
         delta = choice.get("delta") or {}
+        if choice.get("message") and not delta:
+            raise InvalidArgumentError("the reply is whole and no stream; give it to add_message")
         yield _Piece({name: delta.get(name) for name in _CHAT_FIELDS}, place=0)
         for call in delta.get("tool_calls") or ():
             yield _Piece(call, call["index"] + 1)
@@ -239,6 +249,15 @@ _READERS = {
     "openai": _Reader(_chat_pieces, _chat_message),
     "openai-responses": _Reader(_responses_pieces, lambda parts, _: parts),
 }
+
+
+def _check_no_other(event: _Event) -> None:
+    """Raise InvalidArgumentError for an event that is a part of a reply in another format."""
+    for name, reader in _READERS.items():
+        if any(True for _ in reader.pieces(event)):
+            raise InvalidArgumentError(
+                f"the event is of a stream in format {name!r}; collect it in this format"
+            )
 
 
 def new_stream(format: str) -> Stream:

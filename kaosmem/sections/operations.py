@@ -462,9 +462,9 @@ def _show_outcomes(
 def evicted_by(operation: SectionOperation) -> int:
     """Return the number of items that an operation moves to the archive for room."""
     if isinstance(operation, Evict):
-        return len(operation.ids)
+        return len(operation.ids) - len(operation.ends or ())
     if isinstance(operation, Add | Update):
-        return len(operation.evicted)
+        return len(operation.evicted) - len(operation.ends or ())
     return 0
 
 

@@ -191,10 +191,13 @@ class UnitSelection:
         held = self.held
         near = set()
         weight = 0
+        tail = 0  # tokens of the newest units that fit beside the share for recall
         for first in walked:
             weight += max(1, held.tokens(first))
             if weight <= self.cap:
                 near.add(first)
+            if weight <= self.cap - self.room:
+                tail = weight
         if self.scores.of:
             by_worth: Iterable[int] = self._last_call_first(
                 self._excerpts_by_worth().best_first(near)
@@ -203,7 +206,8 @@ class UnitSelection:
             evicted = sorted(held.evicted, reverse=True)
             by_worth = chain(held.newest_first(), dict.fromkeys(held.units.firsts(evicted)))
         earlier: dict[int, None] = {}
-        left: float = 2 * self.room
+        # Where the next message is too long for the tail, earlier ones take its room.
+        left: float = 2 * (self.cap - tail)
         for first in self.versions.order(by_worth):
             if left <= 0:
                 break

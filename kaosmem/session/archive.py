@@ -31,6 +31,26 @@ class SessionArchive:
     def __repr__(self) -> str:
         return f"<SessionArchive {self._session.session_id!r}: {len(self):,} items>"
 
+    async def items(self) -> list[Item]:
+        """Return all archived items, section after section: evicted, replaced and removed ones.
+
+        An item that was updated is there with each of its older texts. This reads all archive
+        files, for an export or for the erasure of a person.
+
+        Raises CorruptionError.
+
+        >>> from kaosmem import SessionMemory
+        >>> memory = SessionMemory.test_mode()
+        >>> item = memory.add("findings", "The rent is 900 euros.", key="rent")
+        >>> item = memory.add("findings", "The rent is 950 euros.", key="rent")
+        >>> [item.text for item in await memory.archive.items()]
+        ['The rent is 900 euros.']
+        """
+        found = []
+        for section in self._session.sections.values():
+            found += [version.item for version in await self._session.archived(section)]
+        return found
+
     async def expand(self, item_id: str, *, depth: int | None = None) -> list[Item]:
         """Return the originals of a derived item, in order, through any number of steps.
 

@@ -57,17 +57,20 @@ async def delete_session(
     url_or_fs: Location,
     session_id: str,
     namespace: str = "default",
-) -> None:
-    """Delete a session and all that it kept. Raises InvalidNameError before any I/O.
+) -> bool:
+    """Delete a session and all that it kept, and return whether there was one.
+
+    Raises InvalidNameError before any I/O.
 
     >>> from kaosmem import SessionMemory
     >>> async with SessionMemory.open("./.kaosmem", "deal-42") as memory:
     ...     item = memory.add("findings", "Ann owns the deal.")
     >>> await delete_session("./.kaosmem", "deal-42")
+    True
     >>> await list_sessions("./.kaosmem")
     []
     """
-    await asyncio.to_thread(places.delete_session, url_or_fs, session_id, namespace)
+    return await asyncio.to_thread(places.delete_session, url_or_fs, session_id, namespace)
 
 
 async def delete_namespace(url_or_fs: Location, namespace: str) -> list[str]:

@@ -221,32 +221,56 @@ class MessageSync:
         Returns:
             The number of equal messages, and whether these are all that can be compared.
         """
-        for equal in range(_MAX_COMPARED):
+        equal = 0
+        while equal < _MAX_COMPARED:
             at = end - 1 - equal
             if at < self._start:
                 return equal, equal > 0
-            known = await self._known(number + equal)
+            known = await self._known(number)
             if known is None:
                 # The list has earlier messages, so that the section must lack some.
-                has_first = equal > 0 and await self._place(number + equal - 1) == 0
+                has_first = equal > 0 and await self._place(number - 1) == 0
                 return equal, equal > 0 and not has_first
-            if at >= len(self._given) or _comparable(self._message(at)) != known.said:
+            number += 1
+            if at < len(self._given) and self._is_same(at, known):
+                equal += 1
+            elif not equal or at >= len(self._given) or not self._is_left_out(at, known):
                 return equal, False
         return _MAX_COMPARED, True
+
+    def _is_same(self, at: int, known: _Known) -> bool:
+        """Return whether a message of the list is a known one, with its calls or without them."""
+        return _comparable(self._message(at)) in (known.said, _words(known.said))
+
+    def _is_left_out(self, at: int, known: _Known) -> bool:
+        """Return whether the list may leave a known message out: a call or its results.
+
+        Web pages keep the words of a conversation alone.
+        """
+        said = _comparable(self._message(at))
+        return said == _words(said) and known.said != _words(known.said)
 
 
 def _comparable(message: ChatMessage) -> tuple[str, list[object]]:
     """Return what two equal messages share: the role and the content.
 
-    Thinking, the seals of texts, calls and results, and the names of results do not count: many
-    frameworks drop them.
+    Thinking, the seals of texts, calls and results, the names of results and the space around a
+    text do not count: many frameworks drop them.
     """
     blocks: list[object] = []
     for block in message.blocks:
         if isinstance(block, ToolResultBlock):
             blocks.append(replace(block, extra="", name=""))
-        elif isinstance(block, ToolUseBlock | TextBlock):
+        elif isinstance(block, ToolUseBlock):
             blocks.append(replace(block, extra=""))
+        elif isinstance(block, TextBlock):
+            blocks.append(TextBlock(block.text.strip()))
         elif not isinstance(block, ThinkingBlock):
             blocks.append(block)
     return message.role, blocks
+
+
+def _words(said: tuple[str, list[object]]) -> tuple[str, list[object]]:
+    """Return a comparable message without calls and results."""
+    role, blocks = said
+    return role, [each for each in blocks if not isinstance(each, ToolUseBlock | ToolResultBlock)]

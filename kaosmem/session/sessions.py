@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kaosmem.arguments import check_count
-from kaosmem.errors import InvalidArgumentError, ReadOnlyError
+from kaosmem.errors import ConflictError, InvalidArgumentError, ReadOnlyError
 from kaosmem.names import check_name, shown_number
 from kaosmem.persistence.storage.places import Location, same_place
 from kaosmem.session.memory import SessionMemory
@@ -37,7 +37,7 @@ class Sessions:
 
     Args:
         location: A path, a URL that fsspec understands, or a filesystem.
-        namespace: A name that keeps the sessions of one tenant apart.
+        namespace: A name that keeps the sessions of one tenant apart, where a turn names none.
         max_open: Number of sessions that stay open, at least 1. More are open only while more turns
             run at once.
         idle_s: Seconds after which an idle session is closed, when a turn ends or by `close_idle`.
@@ -82,7 +82,9 @@ class Sessions:
         self._idle_s = idle_s
         self._clock = clock
         self._arguments = arguments
-        self._sessions: OrderedDict[str, _Open] = OrderedDict()  # the one used last is the last
+        self._sessions: OrderedDict[tuple[str, str], _Open] = (
+            OrderedDict()
+        )  # the one used last is the last
         self._one_loop = OneLoop()
         self._is_closed = False
 
@@ -99,8 +101,12 @@ class Sessions:
         await self.close()
 
     @asynccontextmanager
-    async def turn(self, session_id: str) -> AsyncIterator[SessionMemory]:
+    async def turn(
+        self, session_id: str, *, namespace: str | None = None
+    ) -> AsyncIterator[SessionMemory]:
         """Hold a turn of a session, and give its memory.
+
+        A namespace takes the place of that of these sessions, so that they serve all tenants.
 
         Turns of one session follow each other in the order of their calls, and so do blocks of
         `SessionMemory.open(..., in_turn=True)` in this process. What other processes saved is there
@@ -109,19 +115,22 @@ class Sessions:
         Raises:
             ConcurrentUseError: Inside a turn of the same session that has not ended, also in a task
                 that was started there, and while a turn runs in another event loop.
-            InvalidNameError: If the id is not valid.
+            InvalidNameError: If the id or the namespace is not valid.
             ReadOnlyError: If the sessions were closed, also while the turn waited.
             KaosmemError: As `SessionMemory.open` and `SessionMemory.save`.
         """
         self._check_open()
-        session = self._sessions.setdefault(check_name(session_id, "session id"), _Open())
-        self._sessions.move_to_end(session_id)
+        check_name(session_id, "session id")
+        tenant = self._namespace if namespace is None else check_name(namespace, "namespace")
+        key = tenant, session_id
+        session = self._sessions.setdefault(key, _Open())
+        self._sessions.move_to_end(key)
         session.waiting += 1
         try:
             with self._one_loop:
-                async with TURNS_OF_PLACES.take(self._place(session_id)):
+                async with TURNS_OF_PLACES.take(self._place(key)):
                     self._check_open()
-                    memory = await self._opened(session_id, session)
+                    memory = await self._opened(key, session)
                     try:
                         yield memory
                         await memory.save()
@@ -136,39 +145,43 @@ class Sessions:
     async def close_idle(self) -> None:
         """Close the sessions that were idle for too long, and the oldest of too many."""
         due = self._clock() - self._idle_s
-        for session_id, session in list(self._sessions.items()):
-            if session.waiting or self._sessions.get(session_id) is not session:
+        for key, session in list(self._sessions.items()):
+            if session.waiting or self._sessions.get(key) is not session:
                 continue
             is_due = session.idle_since <= due or len(self) > self._max_open
             if is_due or session.memory is None:
                 # A turn that begins while this one closes opens the session anew.
-                del self._sessions[session_id]
+                del self._sessions[key]
                 await self._close(session)
 
     async def close(self) -> None:
         """Wait for the turns that run, and close all sessions. Later turns raise ReadOnlyError."""
         self._is_closed = True
-        for session_id, session in list(self._sessions.items()):
-            async with TURNS_OF_PLACES.take(self._place(session_id)):
+        for key, session in list(self._sessions.items()):
+            async with TURNS_OF_PLACES.take(self._place(key)):
                 await self._close(session)
         self._sessions.clear()
 
-    def _place(self, session_id: str) -> tuple[object, str, str]:
-        return same_place(self._location), self._namespace, session_id
+    def _place(self, key: tuple[str, str]) -> tuple[object, str, str]:
+        return same_place(self._location), *key
 
     def _check_open(self) -> None:
         if self._is_closed:
             raise ReadOnlyError("these sessions were closed; make new ones")
 
-    async def _opened(self, session_id: str, session: _Open) -> SessionMemory:
+    async def _opened(self, key: tuple[str, str], session: _Open) -> SessionMemory:
         memory = session.memory
         if memory is not None and memory._session.is_closed:  # as when its event loop ended
             await self._close(session)
         elif memory is not None:
-            await memory.admin.refresh()
-            return memory
+            try:
+                await memory.admin.refresh()
+                return memory
+            except ConflictError as error:  # deleted or made anew since the last turn
+                await self._close(session, error)
+        namespace, session_id = key
         block = SessionMemory.open(
-            self._location, session_id, namespace=self._namespace, **self._arguments
+            self._location, session_id, namespace=namespace, **self._arguments
         )
         session.memory = await block.__aenter__()
         session.block = block

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import replace
 from datetime import date, datetime
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from kaosmem.assembly.context import Context
 from kaosmem.errors import ConcurrentUseError, CorruptionError
@@ -165,28 +167,55 @@ def _entered(make: Callable[[], AbstractAsyncContextManager[R]]) -> Iterator[R]:
             entered.set_result((value, TURNS_AROUND.get()))
             await asyncio.wrap_future(left)
 
-    held = LOOP.start(hold)
+    known = (*TURNS_AROUND.get(), *_turns_of_running_loop())
+    context = copy_context()
+    context.run(TURNS_AROUND.set, known)
+    held = context.run(LOOP.start, hold)
     first: list[Future[Any]] = [held, entered]
     wait(first, return_when=FIRST_COMPLETED)
     if not entered.done():
         held.result()
     value, turns = entered.result()
-    token = TURNS_AROUND.set(turns)
-    try:
-        yield value
-    except BaseException as error:
-        # An exit of the program would end the thread of the loop, too.
-        passed = error if isinstance(error, Exception) else _ExitError()
-        left.set_exception(passed)
-        raised = held.exception()
-        if raised is not None and raised is not passed:
-            raise raised from error
-        raise
-    else:
+    with _inside(turns[len(known) :]):
+        try:
+            yield value
+        except BaseException as error:
+            # An exit of the program would end the thread of the loop, too.
+            passed = error if isinstance(error, Exception) else _ExitError()
+            left.set_exception(passed)
+            raised = held.exception()
+            if raised is not None and raised is not passed:
+                raise raised from error
+            raise
         left.set_result(None)
         held.result()
+
+
+@contextmanager
+def _inside(turns: Sequence[object]) -> Iterator[None]:
+    """Note that the calling thread, and the event loop that runs in it, are inside of turns."""
+    of_loop = _turns_of_running_loop()
+    of_loop += turns
+    token = TURNS_AROUND.set((*TURNS_AROUND.get(), *turns))
+    try:
+        yield
     finally:
-        TURNS_AROUND.reset(token)
+        for turn in turns:
+            of_loop.remove(turn)
+        with suppress(ValueError):  # a server may go on with a generator in another thread
+            TURNS_AROUND.reset(token)
+
+
+_TURNS_OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, list[object]] = WeakKeyDictionary()
+"""The turns that tasks of an event loop hold. A task that waits for one of them stops its holder."""
+
+
+def _turns_of_running_loop() -> list[object]:
+    """Return the list of the turns that tasks of the running event loop hold, if one runs."""
+    try:
+        return _TURNS_OF_LOOPS.setdefault(asyncio.get_running_loop(), [])
+    except RuntimeError:
+        return []
 
 
 class _ExitError(Exception):
@@ -218,6 +247,7 @@ class SyncArchive(_InLoop[SessionArchive]):
 
     __len__ = _called(SessionArchive.__len__)
     expand = _awaited(SessionArchive.expand)
+    items = _awaited(SessionArchive.items)
 
 
 class SyncAdmin(_InLoop[SessionAdmin]):

@@ -106,7 +106,7 @@ class MemoryTools:
         for hit in hits:
             chars = max(1, len(hit.item.text))
             found = self._about(hit.item, query, hit.item.tokens * _MAX_CHARS // chars)
-            lines.append(item_line(found, is_archived=hit.is_archived))
+            lines.append(item_line(found, self._state(hit.item)))
         names = [*self._memory.admin.sources]
         if names:
             context = await self._memory.assemble_context(
@@ -121,12 +121,13 @@ class MemoryTools:
         item = await self._memory.fetch(id)
         if about:
             item = self._about(item, about, self._max_tokens * 3 // 4)
-        lines = [_origin(item), escaped_in_piece(item.text)]
+        lines = [_origin(item, self._state(item)), escaped_in_piece(item.text)]
         if item.sources:
             lines.append("It comes from:")
         for source in item.sources:
             with suppress(NotFoundError):
-                lines.append(item_line(await self._memory.fetch(source)))
+                said = await self._memory.fetch(source)
+                lines.append(item_line(said, self._state(said)))
         return self._cut("\n".join(lines), _ABOUT_NOTE)
 
     async def remember(self, text: _Text, key: _Key = None) -> str:
@@ -201,6 +202,14 @@ class MemoryTools:
         unit = Candidate.alone(item, 0, 1, None)
         terms = frozenset(analyze(words))
         return excerpt_of(unit, limit, terms, self._memory.admin.counter).items[0]
+
+    def _state(self, item: Item) -> str:
+        """Return whether an item was archived, and which item replaced it; "" for any other one."""
+        section = next((each for each in self._memory if each.spec.name == item.section), None)
+        if section is None or item.id in section:
+            return ""
+        current = None if item.key is None else section.current_id(item.key)
+        return "archived" if current in (None, item.id) else f"replaced by {current}"
 
     def _remembered(self, item_id: str) -> Item:
         item = self._memory.get(item_id)
@@ -304,15 +313,16 @@ def check_remembered(item: Item) -> None:
         )
 
 
-def item_line(item: Item, *, is_archived: bool = False) -> str:
-    """Return an item with its id and its origin, in one line."""
+def item_line(item: Item, state: str = "") -> str:
+    """Return an item with its id, its origin and its state, in one line."""
     words = fitted(" ".join(item.text.split()), _MAX_CHARS)
-    return f"{_origin(item, is_archived=is_archived)} {words}".rstrip()
+    return f"{_origin(item, state)} {words}".rstrip()
 
 
-def _origin(item: Item, *, is_archived: bool = False) -> str:
+def _origin(item: Item, state: str = "") -> str:
     time = item.metadata.get("timestamp") or item.created_at.date()
     told = [item.section, shown_role(item.shown_role), source_label(item), str(time)]
-    told.append("archived" if is_archived else "")
     named = [name_without(each, ",()[]")[:_MAX_NAME_CHARS] for each in told if each]
+    if state:
+        named.append(state)
     return f"[{item.id}] ({', '.join(named)})"

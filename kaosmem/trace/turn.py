@@ -267,9 +267,11 @@ class Assembly:
     def _whole_items(self) -> list[Item]:
         """Return the shown items that no section holds: of sources, and shortened copies."""
         context = self.context
+        # An item that was not offered is no copy. To decide on it, all archive files may be read.
+        copies = {each.item_id for each in context.decisions if each.reason is Reason.SHORTENED}
         whole_items = []
         for item in context.items:
-            is_copy = self.is_stored and context.decision(item.id).reason is Reason.SHORTENED
+            is_copy = self.is_stored and item.id in copies
             if item.section in context.sources or is_copy:
                 whole_items.append(item)
         return whole_items

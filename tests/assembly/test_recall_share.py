@@ -143,6 +143,20 @@ async def test_a_history_with_more_turns_than_fit_fills_its_room(
     assert question != QUESTION or context.decision(fact.id).included
 
 
+@pytest.mark.parametrize("budget", [600, 1_000, 1_500, 2_000])
+async def test_earlier_messages_take_the_room_of_a_reply_that_is_too_long_for_the_tail(budget):
+    """The reply before the question would fill the window: it leaves more than the share for recall."""
+    memory = session()
+    for number, text in enumerate(seeded_texts(200, seed=7, words=20)):
+        role = ("user", "assistant")[number % 2]
+        memory.add("messages", f"On the licence, {text}", role=role)
+    (reply,) = seeded_texts(1, seed=8, words=2_000)
+    memory.add("messages", reply, role="assistant")
+    memory.add("messages", "And now?")
+    context = await memory.assemble_context("What of the licence?", budget=budget)
+    assert context.used >= 0.9 * budget
+
+
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_larger_budget_does_not_lose_an_old_fact(seed):
     """Once a fact fits the share for recall, it is shown in every larger window."""

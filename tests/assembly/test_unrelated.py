@@ -185,6 +185,26 @@ async def test_an_expired_item_says_when_it_expired():
     assert "as_of=2025-12-01" in past.decision("later").why
 
 
+async def test_a_section_whose_own_budget_leaves_items_out_is_named():
+    """A larger window would not show them. Where the window has no room for them, nothing is said."""
+    spec = SectionSpec("notes", 300, eviction="none", recall=0.5)
+    memory = SessionMemory.test_mode(sections=(spec, SectionSpec("documents")))
+    memory.add_many("notes", [f"Room {number} costs {number} euros." for number in range(90)])
+    small = await memory.assemble_context("What does a room cost?", budget=250)
+    assert not small.notices
+    context = await memory.assemble_context("What does a room cost?", budget=4_000)
+    (notice,) = context.notices
+    number = sum(decision.lacking is not None for decision in context.decisions)
+    assert notice == (
+        f"section 'notes' leaves out {number} items for its own budget, and "
+        f"{4_000 - context.used:,} tokens of the window are free; give it a SectionSpec with a "
+        "larger budget"
+    )
+    memory.add_many("documents", [f"House {number} is for sale." for number in range(900)])
+    full = await memory.assemble_context("Which room or house is for sale?", budget=2_000)
+    assert not full.notices
+
+
 async def test_an_answer_that_is_larger_than_the_window_is_said_to_be():
     """It is named if nothing shown has as many words of the question, and by no other question."""
     memory = SessionMemory.test_mode()

@@ -115,9 +115,9 @@ def test_budget_takes_what_a_reply_used_for_evidence(tmp_path, command):
 
     asyncio.run(talk())
     out = _ok(command("budget", f"{tmp_path}/s", "--budgets", "400", "--ranker", "bm25"))
-    assert out.count("the recorded reply used it") == 2
+    assert out.count("used in replies") == 2
     assert len(re.findall("^(own|bm25) ", out, re.MULTILINE)) == 2  # no figures are said twice
-    assert re.search(r"own +400 +.* 1 +1\.000", out)
+    assert re.search(r"own +400 +.* 1\.000 +0\.\d+ +2 +1 ", out)
 
 
 def test_budget_asks_user_messages_without_turns(tmp_path, command):

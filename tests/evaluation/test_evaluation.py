@@ -13,12 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from kaosmem import KaosmemError, SectionSpec, SessionMemory, get_counter
-from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileError
+from kaosmem import BM25Ranker, KaosmemError, SectionSpec, SessionMemory, get_counter
+from kaosmem.errors import (
+    InvalidArgumentError,
+    MissingExtraError,
+    MissingFileError,
+    NotFoundError,
+)
 from kaosmem.evaluation import Selection, evaluate, read_corpora
 from kaosmem.evaluation.assemblers import (
     ASSEMBLERS,
-    DENSE,
+    OF_RANKERS,
     SessionAssembler,
     faults,
     get_assembler,
@@ -37,6 +42,7 @@ from kaosmem.evaluation.report import (
     save_plot,
 )
 from kaosmem.formats import FORMATS
+from kaosmem.tokens.counters import EstimateCounter
 from tests.worlds import WORDS, texts
 
 ITEM = {
@@ -394,7 +400,10 @@ def test_figures_are_medians_and_percentiles_of_the_times():
     report = Report({"c": 1}, ("a",), (10,), outcomes, {"a": 0.0})
     figures = report.figures("a", 10)
     assert (figures.median_ms, figures.p95_ms) == (pytest.approx(50.5), pytest.approx(95))
-    nothing = report.figures("b", 10)
+    for assembler, budget in (("b", 10), ("a", 20)):
+        with pytest.raises(NotFoundError, match="measured are a at 10"):
+            report.figures(assembler, budget)
+    nothing = report.figures("a", 10, "other")
     assert (nothing.questions, nothing.recall, nothing.p95_ms) == (0, None, None)
 
 
@@ -474,10 +483,31 @@ async def test_rank_bm25_takes_what_fits_in_order_of_its_scores(corpus, budget):
     assert chosen.used == budget - room
 
 
+async def test_assemblers_are_compared_by_names_too():
+    """A named one counts as the evaluation does. What is no list of assemblers is refused with the remedy."""
+    items = tuple(EvidenceItem(f"i{number}", f"Room {number} costs 500.") for number in range(40))
+    corpus = Corpus("c", items, (Question("q", "What does room 7 cost?", ("i7",)),))
+    names = ["kaosmem", "kaosmem-bm25"]
+    report = await evaluate([corpus], budgets=[40], assemblers=names, counter=EstimateCounter())
+    own = SessionAssembler(counter=EstimateCounter())
+    again = await evaluate([corpus], budgets=[40], assemblers=[own], counter=EstimateCounter())
+    assert report.assemblers == tuple(names)
+    assert report.outcomes[0].used == again.outcomes[0].used > 0
+    for wrong in (own, "kaosmem", [SessionAssembler], [own, own], [3]):
+        with pytest.raises(InvalidArgumentError, match="give"):
+            await evaluate([corpus], budgets=[8], assemblers=wrong)
+    for wrong in ("items.jsonl", corpus):
+        with pytest.raises(InvalidArgumentError, match="give a list"):
+            await evaluate(wrong, budgets=[8])
+    with pytest.raises(InvalidArgumentError, match="give a list"):
+        await evaluate([corpus], budgets=8)
+
+
 def test_assemblers_have_names(monkeypatch, tmp_path):
     """Those that come with kaosmem, and one's own: an object, a class, or a function that makes one."""
-    names = [*ASSEMBLERS, DENSE]
+    names = [*ASSEMBLERS, *OF_RANKERS]
     assert [get_assembler(name, counter="estimate").name for name in names] == names
+    assert isinstance(get_assembler("kaosmem-bm25").spec.ranker, BM25Ranker)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "my_assemblers.py").write_text(
         "class Mine:\n    name = 'mine'\n    def load(self, items): ...\n"
@@ -489,7 +519,7 @@ def test_assemblers_have_names(monkeypatch, tmp_path):
     }
     for name, remedy in {
         "magic": "no assembler 'magic'; use one of kaosmem, recency, rank-bm25, "
-        "kaosmem-dense, or name",
+        "kaosmem-linear, kaosmem-bm25, kaosmem-dense, or name",
         "my_assemblers:": "'my_assemblers:' is no assembler",
         "my_assemblers:nothing": "'my_assemblers:nothing' is no assembler; give an object with "
         "`name` and",

@@ -106,8 +106,8 @@ def test_deleting_a_session_leaves_its_neighbours(place):
         snapshot(started(place, name, session_id=name), [name], archived=["x"])
     other, _ = SessionLog.open(place, "a", namespace="other")
     other.commit([OPENING])
-    for _ in range(2):
-        delete_session(place, "a")
+    for was_there in (True, False):
+        assert delete_session(place, "a") is was_there
         assert list_sessions(place) == ["A", "a.b", "ab"]
         assert list_sessions(place, "other") == ["a"]
         assert SessionLog.open(place, "a")[1].records == []

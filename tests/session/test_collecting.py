@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,26 @@ async def test_other_streams_are_refused():
             async with memory.collecting(provider) as reply:
                 reply.add({several: [{"index": 1, "delta": {"content": "Bob"}}]})
     assert reply.item is None
+
+
+@pytest.mark.parametrize(("name", "other"), list(permutations(STREAMS, 2)))
+async def test_a_stream_of_another_format_is_refused(name, other):
+    """It would be taken for an empty reply. The error names the format that it has."""
+    memory = SessionMemory.test_mode()
+    with pytest.raises(InvalidArgumentError, match=f"format '{other}'"):
+        async with memory.collecting(name) as reply:
+            for event in events_of(other):
+                reply.add(event)
+    assert reply.item is None
+
+
+async def test_a_whole_reply_is_no_event():
+    """A server that streams nothing sends a message, which would be lost."""
+    memory = SessionMemory.test_mode()
+    message = {"role": "assistant", "content": "Ann owns it."}
+    with pytest.raises(InvalidArgumentError, match="add_message"):
+        async with memory.collecting("openai") as reply:
+            reply.add({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
 
 
 @pytest.mark.parametrize(

@@ -207,3 +207,20 @@ async def test_too_little_room_is_told_with_the_sums():
     call = ToolUseBlock("c1", "find")
     memory.add_message(ChatMessage("assistant", (call,)))
     assert (await memory.assemble_context(budget=200, format="openai", system="word")).used <= 200
+
+
+async def test_the_sums_of_a_window_that_is_too_small_name_the_instructions_of_the_call():
+    """The budget is the one that was given, and raising it by what is missing is enough."""
+    memory = SessionMemory.test_mode()
+    memory.add("messages", "What does the room to the north cost, with breakfast and a view?")
+    call = {"format": "openai", "system": "You plan the work.", "tools": memory.tools("openai")}
+    with pytest.raises(WindowTooSmallError) as caught:
+        await memory.assemble_context(budget=100, **call)
+    budget = caught.value.need["(instructions and tools)"]
+    with pytest.raises(WindowTooSmallError, match=f"a window of {budget} tokens") as caught:
+        await memory.assemble_context(budget=budget, **call)
+    need = caught.value.need
+    assert need["(instructions and tools)"] == budget
+    assert need["messages"] > 0
+    context = await memory.assemble_context(budget=sum(need.values()), **call)
+    assert budget < context.used <= sum(need.values())

@@ -132,6 +132,30 @@ async def test_calls_and_results_are_known_again():
     assert await synced(memory, [*without, messages[2]]) == []
 
 
+@pytest.mark.parametrize("text", [None, "I look."])
+async def test_a_list_of_words_alone_keeps_the_calls_and_results_of_the_section(text):
+    """As a web page holds it, with trimmed texts. A reply that is made anew takes its calls with it."""
+    memory = test_memory()
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    page = [said("Hello."), said("Hi.", "assistant"), said("Read it.")]
+    await synced(memory, page)
+    for message in (
+        {"role": "assistant", "content": text, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "42"},
+        said("It says 42.\n", "assistant"),
+    ):
+        memory.add_message(message, format="openai")
+    before = texts(memory)
+    heard = [said("I look.", "assistant")] if text else []
+    for words in (heard, []):
+        assert await synced(memory, [*page, *words, said("It says 42.", "assistant")]) == []
+    after = [*page, *heard, said("It says 42.", "assistant"), said("Thanks.")]
+    assert await synced(memory, after) == ["Thanks."]
+    assert texts(memory) == [*before, "Thanks."]
+    assert await synced(memory, page) == []
+    assert texts(memory) == before[:3]
+
+
 async def test_ids_tell_nothing_of_the_texts():
     """A receipt of an erasure names ids, and a short text can be guessed by a digest of it."""
     ids = []

@@ -209,3 +209,30 @@ def test_a_clock_that_loses_its_zone_later_is_refused_then():
     with pytest.raises(InvalidArgumentError):
         memory.add("findings", "refused")
     assert [item.text for item in memory["findings"]] == ["kept"]
+
+
+async def test_all_archived_items_are_listed(tmp_path):
+    """Evicted, replaced, updated and removed ones, of this process and of earlier ones, and no forgotten one."""
+    specs = (SectionSpec("messages", 60, placement="history"), SectionSpec("findings"))
+    left = set()
+    for number in range(3):
+        async with SessionMemory.open(tmp_path, sections=specs) as memory:
+            for place in range(12):
+                memory.add(
+                    "messages", f"Message {number} {place} of the log", id=f"{number}.{place}"
+                )
+            home = memory.add("findings", f"home {number}", key="home", id=f"home {number}")
+            memory.update(home.id, f"house {number}")
+            memory.remove(memory.add("findings", f"note {number}", id=f"note {number}").id)
+            left |= {f"home {number}", f"note {number}"} | ({f"house {number - 1}"} - {"house -1"})
+            live = {item.text for item in memory["messages"]}
+            listed = [item.text for item in await memory.archive.items()]
+            assert len(listed) == len(set(listed)) == len(memory.archive)
+            assert {text for text in listed if not text.startswith("Message")} == left
+            assert {f"Message {number} {place} of the log" for place in range(12)} <= {
+                *listed
+            } | live
+    async with SessionMemory.open(tmp_path, sections=specs) as memory:
+        await memory.forget("1.3", "note 0")
+        assert not {"1.3", "note 0"} & {item.id for item in await memory.archive.items()}
+        assert len(memory.archive) == len(listed) - 2

@@ -2,12 +2,14 @@
 
 import asyncio
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaosmem import InvalidArgumentError, SessionMemory, Sessions
+from kaosmem import InvalidArgumentError, SessionMemory, Sessions, delete_session
 from kaosmem.errors import ConcurrentUseError, InvalidNameError, ReadOnlyError
+from kaosmem.session import list_namespaces
 
 
 async def texts(place, session_id):
@@ -21,6 +23,49 @@ async def test_a_turn_sees_what_others_saved(tmp_path):
             async with (one if number % 2 else two).turn("a") as memory:
                 assert len(memory["messages"]) == number
                 memory.add("messages", f"message {number}")
+
+
+async def test_one_pool_serves_all_tenants(tmp_path):
+    """A session id names another session in each namespace, and all of them share the limits."""
+    async with Sessions(tmp_path, max_open=2, namespace="acme") as sessions:
+        for namespace in (None, "beta", "gamma", "acme"):
+            async with sessions.turn("a", namespace=namespace) as memory:
+                said = [item.text for item in memory["messages"]]
+                assert said == (["None"] if namespace == "acme" else [])
+                memory.add("messages", str(namespace))
+        assert len(sessions) == 2
+        with pytest.raises(InvalidNameError, match="namespace"):
+            async with sessions.turn("a", namespace=""):
+                pass
+    assert await list_namespaces(tmp_path) == ["acme", "beta", "gamma"]
+
+
+async def test_a_turn_of_a_session_that_was_deleted_meanwhile_begins_anew(tmp_path):
+    """As in a new process: a user who left may come back at once, and finds nothing of before."""
+    async with Sessions(tmp_path) as sessions:
+        for text in ("before", "after"):
+            async with sessions.turn("a") as memory:
+                assert len(memory["messages"]) == 0
+                memory.add("messages", text)
+            if text == "before":
+                await delete_session(tmp_path, "a")
+    assert await texts(tmp_path, "a") == ["after"]
+
+
+async def test_what_a_reply_brought_can_be_kept_when_the_client_hangs_up(tmp_path):
+    """A save runs to its end, however often a scope of anyio cancels the turn that waits for it."""
+    async with Sessions(tmp_path) as sessions:
+        with anyio.move_on_after(0.01) as scope:
+            async with sessions.turn("a") as memory:
+                memory.add("messages", "Who?")
+                try:
+                    async with memory.collecting("openai") as reply:
+                        reply.add({"choices": [{"delta": {"content": "Ann "}}]})
+                        await anyio.sleep(60)
+                finally:
+                    await memory.save()
+        assert scope.cancelled_caught
+    assert await texts(tmp_path, "a") == ["Who?", "Ann "]
 
 
 async def test_idle_sessions_and_the_oldest_of_too_many_close(tmp_path):

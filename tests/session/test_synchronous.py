@@ -1,8 +1,11 @@
 """A program without `async` uses a session as others do."""
 
+import asyncio
 import inspect
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from types import NoneType
 
 import pytest
 
@@ -35,6 +38,7 @@ def test_a_session_is_saved_at_the_end(tmp_path):
         memory.remove(item.id)
         assert len(memory.archive) == 1
         assert memory.archive.expand(item.id) == [memory.fetch(item.id)]
+        assert [each.text for each in memory.archive.items()] == [item.text]
         assert memory.admin.inner.session_id == "deal"
 
 
@@ -109,3 +113,47 @@ def test_a_forked_process_has_a_loop_of_its_own():
             os._exit(code)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_streamed_reply_may_go_on_in_another_thread(tmp_path, is_whole):
+    """As FastAPI runs a generator: each step in a copy of the context. The turn ends as in one thread."""
+
+    def reply():
+        with SyncSessionMemory.open(tmp_path, "a", in_turn=True) as memory:
+            memory.add("messages", "Who?")
+            try:
+                with memory.collecting("openai") as collected:
+                    for text in ("Ann ", "owns it."):
+                        collected.add({"choices": [{"delta": {"content": text}}]})
+                        yield text
+            finally:
+                memory.save()
+
+    steps = reply()
+    for _ in range(2 if is_whole else 1):
+        copy_context().run(next, steps)
+    if is_whole:
+        with pytest.raises(StopIteration):
+            copy_context().run(next, steps)
+    else:
+        copy_context().run(steps.close)
+    with SyncSessionMemory.open(tmp_path, "a", in_turn=True) as memory:
+        said = [item.text for item in memory["messages"]]
+    assert said == ["Who?", "Ann owns it." if is_whole else "Ann "]
+
+
+async def test_two_tasks_of_an_event_loop_do_not_wait_for_each_other_without_end(tmp_path):
+    """The second one would stop the loop in which the first one goes on. Other sessions are free."""
+
+    async def handle(session_id):
+        with SyncSessionMemory.open(tmp_path, session_id, in_turn=True) as memory:
+            memory.add("messages", "Who?")
+            await asyncio.sleep(0.01)
+
+    results = await asyncio.gather(*map(handle, "abab"), return_exceptions=True)
+    assert [type(each) for each in results] == [NoneType, NoneType, *2 * [ConcurrentUseError]]
+    assert "in async functions use SessionMemory" in str(results[2])
+    await handle("a")
+    with SyncSessionMemory.open(tmp_path, "a", in_turn=True) as memory:
+        assert len(memory["messages"]) == 2

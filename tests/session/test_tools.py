@@ -104,15 +104,19 @@ async def test_a_model_writes_nothing_into_the_system_message():
 async def test_a_search_covers_archives_and_sources():
     memory = SessionMemory.test_mode()
     old = memory.add("findings", "The old rent was 900 euros.", key="rent")
-    memory.add("findings", "The rent is 950 euros.", key="rent")
+    new = memory.add("findings", "The rent is 950 euros.", key="rent")
+    removed = memory.add("findings", "The rent of the shop is 2,000 euros.")
+    memory.remove(removed.id)
     facts = InMemoryLongTermMemory()
     await facts.save("agent", "The rent is due on Monday.")
     await memory.attach(FactSource(facts, "agent"))
     found = await memory.call_tool("search_memory", {"query": "rent"})
     assert "950 euros" in found
     assert "due on Monday" in found
-    assert f"[{old.id}]" in found
-    assert "archived" in found
+    for shown in (found, await memory.call_tool("read_memory", {"id": old.id})):
+        (line,) = [each for each in shown.splitlines() if each.startswith(f"[{old.id}]")]
+        assert f"replaced by {new.id})" in line
+    assert ", archived)" in await memory.call_tool("read_memory", {"id": removed.id})
     source_id = next(line for line in found.splitlines() if "Monday" in line)[1:].split("]")[0]
     assert "Monday" in await memory.call_tool("read_memory", {"id": source_id})
     assert await memory.call_tool("search_memory", {"query": "zebra"}) == "nothing was found"

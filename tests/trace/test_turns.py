@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kaosmem import CorruptionError, InvalidArgumentError, NotFoundError, SessionMemory, Window
+from kaosmem import (
+    CorruptionError,
+    InvalidArgumentError,
+    NotFoundError,
+    SectionSpec,
+    SessionMemory,
+    Window,
+)
+from kaosmem.persistence.archives import Archives
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
 from kaosmem.session.saving.repair import repair_session
 from kaosmem.session.tracing import Replay, turns_of
@@ -69,6 +77,23 @@ async def test_every_turn_is_replayed_byte_for_byte(place):
     async with SessionMemory.open(place, "s", read_only=True) as memory:
         replay = _replay(memory)
         assert [request_bytes(replay.request(n)) for n in range(1, len(sent) + 1)] == sent
+
+
+async def test_to_keep_a_turn_reads_no_archive(place):
+    """A visible message that was evicted before the save is no reason to read all files of a session."""
+    spec = SectionSpec("messages", 2_000, placement="history")
+    window = Window("main", block=150)
+    async with SessionMemory.open(place, "s", sections=(spec,), trace=True) as memory:
+        fact = memory.add("messages", SECRET)
+        memory.add_many("messages", [f"Room {n} costs {n} euros a night." for n in range(140)])
+        for question in ("What is the password of the safe?", "What does room 139 cost?"):
+            memory.add("messages", question)
+            context = await memory.assemble_context(budget=600, window=window)
+            assert fact in context.items
+        memory.add_many("messages", [f"House {n} costs {n} euros a night." for n in range(60)])
+        assert fact.id not in memory
+        with patch.object(Archives, "all", side_effect=AssertionError("all files are read")):
+            await memory.save()
 
 
 async def test_a_turn_with_lines_of_a_long_message_is_replayed_and_erased(place):

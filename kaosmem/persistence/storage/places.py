@@ -401,13 +401,19 @@ def delete_session(
     location: Location,
     session_id: str,
     namespace: str = "default",
-) -> None:
-    """Delete a session, if there is one. Raises InvalidNameError, DurabilityError."""
+) -> bool:
+    """Delete a session, and return whether there was one.
+
+    Raises InvalidNameError, DurabilityError.
+    """
     storage = open_storage(location, namespace, session_id)
     with as_durability_error("the deletion"):
-        if not storage.sizes(LOG):
+        has_log = bool(storage.sizes(LOG))
+        if not has_log:
             check_no_other(storage)
+        is_there = has_log or bool(storage.sizes(SNAP))
         storage.delete()
+    return is_there
 
 
 def delete_namespace(location: Location, namespace: str) -> list[str]:

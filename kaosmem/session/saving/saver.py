@@ -494,10 +494,14 @@ def _purge_indexes(sections: Iterable[Section]) -> None:
 
 
 async def _finished(work: Coroutine[Any, Any, None]) -> None:
-    """Await work that continues to its end even if the awaiting task is cancelled."""
+    """Await work that continues to its end, however often the awaiting task is cancelled."""
     task = asyncio.create_task(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:  # a scope of anyio cancels again and again
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()

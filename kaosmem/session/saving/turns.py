@@ -94,7 +94,7 @@ class Queues:
 
 TURNS_OF_PLACES = Queues(
     "a turn inside a turn of the same session would wait for itself; pass the open memory on, or "
-    "end the outer turn first"
+    "end the outer turn first; in async functions use SessionMemory, which can wait there"
 )
 """The turns that open a session, by the place of the session: `in_turn` blocks and `Sessions`."""
 
