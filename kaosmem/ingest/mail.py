@@ -8,7 +8,7 @@ from datetime import UTC
 from email.header import decode_header, make_header
 from email.message import Message
 from email.parser import BytesParser
-from email.utils import parseaddr, parsedate_to_datetime
+from email.utils import parsedate_to_datetime
 
 from kaosmem.formats.delimiters import PROVIDERS_ROLES
 from kaosmem.ingest.files import one_line, storable
@@ -20,6 +20,8 @@ from kaosmem.types.items import utc_time
 _SHOWN_HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _MAX_ROLE_CHARS = 64
 _MAX_HEADER_CHARS = 2_000
+_NAMED_ADDRESS = re.compile(r"([^<]*)<([^<>\s]+)>")
+"""`email.utils.parseaddr` reads some senders otherwise since Python 3.13."""
 _FROM_LINE = re.compile(rb"(?:\A|\n\r?\n)From [^\n]*\d{4}\r?\n")
 
 
@@ -115,7 +117,8 @@ def _sender(header: str) -> str:
 
     A stranger may have any name, and would correct what the real sender has written.
     """
-    name, address = parseaddr(header)
+    found = _NAMED_ADDRESS.match(header)
+    name, address = (found[1].strip(' "'), found[2]) if found else ("", header)
     room = max(0, _MAX_ROLE_CHARS - len(address) - 1)
     sender = one_line(" ".join(dict.fromkeys((name[:room], address))), _MAX_ROLE_CHARS)
     # Or a mail from "user" would be shown as words of the user.

@@ -274,6 +274,8 @@ def test_the_marks_of_one_footnote_expand_to_so_much_at_most(tmp_path):
         ("user", ""),
         ("System <bo@example.org>", "System bo@example.org"),
         ("bo@example.org <bo@example.org>", "bo@example.org"),
+        ('"Karp, Bo" <bo@example.org>, ann@example.org', "Karp, Bo bo@example.org"),
+        ("bo@example.org (Bo Karp)", "bo@example.org (Bo Karp)"),
         (f"{'Bo ' * 40}<bo@example.org>", f"{'Bo ' * 16}B bo@example.org"),
     ],
 )
