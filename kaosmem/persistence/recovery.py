@@ -266,18 +266,23 @@ class _Walk:
             FileNotFoundError: If a later snapshot has emptied a segment since it was listed.
         """
         self.firsts = numbers(log)
-        yield from self._read_segments()
+        yield from self._read_segments(max(snapshots, default=0))
         segments(log)
         _check_reaches(self.head.seq, snapshots)
         if self.met_blank and numbers((yield List(SNAP))) != [*snapshots]:
             raise FileNotFoundError(log_file(self.head.segment))
 
-    def _read_segments(self) -> Steps[None]:
+    def _read_segments(self, newest_snapshot: int) -> Steps[None]:
         while (segment := self._next()) is not None:
             path = log_file(segment)
             data = yield Read(path)
             self.met_blank |= not data and segment == self.head.seq + 1
-            start, last = _skip_lines(data, self.head.seq + 1 - segment)
+            known = self.head.seq + 1 - segment
+            start, last = _skip_lines(data, known)
+            if known > 0 and start == last and self.head.seq > newest_snapshot:
+                # Only what a snapshot holds is deleted. A writer may take back a commit that
+                # failed, after others have read it.
+                raise located("records that were here are gone", path, start, self.head.seq)
             # Without a new commit, the last one begins where it did: it may have to be written
             # again.
             began = self.head.began if segment == self.head.segment else start

@@ -1,19 +1,22 @@
 """The session log, on a local disk and on a filesystem of objects."""
 
+import os
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
 from fsspec import AbstractFileSystem
 
 from kaosmem.errors import (
+    ConflictError,
     CorruptionError,
     DurabilityError,
     InvalidArgumentError,
 )
 from kaosmem.persistence import checkpoint
 from kaosmem.persistence.files.records import TXNS_KEPT, Change
-from kaosmem.persistence.layout import ARCHIVE, PURGE, SESSION, SNAP, log_file
+from kaosmem.persistence.layout import ARCHIVE, LOG, PURGE, SESSION, SNAP, log_file
 from kaosmem.persistence.log import MIN_LOG_BYTES, SessionLog
 from kaosmem.persistence.steps import Draft, List, Lock, Publish, Read, Write
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
@@ -200,6 +203,30 @@ def test_a_last_segment_that_is_gone_is_told_though_a_snapshot_holds_its_first_c
     log, recovered = SessionLog.open(tmp_path, "s", read_only=True)
     assert ids(recovered) == ["a", "b"]
     assert any(segment.name in str(error) for error in log.damage)
+
+
+def test_nobody_goes_on_from_a_commit_that_its_writer_takes_back(tmp_path):
+    """A writer cuts a commit off again if the disk fails, also while another one reads on after it."""
+    log = started(tmp_path, "a", "b")
+    (segment,) = tmp_path.rglob("log/*")
+    size = segment.stat().st_size
+    log.commit([add("c")])
+    log.close()
+    (tmp_path / "default/s/lock").write_bytes(b"")  # a commit that failed is not noted there
+    reader, recovered = SessionLog.open(tmp_path, "s")
+    assert ids(recovered) == ["a", "b", "c"]
+    lists = count()
+    reader.storage = Interrupted(
+        reader.storage,
+        lambda step: step == List(LOG) and next(lists) == 1,
+        lambda: os.truncate(segment, size),
+    )
+    with pytest.raises(ConflictError, match="shortened"):
+        reader.catch_up()
+    with pytest.raises(ConflictError, match="shortened"):
+        reader.commit([add("d")])
+    reader.close()
+    assert ids(SessionLog.open(tmp_path, "s")[1]) == ["a", "b"]
 
 
 @pytest.mark.parametrize("since", [3, 63, 64, 70])
