@@ -36,6 +36,7 @@ from kaosmem.stores import InMemoryLongTermMemory
         ({"year": {"$gt": None}}, "a number or a text"),
         ({"year": {"$exists": 1}}, "True or False"),
         ({"year": {"$in": "2021"}}, "takes a list"),
+        ({"year": {"$in": 2021}}, "takes a list"),
         ({"$or": {"year": 2021}}, "takes a list"),
         ({"$or": ["year"]}, "a filter is a mapping"),
         ({"$if_present": ["year"]}, "a filter is a mapping"),
