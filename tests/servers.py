@@ -6,17 +6,20 @@ A URL in the environment takes the place of a server that is started here: `KAOS
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import pytest
 
+from tests.console import Console
 from tests.local_servers import (
     PASSWORD,
     NotInstalledError,
@@ -29,12 +32,22 @@ _CLUSTER_BUS = 10_000
 """A cluster of Valkey takes a second port, this much above its port."""
 
 
-def example(server):
-    """Return the example of docs/stores-that-last.md that needs a server, and the output below it."""
+def check_example(server, written, real):
+    """Run the example of docs/stores-that-last.md that needs a server, and check what it prints.
+
+    written: the address on the page, in whose place the real one is used.
+    """
     page = (Path(__file__).parent.parent / "docs" / "stores-that-last.md").read_text()
     marked = rf"<!-- example with a server: {server} -->\n```python\n(.*?)```\n\n```\n(.*?)```"
     ((text, printed),) = re.findall(marked, page, re.DOTALL)
-    return text, printed
+    assert written in text
+    with (
+        patch("sys.displayhook", lambda _: None),
+        redirect_stdout(io.StringIO()) as output,
+        Console() as console,
+    ):
+        console.run(text.replace(written, real))
+    assert output.getvalue() == printed
 
 
 @dataclass(frozen=True)

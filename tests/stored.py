@@ -45,15 +45,6 @@ def segment_of(place):
     return max((folder_of(place) / "log").glob("*.jsonl"))
 
 
-def everything_in(place):
-    """Every file below a place, with its bytes."""
-    return {
-        str(path.relative_to(place)): path.read_bytes()
-        for path in place.rglob("*")
-        if path.is_file()
-    }
-
-
 def lines_of(files):
     return {path: data.split(b"\n")[:-1] for path, data in files.items()}
 

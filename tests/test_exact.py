@@ -22,22 +22,19 @@ positive = st.floats(1e-300, 1e300)
 powers = st.floats(-600, 600)
 
 
-@given(st.lists(positive, min_size=1))
-def test_logarithms_are_right(numbers):
+@pytest.mark.parametrize(
+    ("drawn", "one", "many", "exactly"),
+    [(positive, log, logs, Decimal.ln), (powers, exp, exps, Decimal.exp)],
+    ids=["logarithms", "powers"],
+)
+@given(st.data())
+def test_logarithms_and_powers_are_right(drawn, one, many, exactly, data):
     """As decimal arithmetic has them, for one number and for many."""
-    found = logs(np.array(numbers)).tolist()
-    assert found == list(map(log, numbers))
-    for number, each in zip(numbers, found, strict=True):
-        assert each == pytest.approx(float(Decimal(number).ln()), rel=1e-14, abs=1e-300)
-
-
-@given(st.lists(powers, min_size=1))
-def test_powers_are_right(numbers):
-    """As decimal arithmetic has them, for one number and for many."""
-    found = exps(np.array(numbers)).tolist()
-    assert found == list(map(exp, numbers))
-    for number, each in zip(numbers, found, strict=True):
-        assert each == pytest.approx(float(Decimal(number).exp()), rel=1e-14)
+    numbers = data.draw(st.lists(drawn, min_size=1))
+    found = many(np.array(numbers)).tolist()
+    assert found == list(map(one, numbers))
+    expected = [float(exactly(Decimal(number))) for number in numbers]
+    assert found == pytest.approx(expected, rel=1e-14, abs=1e-300)
 
 
 def test_they_rise_with_their_argument():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import asynccontextmanager
@@ -31,10 +30,9 @@ from kaosmem.stores import InMemoryFileStore, Relationship, Task, VectorDocument
 from kaosmem.stores.labels import condition
 from kaosmem.testing.contracts.vector import FILTERS, METADATA
 from tests.backends.hostile_values import NOTHING, SECRET, HostileValues, everything, read, write
-from tests.console import Console
 from tests.embeddings import Words
 from tests.formation.formers import check_shelf
-from tests.servers import example, postgres_server
+from tests.servers import check_example, postgres_server
 from tests.stores.compared import (
     ComparedGraph,
     ComparedHistory,
@@ -296,13 +294,9 @@ async def test_the_server_tests_equalities(postgres):
                 assert sent == set(passing.split()), given
 
 
-def test_the_example_of_the_docs_runs(postgres, monkeypatch, capsys):
+def test_the_example_of_the_docs_runs(postgres):
     """With the URL of this server it prints the text below it."""
-    monkeypatch.setattr(sys, "displayhook", lambda _: None)
-    text, printed = example("postgres")
-    with Console() as console:
-        console.run(text.replace("postgresql://app@db/agents", postgres))
-    assert capsys.readouterr().out == printed
+    check_example("postgres", "postgresql://app@db/agents", postgres)
 
 
 async def test_a_graph_answers_cypher_with_bound_parameters(postgres):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable
 from contextlib import asynccontextmanager
@@ -22,9 +21,8 @@ from kaosmem.backends.redis import (
 )
 from kaosmem.errors import InvalidNameError
 from tests.backends.hostile_values import HostileValues
-from tests.console import Console
 from tests.formation.formers import check_shelf
-from tests.servers import example, own_redis_server, redis_server
+from tests.servers import check_example, own_redis_server, redis_server
 from tests.stores.compared import ComparedHistory, ComparedLongTerm, ComparedShortTerm
 
 _tenants = count(1)
@@ -218,13 +216,9 @@ def test_wrong_arguments_are_refused(url):
         RedisSessionStore(RedisDatabase(url), ttl_s=-1)
 
 
-def test_the_example_of_the_docs_runs(url, monkeypatch, capsys):
+def test_the_example_of_the_docs_runs(url):
     """With the URL of this server it prints the text below it."""
-    monkeypatch.setattr(sys, "displayhook", lambda _: None)
-    text, printed = example("redis")
-    with Console() as console:
-        console.run(text.replace("redis://localhost:6379", url))
-    assert capsys.readouterr().out == printed
+    check_example("redis", "redis://localhost:6379", url)
 
 
 async def test_one_database_serves_all_tenants(url):

@@ -1,6 +1,5 @@
 """Blobs in a bucket of a real S3 server."""
 
-import sys
 from contextlib import asynccontextmanager
 from itertools import count
 from urllib.error import HTTPError
@@ -14,8 +13,7 @@ from kaosmem.backends import S3FileStore
 from kaosmem.errors import InvalidArgumentError, InvalidNameError, MissingFileError
 from kaosmem.testing.contracts.store import Clock
 from tests.backends.hostile_values import HostileValues
-from tests.console import Console
-from tests.servers import example
+from tests.servers import check_example
 from tests.stores.compared import ComparedBlob
 
 _TEXT = "text/plain"
@@ -209,7 +207,7 @@ async def test_a_media_type_that_no_header_can_hold_is_refused(s3):
         await store.download("a")
 
 
-def test_the_example_of_the_docs_runs(s3, monkeypatch, capsys):
+def test_the_example_of_the_docs_runs(s3, monkeypatch):
     """With keys and endpoint in the environment it prints the text below it."""
     settings = {
         "ENDPOINT": s3.url,
@@ -219,8 +217,4 @@ def test_the_example_of_the_docs_runs(s3, monkeypatch, capsys):
     }
     for name, value in settings.items():
         monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setattr(sys, "displayhook", lambda _: None)
-    text, printed = example("s3")
-    with Console() as console:
-        console.run(text.replace("agent-files", "blobs"))
-    assert capsys.readouterr().out == printed
+    check_example("s3", "agent-files", "blobs")

@@ -62,13 +62,6 @@ async def test_a_formed_item_says_where_it_comes_from():
     assert [each.id for each in await memory.archive.expand(change.item.id)] == [said.id]
 
 
-async def test_a_new_value_is_a_new_version():
-    memory = SessionMemory.test_mode()
-    await formed(memory, "home: I live in Oslo.", "home: I live in Bergen.")
-    assert findings(memory) == ["home: I live in Bergen."]
-    assert len(await memory.versions("home")) == 2
-
-
 async def test_a_name_in_other_letters_is_the_same_speaker():
     """A key has the speaker in lower case, and so a value of `ann` is one of `Ann`."""
     memory = SessionMemory.test_mode()
@@ -180,8 +173,8 @@ async def test_what_says_nothing_new_is_refused():
     assert memory.proposals.refused == {"nothing new": 1}
 
 
-async def test_a_value_may_come_back():
-    """A value that held before is new if another one holds now."""
+async def test_a_new_value_is_a_new_version():
+    """So is a value that held before, if another one holds now."""
     memory = SessionMemory.test_mode()
     await formed(memory, "home: Oslo.", "home: Bergen.", "home: Oslo.")
     assert findings(memory) == ["home: Oslo."]

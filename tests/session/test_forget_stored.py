@@ -302,13 +302,15 @@ async def test_what_is_asked_for_while_a_tombstone_is_written_is_forgotten_too(t
 
 
 async def test_forgetting_before_anything_is_stored_ends(place):
-    """There is no file to rewrite, and none is made."""
+    """There is no file to rewrite, and none is made. The receipt has record 0, and holds."""
     async with SessionMemory.open(
         place, sections=[SectionSpec("scratch", persistence="none")]
     ) as memory:
         memory.add("scratch", CANARY, id="note")
-        await asyncio.wait_for(memory.forget("note"), 30)
+        receipt = await asyncio.wait_for(memory.forget("note"), 30)
         assert len(memory["scratch"]) == 0
+        assert (receipt.record, receipt.files) == (0, ())
+        assert await memory.admin.verify(receipt) == ()
     assert files_in(place) == {}
 
 

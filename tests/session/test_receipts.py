@@ -9,7 +9,6 @@ import pytest
 from kaosmem import (
     DurabilityError,
     InvalidArgumentError,
-    SectionSpec,
     SessionMemory,
     SessionOptions,
 )
@@ -264,15 +263,4 @@ async def test_the_next_receipt_names_what_a_failed_call_had_begun(tmp_path, fai
         assert receipt.items == ("rule",)
         assert receipt.derived == ("conclusion", "finding")
         assert receipt.finished == ("secret",)
-        assert await memory.admin.verify(receipt) == ()
-
-
-async def test_nothing_stored_gives_a_receipt_too(place):
-    """Its record is 0, and it holds while no file has the item."""
-    async with SessionMemory.open(
-        place, sections=[SectionSpec("scratch", persistence="none")]
-    ) as memory:
-        memory.add("scratch", CANARY, id="note")
-        receipt = await memory.forget("note")
-        assert (receipt.record, receipt.files) == (0, ())
         assert await memory.admin.verify(receipt) == ()

@@ -433,21 +433,6 @@ async def test_ingest_reads_again_only_what_changed(tmp_path):
     assert read == []
 
 
-async def test_two_places_are_ingested_side_by_side(tmp_path):
-    """A second folder leaves the first's passages as they are, and a file of the first is not read twice."""
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "README.md").write_text(f"This is {name}.\n")
-    memory = SessionMemory.test_mode()
-    for place in ("one", "two", "one/README.md", "two"):
-        report = await memory.ingest(tmp_path / place)
-        assert report.vanished == ()
-    held = {item.metadata["source"]: item.content for item in memory["documents"]}
-    assert held == {"README.md": "This is one.", "two/README.md": "This is two."}
-    assert len(memory["documents"]) == 2
-    assert report.items_added == 0
-
-
 async def test_test_mode_takes_what_open_takes():
     """A ranker, sources and a counter named after a model do in test mode as they do in `open`."""
     asked = []
