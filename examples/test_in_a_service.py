@@ -31,8 +31,7 @@ async def turn(root: Path, tenant: str, conversation: str, question: str) -> str
     Requests for one conversation come one after another; others go on side by side.
     """
     namespace = safe_id(tenant)
-    session_id = safe_id(conversation)
-    async with SessionMemory.open(root, session_id, namespace=namespace, in_turn=True) as memory:
+    async with SessionMemory.open(root, conversation, namespace=namespace, in_turn=True) as memory:
         memory.add("messages", question)
         context = await memory.assemble_context(budget=2_000, format="openai")
         answer = await ask_model(context.messages)
@@ -84,7 +83,7 @@ def flask_app(root: Path) -> Flask:
 async def messages_of(root: Path, tenant: str, conversation: str) -> list[str]:
     async with SessionMemory.open(
         root,
-        safe_id(conversation),
+        conversation,
         namespace=safe_id(tenant),
         read_only=True,
         options=SessionOptions(missing_ok=True),
@@ -115,21 +114,21 @@ async def test_fastapi(tmp_path: Path) -> None:
             return answer
 
         answers = await asyncio.gather(
-            *(post("acme", "deal 42", f"question {number}") for number in range(8)),
-            *(post("beta", "deal 42", f"question {number}") for number in range(3)),
+            *(post("acme", "deal-42", f"question {number}") for number in range(8)),
+            *(post("beta", "deal-42", f"question {number}") for number in range(3)),
         )
         assert answers[0] == "Answer to: question 0"
-        await check_turns(tmp_path, "deal 42", 8)
+        await check_turns(tmp_path, "deal-42", 8)
 
         listed = (await client.get("/conversations", headers={"tenant": "acme"})).json()
-        assert [each["id"] for each in listed] == [safe_id("deal 42")]
+        assert [each["id"] for each in listed] == ["deal-42"]
         assert listed[0]["bytes"] > 0
         assert (await client.delete("/tenant", headers={"tenant": "acme"})).json() == {
             "sessions": 1
         }
         assert await list_namespaces(tmp_path) == ["beta"]
-        assert await messages_of(tmp_path, "acme", "deal 42") == []
-        assert len(await messages_of(tmp_path, "beta", "deal 42")) == 6
+        assert await messages_of(tmp_path, "acme", "deal-42") == []
+        assert len(await messages_of(tmp_path, "beta", "deal-42")) == 6
 
 
 def test_flask(tmp_path: Path) -> None:
