@@ -11,7 +11,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from kaosmem.retrieval.ranker import ranking_of
 from kaosmem.sections.item_table import ItemTable
 from kaosmem.sections.keyed_versions import is_announced
 from kaosmem.sections.proposal import Candidate, is_found
@@ -269,8 +268,8 @@ def find_corrections(
     if index is not None and found and scores and not is_small:
         changed = {*found, *chain.from_iterable(found.values())}
         words = " ".join(corrections.words(sorted(changed), _SUBJECT_WORDS))
-        more = ranking_of(index.index, words, _SMALL, among=among).matches
-        corrections.add(_alone_among(held, {ordinal for ordinal, _ in more}, among))
+        more = index.by_words(words, _SMALL, among)
+        corrections.add(_alone_among(held, {*more}, among))
         found = _closed(corrections, wanted)
     return found
 
