@@ -229,7 +229,7 @@ class UnitSelection:
         made: dict[tuple[tuple[str, str], ...], list[int]] = {}
         alike: dict[int, list[int]] = {}
         for first in best:
-            is_alone = self.held.units.last(first) == first
+            is_alone = self.held.units.is_alone(first)
             calls = () if is_alone else _calls(self.held.unit(first))
             same = made.setdefault(calls, []) if calls else []
             if not same or not is_found(self.scores.of.get(same[0]), self.scores.of.get(first)):
