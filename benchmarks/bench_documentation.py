@@ -33,7 +33,7 @@ QUESTIONS = {
     "How do I run an MCP server?": "mcp",
     "How can I see why an item was left out?": "seen",
     "How do I form facts from a conversation?": "formation",
-    "What is a shelf?": "formation",
+    "What is a shelf?": "shelves formation",
     "How do I store sessions on S3?": "stores-that-last sessions durability services",
     "How do I search a corpus in PostgreSQL?": "scale services",
     "How is a fact replaced by a newer one?": "facts-that-change",
@@ -52,7 +52,7 @@ QUESTIONS = {
     "How do I know that a file is damaged?": "durability",
     "How large can a session be?": "scale performance",
     "How are tool results shortened?": "histories windows",
-    "When are old items archived or erased?": "formation default-sections sessions",
+    "When are old items archived or erased?": "retention default-sections sessions",
     "How do I give the model instructions for one call only?": "formats windows sessions",
 }
 """The names of the pages that answer, by question."""
