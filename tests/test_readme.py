@@ -192,7 +192,7 @@ def test_the_table_of_sections_is_theirs():
     """Each default section, with its placement, budget, priority and floor."""
     table = re.findall(
         r"(?m)^\| `(\w+)` \| [^|]+ \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$",
-        PAGES[Path("docs/sessions.md")],
+        PAGES[Path("docs/sections.md")],
     )
     assert table == [
         (
