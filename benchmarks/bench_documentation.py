@@ -19,7 +19,7 @@ PAGES = Path(__file__).parent.parent / "docs"
 BUDGETS = (1_000, 2_048, 8_192)
 QUESTIONS = {
     "How do I call kaosmem without async?": "synchronous",
-    "How do I delete a user's data for good?": "durability tenants shelves sessions services",
+    "How do I delete a user's data for good?": "erasing durability tenants shelves sessions",
     "How do I use kaosmem with LangChain?": "frameworks coming-from",
     "Which embedding model can I use?": "meaning retrieval",
     "How can two workers write the same session?": "sessions durability scale",
@@ -42,7 +42,7 @@ QUESTIONS = {
     "How are speakers and dates shown?": "labels",
     "How do I ingest a folder of PDFs?": "files",
     "What does a turn cost?": "performance",
-    "How do I erase what was said in a message?": "durability shelves sessions",
+    "How do I erase what was said in a message?": "erasing durability shelves sessions",
     "Which names may a session have?": "sessions durability",
     "How do I test my agent offline?": "testing sessions",
     "What is the difference from mem0?": "coming-from formation",
