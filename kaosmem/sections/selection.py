@@ -133,7 +133,9 @@ class UnitSelection:
         related.update(self.scores.by_worth)
         positions = set()
         for unit in candidates:
-            if unit.position not in related and not unit.is_replaced and not unit.must:
+            # A replaced version is related if the current one is, which it needs.
+            shown_for = unit.needs if unit.is_replaced else ()
+            if not unit.must and related.isdisjoint((unit.position, *shown_for)):
                 positions.add(unit.position)
         return frozenset(positions)
 
