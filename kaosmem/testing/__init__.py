@@ -13,7 +13,6 @@ from kaosmem.errors import MissingExtraError
 from kaosmem.testing.erasure import paths_holding
 from kaosmem.testing.messages import (
     MessageRuleError,
-    PrefixBinding,
     check_anthropic_messages,
     check_openai_messages,
 )
@@ -22,7 +21,6 @@ from kaosmem.testing.scripted_llm import ScriptedLLM
 if TYPE_CHECKING:
     from kaosmem.testing.contracts.blob import BlobContract
     from kaosmem.testing.contracts.compaction import CompactionContract
-    from kaosmem.testing.contracts.corpus import CorpusContract
     from kaosmem.testing.contracts.format import FormatContract
     from kaosmem.testing.contracts.graph import GraphContract
     from kaosmem.testing.contracts.history import HistoryContract
@@ -35,13 +33,11 @@ if TYPE_CHECKING:
 __all__ = [
     "BlobContract",
     "CompactionContract",
-    "CorpusContract",
     "FormatContract",
     "GraphContract",
     "HistoryContract",
     "LongTermContract",
     "MessageRuleError",
-    "PrefixBinding",
     "RankerContract",
     "ScriptedLLM",
     "ShortTermContract",
@@ -55,7 +51,6 @@ __all__ = [
 _MODULES = {
     "BlobContract": "blob",
     "CompactionContract": "compaction",
-    "CorpusContract": "corpus",
     "FormatContract": "format",
     "GraphContract": "graph",
     "HistoryContract": "history",
