@@ -19,10 +19,11 @@ from kaosmem.errors import (
 )
 from kaosmem.filters import parse_filter
 from kaosmem.language.analysis import analyze
-from kaosmem.testing.contracts.store import IDS, NO_IDS, refuses, wrong
+from kaosmem.testing.contracts.store import IDS, refuses
 from kaosmem.testing.contracts.vector import FILTERS, METADATA
 from tests.corpora.places import passage, pg_schema
 from tests.stores.compared import filters
+from tests.stores.test_refusals import NO_IDS, wrong
 
 _WORDS = (
     *("rent", "notice", "deposit", "garden", "lease", "euro", "tenant", "repair"),

@@ -263,7 +263,6 @@ FAULTS = [
     (HISTORY, ClearRunClearsThread, "clearing_one_run_keeps_the_thread"),
     (HISTORY, ClearRunByPrefix, "clearing_one_run_keeps_the_thread"),
     (HISTORY, JoinedKeys, "neighbours_are_kept_apart"),
-    (HISTORY, AppendsOneByOne, "refused_calls_change_nothing"),
     (HISTORY, AppendsOneByOne, "no_message_is_lost_among_many_writers"),
     (SHORT, ReadsThenWrites, "a_hundred_patches_at_once_are_all_there"),
     (SHORT, MergesDeep, "a_patch_replaces_values_whole"),

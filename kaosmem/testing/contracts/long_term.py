@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar
 
 from kaosmem.errors import NotFoundError
 from kaosmem.stores.facts import LongTermMemory, StoredFact
@@ -14,14 +12,8 @@ from kaosmem.testing.contracts.store import (
     IDS,
     PAIRS,
     TEXTS,
-    WRONG_COUNT,
-    WRONG_ID,
-    WRONG_SECONDS,
-    WRONG_TEXT,
     StoreContract,
-    Wrong,
     refuses,
-    wrong,
 )
 
 FACTS = (
@@ -30,23 +22,10 @@ FACTS = (
     "Kant was born in Königsberg.",
     "Invoices are paid within thirty days.",
 )
-_NO_TIMES = ("yesterday", "2024-13", "2024-13-01", 5, "0001-01-01T00:00+14:00")
 
 
 class LongTermContract(StoreContract[LongTermMemory]):
     """Every LongTermMemory passes this: subclass it and provide `make`."""
-
-    kind = LongTermMemory
-    wrong: ClassVar[Mapping[str, Wrong]] = {
-        **dict.fromkeys(("agent_id", "namespace", "memory_id", "key"), WRONG_ID),
-        **dict.fromkeys(("content", "query"), WRONG_TEXT),
-        "limit": WRONG_COUNT,
-        "ttl": WRONG_SECONDS,
-        "metadata": wrong(
-            *({"a": float("nan")}, {"a": {1}}, {1: "a"}, "text"),
-            *({"timestamp": each} for each in _NO_TIMES),
-        ),
-    }
 
     async def write(
         self,
@@ -82,23 +61,6 @@ class LongTermContract(StoreContract[LongTermMemory]):
 
     async def listed(self, store):
         return await store.list_namespaces()
-
-    async def arguments(
-        self,
-        store,
-        key,
-        method,
-    ):
-        agent, namespace = key
-        [held] = await store.versions(agent, "k", namespace)
-        return {
-            "agent_id": agent,
-            "namespace": namespace,
-            "content": FACTS[1],
-            "query": FACTS[0],
-            "memory_id": held.item.id,
-            "key": "k",
-        }
 
     async def test_a_memory_is_found_by_what_it_says(self, store):
         """It comes first for its own words, with its id, a score and the time when it was saved."""
