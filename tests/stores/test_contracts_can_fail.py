@@ -269,7 +269,7 @@ FAULTS = [
     (LONG, KeepsForever, "a_memory_is_gone_when_its_time_has_come"),
     (LONG, ReadsTheLiveThenWrites, "one_of_many_writers_of_a_key_is_live"),
     (LONG, OrdersVersionsBySaving, "versions_follow_their_own_times"),
-    (LONG, UpdateKeepsMetadata, "an_update_is_a_new_version"),
+    (LONG, UpdateKeepsMetadata, "versions_follow_their_own_times"),
     (BLOB, ForgetsOnDisconnect, "connecting_is_as_often_as_one_likes"),
     (BLOB, IgnoresCase, "neighbours_are_kept_apart"),
     (VECTOR, AddReplaces, "add_inserts_what_is_absent_and_upsert_replaces"),

@@ -7,11 +7,9 @@ from collections.abc import Coroutine
 from typing import Any
 
 from kaosmem.errors import DuplicateError, InvalidArgumentError, NotFoundError
-from kaosmem.stores.task_list import Task, TaskList, TaskStatus
+from kaosmem.stores.task_list import Task, TaskList
 from kaosmem.stores.tasks import TaskStore
 from kaosmem.testing.contracts.store import (
-    IDS,
-    KEYS,
     StoreContract,
     refuses,
 )
@@ -119,25 +117,6 @@ class TaskContract(StoreContract[TaskStore]):
             board = await store.get_task_list(*key)
             assert [task.status for task in board.tasks] == ["planned", ended, "failed"]
         assert await store.settle_conversation("nowhere") == 0
-
-    async def test_tasks_of_neighbours_are_kept_apart(self, store):
-        """Ids that are alike, or would be alike if they were joined, are different tasks."""
-        boards = {}
-        for key in KEYS:
-            tasks = [Task(each, f"{each} of {key}") for each in IDS]
-            await store.create_task_list(*key, tasks)
-            boards[key] = TaskList(*key, tuple(tasks))
-        for number, key in enumerate(KEYS):
-            started = IDS[number % len(IDS)]
-            await store.update_status(*key, started, "in_progress")
-            boards[key] = boards[key].replaced(
-                started, lambda task: task.moved(TaskStatus.IN_PROGRESS)
-            )
-        for key, board in boards.items():
-            assert await store.get_task_list(*key) == board
-        conversations = {conversation for conversation, _ in KEYS}
-        settled = [await store.settle_conversation(each) for each in conversations]
-        assert sum(settled) == len(KEYS)
 
     async def test_no_change_is_lost_among_many(self, store):
         """A hundred concurrent changes of one board are all seen.
