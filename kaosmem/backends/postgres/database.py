@@ -15,11 +15,9 @@ from kaosmem.backends.postgres.schema import LEDGER, MIGRATION_LOCK, MIGRATIONS
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.errors import (
     DurabilityError,
-    InvalidArgumentError,
     InvalidNameError,
     KaosmemError,
     MissingExtraError,
-    NotOpenedError,
     UnsupportedVersionError,
 )
 from kaosmem.names import check_id, check_name
@@ -303,14 +301,12 @@ class PostgresDatabase(SqlDatabase[Workers]):
     def _as_typed_errors(self) -> Iterator[None]:
         """Raise the errors of psycopg as DurabilityError. Their messages may show rows."""
         import psycopg
-        from psycopg_pool import PoolClosed, PoolTimeout
+        from psycopg_pool import PoolTimeout
 
         try:
             yield
         except KaosmemError:
             raise
-        except PoolClosed as error:
-            raise NotOpenedError(f"{self!r} is closed; make a new one") from error
         except PoolTimeout as error:
             raise DurabilityError(
                 f"no connection to PostgreSQL within {self._timeout_s:g} s; check that the server "
@@ -328,8 +324,6 @@ class PostgresDatabase(SqlDatabase[Workers]):
                 f"PostgreSQL took longer than {self._timeout_s:g} s; nothing has changed, try "
                 "again or raise timeout_s"
             ) from error
-        except psycopg.errors.NumericValueOutOfRange as error:
-            raise InvalidArgumentError("a number is beyond 64 bits; give a smaller one") from error
         except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFile) as error:
             raise DurabilityError(
                 f"the role may not make schema {self.schema!r}, or an extension is missing; let an "

@@ -410,23 +410,9 @@ def _typed(
                 f"{place} is no SQLite database, or a damaged one; restore a copy, or choose "
                 "another file"
             )
-        case sqlite3.SQLITE_FULL:
-            return _failure(
-                f"the disk of {place} is full; nothing has changed, free some space and try again",
-                errno.ENOSPC,
-            )
-        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            return _failure(
-                f"{place} can't be written: {error}; check the permissions of its folder",
-                errno.EACCES,
-            )
-        case sqlite3.SQLITE_TOOBIG:
-            return InvalidArgumentError(
-                "a text has more bytes than SQLite can hold, about 1,000,000,000; store it as a "
-                "blob"
-            )
     return _failure(
-        f"{place} failed: {error}; nothing has changed; check the space on its disk, try again",
+        f"{place} failed: {error}; nothing has changed; check the space on its disk and the "
+        "permissions of its folder, then try again",
         errno.EIO,
     )
 
