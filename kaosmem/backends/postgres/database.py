@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kaosmem.arguments import check_count, check_ttl
-from kaosmem.backends.postgres.connections import Workers, impatient_connection
+from kaosmem.backends.postgres.connections import PooledWorkers, impatient_connection
 from kaosmem.backends.postgres.schema import LEDGER, MIGRATION_LOCK, MIGRATIONS
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.errors import (
@@ -39,7 +39,7 @@ _GRACE_S = 1.0
 _MAX_SCHEMA_CHARS = 63
 
 
-class PostgresDatabase(SqlDatabase[Workers]):
+class PostgresDatabase(SqlDatabase[PooledWorkers]):
     """A database of PostgreSQL for the stores in `kaosmem.backends.postgres`.
 
     Any number of processes may use it.
@@ -164,8 +164,8 @@ class PostgresDatabase(SqlDatabase[Workers]):
             timeout_s=self._timeout_s,
         )
 
-    def _start(self) -> Workers:
-        return Workers(self._make_pool(), self._max_connections)
+    def _start(self) -> PooledWorkers:
+        return PooledWorkers(self._make_pool(), self._max_connections)
 
     async def _check(self) -> None:
         await self.run(lambda cursor: None)
@@ -192,7 +192,7 @@ class PostgresDatabase(SqlDatabase[Workers]):
 
     def _run(
         self,
-        workers: Workers,
+        workers: PooledWorkers,
         work: Callable[[Cursor], T],
         part: str,
     ) -> T:
@@ -215,7 +215,7 @@ class PostgresDatabase(SqlDatabase[Workers]):
         cursor.execute(sql.SQL("SET LOCAL kaosmem.tenant = {}").format(sql.Literal(self._tenant)))
         return work(cursor)
 
-    def _tried(self, workers: Workers, work: Callable[[Cursor], T]) -> T:
+    def _tried(self, workers: PooledWorkers, work: Callable[[Cursor], T]) -> T:
         """Return the result of `work`.
 
         After a failure that changed nothing, call it again for `timeout_s`.
