@@ -44,8 +44,8 @@ from kaosmem import DEFAULT_SECTIONS, Context, SessionMemory, Window
 from kaosmem.evaluation import read_corpora
 from kaosmem.evaluation.evidence import Corpus, EvidenceItem, Question
 from kaosmem.formats import count_messages
-from kaosmem.testing import PrefixBinding
 from kaosmem.tokens.counters import TokenCounter
+from tests.prefix_binding import PrefixBinding
 
 WINDOWS = {8_000: (512, 2_000), 32_000: (2_000, 4_000), 128_000: (4_000, 8_000)}
 """The blocks of windows for each budget."""

@@ -32,6 +32,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 
 import numpy as np
 
@@ -42,6 +43,7 @@ from kaosmem.evaluation import evaluate, read_corpora
 from kaosmem.evaluation.assemblers import (
     ASSEMBLERS,
     OF_RANKERS,
+    Assembler,
     Order,
     OrderAssembler,
     best_first,
@@ -105,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         if options.plot:
             check_plot(options.plot)
-        assemblers = [get_assembler(name) for name in options.assembler or COMPARED]
+        assemblers = [assembler_named(name) for name in options.assembler or COMPARED]
         with Phases(per_second=1) as phases:  # drawing must not show in the times
             phases.begin("reading items and questions")
             corpora = read_corpora(options.data, datasets=options.datasets)
@@ -128,6 +130,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     print_report(report)
     print(f"\n{seconds:.0f} s in all")
+
+
+def assembler_named(name: str) -> Assembler:
+    """Return an assembler by its name, or by its `module:attribute`."""
+    if ":" not in name:
+        return get_assembler(name)
+    found = resolve_name(name)
+    made: Assembler = found() if isinstance(found, type) else found
+    return made
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -160,7 +171,7 @@ def _parser() -> argparse.ArgumentParser:
         "--plot",
         metavar="FILE",
         type=Path,
-        help="draw recall, fill and time to a .png, .svg or .pdf (extra plot)",
+        help="draw recall to a .png, .svg or .pdf (extra plot)",
     )
     add("--json", metavar="FILE", type=Path, help="save the figures and every outcome")
     return parser

@@ -61,17 +61,3 @@ def test_each_part_loads_what_it_needs_alone():
     """Neither numpy, networkx, a database, a framework nor a test tool is loaded before it is used."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_without_hypothesis_the_remedy_is_named():
-    """The checkers of messages need no extra; a contract says which one it needs."""
-    code = (
-        "import sys; sys.modules['hypothesis'] = None; from kaosmem import testing; "
-        "testing.check_openai_messages; "
-        "testing.RankerContract"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (
-        "MissingExtraError: RankerContract needs the extra 'test': pip install 'kaosmem[test]'"
-        in done.stderr
-    )

@@ -7,9 +7,9 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from kaosmem.arguments import STRICT_JSON, json_text
 from kaosmem.errors import CorruptionError, DurabilityError, NotOpenedError
@@ -21,11 +21,31 @@ T = TypeVar("T")
 W = TypeVar("W", bound="Workers")
 
 
-class Workers(Protocol):
-    """Worker threads, each with one connection."""
+class Workers:
+    """The worker threads of one process, and their connections.
+
+    More calls than threads wait in a queue.
+
+    Args:
+        name: The beginning of the threads' names.
+    """
+
+    def __init__(self, name: str, threads: int) -> None:
+        self.pid = os.getpid()
+        self.threads = ThreadPoolExecutor(threads, name)
 
     def close(self) -> None:
         """Wait for calls under way, and close all connections."""
+        self.threads.shutdown()
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close all connections."""
+
+    def __del__(self) -> None:
+        if self.pid == os.getpid():
+            self.threads.shutdown(wait=False)
+            self.disconnect()
 
 
 class SharedDatabase(ABC, Generic[W]):

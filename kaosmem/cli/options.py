@@ -55,7 +55,7 @@ Plot = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Draw recall, fill and time to a .png, .svg or .pdf; needs the extra plot.",
+        help="Draw recall to a .png, .svg or .pdf; needs the extra plot.",
         show_default=False,
     ),
 ]

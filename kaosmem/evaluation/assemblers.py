@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
-from pkgutil import resolve_name
+from dataclasses import KW_ONLY, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
@@ -13,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kaosmem.errors import InvalidArgumentError
-from kaosmem.formats import get_format
 from kaosmem.names import choices, shown
 from kaosmem.retrieval.rankers import RANKERS
 from kaosmem.sections.default_sections import DEFAULT_SECTIONS
@@ -23,7 +21,6 @@ from kaosmem.tokens import get_counter
 from kaosmem.tokens.counters import AnyCounter
 
 if TYPE_CHECKING:
-    from kaosmem.assembly.context import Context
     from kaosmem.evaluation.evidence import EvidenceItem
 
 
@@ -37,12 +34,10 @@ class Selection:
     Attributes:
         item_ids: In the order in which they are shown.
         used: Tokens, as the assembler counts them.
-        faults: Names the violations in it, and is asked when the time has been taken.
     """
 
     item_ids: tuple[str, ...]
     used: int
-    faults: Callable[[], Iterable[str]] = field(default=tuple, repr=False, compare=False)
 
 
 class Packer(Protocol):
@@ -104,23 +99,9 @@ class SessionAssembler:
         async def pack(query: str, budget: int) -> Selection:
             context = await memory.assemble_context(query, budget=budget, format=self.format)
             ids = tuple(item.id for item in context.items)
-            return Selection(ids, context.used, lambda: faults(context, memory))
+            return Selection(ids, context.used)
 
         return pack
-
-
-def faults(context: Context, memory: SessionMemory) -> Iterable[str]:
-    """Yield the violations in a context: of its sum, and of the budgets of its sections.
-
-    The context is counted again from scratch.
-    """
-    counted = get_format(context.format).count(context.rendered, memory.admin.counter)
-    if counted != context.used:
-        yield f"counted again it has {counted} tokens, not {context.used}"
-    for name, use in context.by_section.items():
-        cap = memory[name].budget
-        if cap is not None and use.used > cap:
-            yield f"section {name!r} takes {use.used} tokens, more than its {cap}"
 
 
 _WORD = re.compile(r"\w+")
@@ -246,9 +227,8 @@ def get_assembler(
     """Return an assembler by its name.
 
     Args:
-        name: A name in ASSEMBLERS or OF_RANKERS, or `module:attribute` of your own: an assembler,
-            or a class or function that makes one without arguments. `kaosmem-dense` needs the
-            extra `dense`, and embeds every item first.
+        name: A name in ASSEMBLERS or OF_RANKERS. `kaosmem-dense` needs the extra `dense`, and embeds
+            every item first.
         format: The format of the contexts of sessions.
 
     Raises:
@@ -262,25 +242,6 @@ def get_assembler(
         return SessionAssembler(name, spec=spec, format=format, counter=counter)
     if name in BASELINES:
         return replace(BASELINES[name], counter=counter)
-    if ":" not in name:
-        raise InvalidArgumentError(
-            f"no assembler {shown(name)}; {choices(name, [*ASSEMBLERS, *OF_RANKERS])}, or name "
-            "your own module:attribute"
-        )
-    return _own(name)
-
-
-def _own(name: str) -> Assembler:
-    try:
-        found = resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"no assembler {shown(name)}: {error}; run from the folder that its module is in"
-        ) from error
-    made = found() if callable(found) else found
-    if not isinstance(made, Assembler):
-        raise InvalidArgumentError(
-            f"{shown(name)} is no assembler; give an object with `name` and `load(items)`, or a "
-            "function that makes one"
-        )
-    return made
+    raise InvalidArgumentError(
+        f"no assembler {shown(name)}; {choices(name, [*ASSEMBLERS, *OF_RANKERS])}"
+    )

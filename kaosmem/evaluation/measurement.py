@@ -193,7 +193,7 @@ async def _outcomes(
             used=selection.used,
             content=sum(tokens.get(item_id, 0) for item_id in selection.item_ids),
             seconds=seconds,
-            violations=(*broken, *selection.faults()),
+            violations=broken,
             dataset=corpus.dataset,
             stale=staleness(question, selection, order),
         )

@@ -9,13 +9,12 @@ from itertools import cycle, product
 from math import ceil
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError, NotFoundError
 from kaosmem.names import shown
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from kaosmem.evaluation.evidence import PathLike
@@ -244,17 +243,6 @@ SUFFIXES = (".png", ".svg", ".pdf")
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = "osD^vP"
 
-# A coarse clock may see no time pass, and zero has no place on a logarithmic axis.
-_LEAST_MS = 0.001
-
-
-_PANELS = (
-    ("Recall", "share of the evidence in the context", "recall"),
-    ("Fill", "share of the budget used", "fill"),
-    ("Time", "median ms of an assembly", "median_ms"),
-)
-"""The title of each panel, the label of its axis, and the attribute of the figures."""
-
 
 def check_plot(path: PathLike) -> Path:
     """Return the path of a picture that can be drawn.
@@ -276,7 +264,7 @@ def check_plot(path: PathLike) -> Path:
 
 
 def save_plot(report: Report, path: PathLike) -> None:
-    """Draw the recall, fill and time of a report against the budget, as a PNG, SVG or PDF.
+    """Draw the recall of a report against the budget, as a PNG, SVG or PDF.
 
     Raises InvalidArgumentError, MissingExtraError, and OSError where the file can't be written.
     """
@@ -293,44 +281,23 @@ def draw(report: Report) -> Figure:
     """Return the picture as a figure that belongs to no window."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(12, 4.6), layout="constrained")
-    axes = figure.subplots(1, len(_PANELS), width_ratios=(1.5, 1, 1))
-    for (title, label, name), panel in zip(_PANELS, axes, strict=True):
-        panel.set_title(title, loc="left", fontweight="bold")
-        panel.set_ylabel(label)
-        _draw_panel(panel, report, name)
-    asked = f"{report.questions:,} questions on {sum(report.corpora.values()):,} items"
-    over = f", mean of {len(report.datasets):,} data sets" if len(report.datasets) > 1 else ""
-    figure.suptitle(asked + over, fontsize="medium")
-    lines, names = axes[0].get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside lower center", ncols=min(6, len(names)), frameon=False)
-    return figure
-
-
-def _draw_panel(
-    axes: Axes,
-    report: Report,
-    name: str,
-) -> None:
-    is_time = name == "median_ms"
+    figure = Figure(figsize=(7, 4.6), layout="constrained")
+    axes = figure.subplots()
     for assembler, colour, marker in zip(
         report.assemblers, cycle(_COLOURS), cycle(_MARKERS), strict=False
     ):
-        drawn = [getattr(report.figures(assembler, budget), name) for budget in report.budgets]
-        if is_time:
-            drawn = [max(_LEAST_MS, value or 0) for value in drawn]
-        axes.plot(
-            report.budgets, drawn, label=assembler.replace("$", r"\$"), color=colour, marker=marker
-        )
+        recalls: list[Any] = [report.figures(assembler, budget).recall for budget in report.budgets]
+        name = assembler.replace("$", r"\$")
+        axes.plot(report.budgets, recalls, label=name, color=colour, marker=marker)
+    asked = f"{report.questions:,} questions on {sum(report.corpora.values()):,} items"
+    over = f", mean of {len(report.datasets):,} data sets" if len(report.datasets) > 1 else ""
+    axes.set_title(asked + over, fontsize="medium")
     axes.set_xlabel("budget, tokens (logarithmic)")
     axes.set_xscale("log", base=2)
     axes.set_xticks(report.budgets, [f"{budget:,}" for budget in report.budgets], minor=False)
-    axes.tick_params("x", rotation=45 if len(report.budgets) > 5 else 0)
     axes.minorticks_off()
-    if is_time:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:g}")
-    else:
-        axes.set_ylim(-0.02, 1.05)
+    axes.set_ylabel("recall: share of the evidence in the context")
+    axes.set_ylim(-0.02, 1.05)
     axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    return figure

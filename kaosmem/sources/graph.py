@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
@@ -27,8 +26,8 @@ RELATIONS = SectionSpec("relations", None, 45, eviction="none")
 
 MAX_NAMED = 16
 """Around how many of the entities that a query names the store is asked."""
-MAX_LINES = 1_024
-"""How many lines around each are ranked."""
+MAX_LINES = 512
+"""How many entities, and how many relationships, around each are ranked."""
 _ENTITY, _RELATIONSHIP = "entity:", "relationship:"
 
 
@@ -151,16 +150,13 @@ class GraphSource(StoreSource):
         """Return a part of the graph as items: entities, then relationships, nearest first.
 
         Args:
-            most: Of more items, half are entities and half relationships.
+            most: Of entities, and of relationships. None: all.
         """
         labels = {entity.id: entity.label for entity in part.entities}
-        room = sys.maxsize if most is None else most
-        entities = part.entities[: max(room // 2, room - len(part.relationships))]
-        relationships = part.relationships[: room - len(entities)]
         return [
             *(
                 self._item(f"{_ENTITY}{each.id}", each.line, metadata=each.metadata)
-                for each in entities
+                for each in part.entities[:most]
             ),
             *(
                 self._item(
@@ -170,7 +166,7 @@ class GraphSource(StoreSource):
                     ),
                     metadata=each.metadata,
                 )
-                for each in relationships
+                for each in part.relationships[:most]
             ),
         ]
 

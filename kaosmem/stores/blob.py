@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 from urllib.parse import quote
@@ -11,7 +11,6 @@ from kaosmem.arguments import Clock, check_clock, check_text, check_ttl
 from kaosmem.errors import CorruptionError, InvalidArgumentError, MissingFileError
 from kaosmem.names import check_id, shown
 from kaosmem.stores.expiry import Expiries
-from kaosmem.stores.kind import StoreKind
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
@@ -51,7 +50,7 @@ def changed_blob(key: str) -> CorruptionError:
     )
 
 
-class BlobStore(StoreKind):
+class BlobStore(ABC):
     """Bytes under keys, such as files that agents made.
 
     A key is any text of 1 to 256 characters without control characters. A `/` has no special

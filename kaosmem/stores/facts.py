@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import secrets
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -13,7 +13,6 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 from kaosmem.arguments import Clock, check_clock, check_count, check_metadata, check_text, check_ttl
 from kaosmem.errors import NotFoundError
 from kaosmem.names import check_id, shown
-from kaosmem.stores.kind import StoreKind
 from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.items import check_timestamp, utc_time
 from kaosmem.types.versions import Version
@@ -163,7 +162,7 @@ class FactRows(Protocol):
         """
 
 
-class LongTermMemory(StoreKind):
+class LongTermMemory(ABC):
     """Facts by agent and namespace, found by a query.
 
     A fact has versions. The version that began to hold last is live, and of those with one time the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from operator import attrgetter
@@ -11,7 +11,6 @@ from typing import TypeVar
 from kaosmem.arguments import check_count, check_several
 from kaosmem.entities import Entity, Relationship, SubGraph, check_relationship_id
 from kaosmem.names import check_id
-from kaosmem.stores.kind import StoreKind
 from kaosmem.types import JSONObject
 
 P = TypeVar("P", Entity, Relationship)
@@ -20,7 +19,7 @@ ORDER = attrgetter("source", "target", "type", "id")
 """The order of relationships that are as near."""
 
 
-class GraphStore(StoreKind):
+class GraphStore(ABC):
     """A graph: entities and relationships, each by its id.
 
     A relationship without an id of its own has one of its source, type and target.

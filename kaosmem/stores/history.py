@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeAlias
@@ -18,7 +18,6 @@ from kaosmem.arguments import (
 )
 from kaosmem.errors import CorruptionError, InvalidArgumentError
 from kaosmem.names import check_id, check_item_id
-from kaosmem.stores.kind import StoreKind
 from kaosmem.types import JSONDict
 from kaosmem.types.content import Trust, check_content, content_json, stored_blocks
 from kaosmem.types.items import ChatMessage
@@ -38,7 +37,7 @@ def check_message(message: object) -> ChatMessage:
     return message if content is message.content else replace(message, content=content)
 
 
-class HistoryProvider(StoreKind):
+class HistoryProvider(ABC):
     """The messages of each agent in each session: a thread, in the order of appending.
 
     With `run_id=""` a message belongs to no run. An unknown thread is empty.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from kaosmem.arguments import check_json
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.names import check_id
-from kaosmem.stores.kind import StoreKind
 from kaosmem.types import JSONDict, JSONObject
 
 
-class ShortTermMemory(StoreKind):
+class ShortTermMemory(ABC):
     """One state for each session: JSON values by name.
 
     An unknown state is {}. An id is any text of 1 to 256 characters without control characters. All

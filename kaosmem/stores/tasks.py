@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from kaosmem.errors import DuplicateError, NotFoundError
 from kaosmem.names import check_id, shown
-from kaosmem.stores.kind import StoreKind
 from kaosmem.stores.task_list import DEFAULT_MAX_RETRIES, Task, TaskList, TaskStatus, check_status
 
 BoardKey: TypeAlias = tuple[str, str]
 """A conversation id and an agent id."""
 
 
-class TaskStore(StoreKind):
+class TaskStore(ABC):
     """A board of tasks for each agent in each conversation. Every change is one step.
 
     planned > in_progress; in_progress > succeeded, blocked or failed; blocked > in_progress: by

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
@@ -15,7 +15,6 @@ from kaosmem.clients import EmbeddingClient
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.filters import Filter, MetadataFilter, parse_filter
 from kaosmem.names import check_id, shown, shown_number
-from kaosmem.stores.kind import StoreKind
 from kaosmem.types import ContentBlock, JSONObject
 from kaosmem.types.content import TextBlock, check_content, content_text
 
@@ -128,7 +127,7 @@ def check_document_ids(ids: Iterable[str]) -> list[str]:
     return [check_id(each, "document id") for each in ids]
 
 
-class VectorStore(StoreKind):
+class VectorStore(ABC):
     """Documents by id, in collections. A collection exists while it holds a document.
 
     Ids and names of collections are any text of 1 to 256 characters without control characters.

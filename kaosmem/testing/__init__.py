@@ -9,11 +9,9 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kaosmem.errors import MissingExtraError
 from kaosmem.testing.erasure import paths_holding
 from kaosmem.testing.messages import (
     MessageRuleError,
-    PrefixBinding,
     check_anthropic_messages,
     check_openai_messages,
 )
@@ -22,7 +20,6 @@ from kaosmem.testing.scripted_llm import ScriptedLLM
 if TYPE_CHECKING:
     from kaosmem.testing.contracts.blob import BlobContract
     from kaosmem.testing.contracts.compaction import CompactionContract
-    from kaosmem.testing.contracts.corpus import CorpusContract
     from kaosmem.testing.contracts.format import FormatContract
     from kaosmem.testing.contracts.graph import GraphContract
     from kaosmem.testing.contracts.history import HistoryContract
@@ -35,13 +32,11 @@ if TYPE_CHECKING:
 __all__ = [
     "BlobContract",
     "CompactionContract",
-    "CorpusContract",
     "FormatContract",
     "GraphContract",
     "HistoryContract",
     "LongTermContract",
     "MessageRuleError",
-    "PrefixBinding",
     "RankerContract",
     "ScriptedLLM",
     "ShortTermContract",
@@ -55,7 +50,6 @@ __all__ = [
 _MODULES = {
     "BlobContract": "blob",
     "CompactionContract": "compaction",
-    "CorpusContract": "corpus",
     "FormatContract": "format",
     "GraphContract": "graph",
     "HistoryContract": "history",
@@ -70,16 +64,9 @@ _MODULES = {
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = f"{__name__}.contracts.{_MODULES[name]}"
-    try:
-        from pytest import register_assert_rewrite
+    from pytest import register_assert_rewrite
 
-        # So that a failing contract shows the compared values.
-        register_assert_rewrite(*({f"{__name__}.contracts.store", module} - sys.modules.keys()))
-        return getattr(import_module(module), name)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("hypothesis", "pytest", "pytest_asyncio"):
-            raise
-        raise MissingExtraError(
-            f"{name} needs the extra 'test': pip install 'kaosmem[test]'"
-        ) from None
+    module = f"{__name__}.contracts.{_MODULES[name]}"
+    # So that a failing contract shows the compared values.
+    register_assert_rewrite(*({f"{__name__}.contracts.store", module} - sys.modules.keys()))
+    return getattr(import_module(module), name)

@@ -32,9 +32,10 @@ from kaosmem.stores import (
     InMemoryTaskStore,
     Task,
 )
-from kaosmem.testing import PrefixBinding, ScriptedLLM
+from kaosmem.testing import ScriptedLLM
 from kaosmem.tokens.models import preserves_thinking
 from tests.assembly.windows import SECTIONS, World
+from tests.prefix_binding import PrefixBinding
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ from kaosmem import (
 from kaosmem.arguments import json_text
 from kaosmem.formats import count_messages
 from kaosmem.persistence.storage.objects import IsolatedMemoryFileSystem
-from kaosmem.testing import PrefixBinding, check_anthropic_messages, check_openai_messages
+from kaosmem.testing import check_anthropic_messages, check_openai_messages
+from tests.prefix_binding import PrefixBinding
 
 SECTIONS = (
     SectionSpec("role", 2_000, 100, placement="static", eviction="none", header=""),

@@ -1,7 +1,6 @@
 """The SQLite file itself: errors that name a remedy, calls that are cancelled, loops, forks, several versions."""
 
 import asyncio
-import errno
 import os
 import random
 import sqlite3
@@ -103,9 +102,8 @@ async def test_a_database_that_may_not_be_written_is_named(tmp_path, monkeypatch
     read_only = lambda place, **given: connect(f"file:{place}?mode=ro", uri=True, **given)  # noqa: E731
     monkeypatch.setattr(database_module.sqlite3, "connect", read_only)
     assert await count_in(path) == 3
-    with pytest.raises(DurabilityError, match="check the permissions of its folder") as raised:
+    with pytest.raises(DurabilityError, match=r"readonly.*the permissions of its folder"):
         await filled(path)
-    assert raised.value.errno == errno.EACCES
 
 
 async def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
@@ -115,9 +113,8 @@ async def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(database_module, "_SETTINGS", ("PRAGMA max_page_count = 60",))
     async with SqliteDatabase(path) as database:
         history = SqliteHistoryProvider(database)
-        with pytest.raises(DurabilityError, match="free some space") as raised:
+        with pytest.raises(DurabilityError, match="full; nothing has changed"):
             await history.append("a", *said("long " * 100_000), session_id="s")
-        assert raised.value.errno == errno.ENOSPC
         await history.append("a", *said("short"), session_id="s")
         assert await history.count_messages("a", session_id="s") == 4
 

@@ -1,10 +1,15 @@
-"""Folders and buckets for corpora."""
+"""Places for corpora, and passages."""
 
 from itertools import count
 
 from kaosmem.corpora import LanceCorpus
 
 _numbers = count(1)
+
+
+def passage(id, text, source="s", /, **fields):
+    """Return a passage as a mapping."""
+    return {"id": id, "text": text, "source": source, "metadata": fields}
 
 
 def pg_schema():

@@ -13,8 +13,7 @@ from kaosmem.corpora import CorpusSource, LanceCorpus, lance
 from kaosmem.corpora import corpus as corpus_module
 from kaosmem.errors import InvalidArgumentError
 from kaosmem.language.analysis import analyze
-from kaosmem.testing.contracts.corpus import passage
-from tests.corpora.places import s3_corpus, s3_url
+from tests.corpora.places import passage, s3_corpus, s3_url
 from tests.faulty_network import network
 
 CANARY = "xylophonequark"

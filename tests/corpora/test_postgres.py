@@ -12,8 +12,7 @@ from kaosmem.corpora import CorpusSource, PgCorpus, postgres
 from kaosmem.errors import NotFoundError
 from kaosmem.filters import parse_filter
 from kaosmem.language.analysis import analyze
-from kaosmem.testing.contracts.corpus import passage
-from tests.corpora.places import pg_schema
+from tests.corpora.places import passage, pg_schema
 from tests.faulty_network import network
 
 CANARY = "xylophonequark"

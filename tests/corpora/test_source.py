@@ -13,8 +13,8 @@ from kaosmem.corpora.source import ordinals_of
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.ranker import CollectionStatistics, SampleIndex
 from kaosmem.retrieval.rankers import BM25Ranker
-from kaosmem.testing.contracts.corpus import passage
 from kaosmem.types.items import Item
+from tests.corpora.places import passage
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from kaosmem import BM25Ranker, KaosmemError, SectionSpec, SessionMemory, get_counter
+from kaosmem import BM25Ranker, KaosmemError, SessionMemory, get_counter
 from kaosmem.errors import (
     InvalidArgumentError,
     MissingExtraError,
@@ -25,7 +24,6 @@ from kaosmem.evaluation.assemblers import (
     ASSEMBLERS,
     OF_RANKERS,
     SessionAssembler,
-    faults,
     get_assembler,
 )
 from kaosmem.evaluation.evidence import (
@@ -332,8 +330,8 @@ async def test_the_mean_is_over_data_sets_and_within_one_over_questions():
     assert [(each["dataset"], each["questions"]) for each in by_dataset] == [
         ("one", 3), ("two", 1), ("trap", 2),
     ]  # fmt: skip
-    drawn = draw(report)
-    assert drawn.get_suptitle() == "6 questions on 8 items, mean of 3 data sets"
+    [axes] = draw(report).axes
+    assert axes.get_title() == "6 questions on 8 items, mean of 3 data sets"
 
 
 async def test_superseded_items_are_told_by_what_stands_beside_and_after_them():
@@ -503,34 +501,14 @@ async def test_assemblers_are_compared_by_names_too():
         await evaluate([corpus], budgets=8)
 
 
-def test_assemblers_have_names(monkeypatch, tmp_path):
-    """Those that come with kaosmem, and one's own: an object, a class, or a function that makes one."""
+def test_assemblers_have_names():
+    """Another name is refused with the names that there are."""
     names = [*ASSEMBLERS, *OF_RANKERS]
     assert [get_assembler(name, counter="estimate").name for name in names] == names
     assert isinstance(get_assembler("kaosmem-bm25").spec.ranker, BM25Ranker)
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "my_assemblers.py").write_text(
-        "class Mine:\n    name = 'mine'\n    def load(self, items): ...\n"
-        "def make():\n    return Mine()\nmade, nothing = Mine(), 3\n"
-    )
-    (tmp_path / "my_broken.py").write_text("import not_a_module_of_anyone\n")
-    assert {get_assembler(f"my_assemblers:{name}").name for name in ("Mine", "make", "made")} == {
-        "mine"
-    }
-    for name, remedy in {
-        "magic": "no assembler 'magic'; use one of kaosmem, recency, rank-bm25, "
-        "kaosmem-linear, kaosmem-bm25, kaosmem-dense, or name",
-        "my_assemblers:": "'my_assemblers:' is no assembler",
-        "my_assemblers:nothing": "'my_assemblers:nothing' is no assembler; give an object with "
-        "`name` and",
-        "my_assemblers:absent": "no assembler 'my_assemblers:absent': module 'my_assemblers' has no "
-        "attribute 'absent'",
-        "not_a_module:x": "no assembler 'not_a_module:x': No module named 'not_a_module'; run from "
-        "the folder that its module is in",
-        "my_broken:x": "No module named 'not_a_module_of_anyone'",
-    }.items():
-        with pytest.raises(InvalidArgumentError, match=re.escape(remedy)):
-            get_assembler(name)
+    remedy = "'magic'; use one of kaosmem, recency, rank-bm25, kaosmem-linear, kaosmem-bm25"
+    with pytest.raises(InvalidArgumentError, match=remedy):
+        get_assembler("magic")
 
 
 async def test_a_session_s_answer_is_that_of_a_session():
@@ -561,22 +539,6 @@ async def test_a_session_s_answer_is_that_of_a_session():
         chosen = await SessionAssembler(format=name).load(items)(query, 300)
         assert chosen.item_ids == tuple(item.id for item in context.items)
         assert chosen.used == context.used
-
-
-async def test_a_wrong_sum_and_a_section_over_its_cap_are_faults():
-    """A context is counted again from scratch, and its sections are held to their budgets."""
-    memory = SessionMemory.test_mode(sections=[SectionSpec("s", 1_000)])
-    memory.add("s", "some text")
-    context = await memory.assemble_context("text", budget=100)
-    assert list(faults(context, memory)) == []
-    wrong = replace(context, used=context.used + 1)
-    assert list(faults(wrong, memory)) == [
-        f"counted again it has {context.used} tokens, not {context.used + 1}"
-    ]
-    narrow = SessionMemory.test_mode(sections=[SectionSpec("s", 2)])
-    assert list(faults(context, narrow)) == [
-        f"section 's' takes {context.by_section['s'].used} tokens, more than its 2"
-    ]
 
 
 # What is shown

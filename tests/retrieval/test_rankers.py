@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.corpus import seeded_queries, seeded_texts, text_item
-from kaosmem.retrieval import RankBM25Ranker, bm25, text_index
+from kaosmem.retrieval import GraphRanker, RankBM25Ranker, bm25, text_index
 from kaosmem.retrieval.bm25 import BM25
 from kaosmem.retrieval.rankers import BM25Ranker, LinearRanker
 from kaosmem.retrieval.scores import best, top
@@ -124,6 +124,24 @@ class TestLinearRanker(RankerContract):
 
     def make(self):
         return LinearRanker()
+
+
+@pytest.mark.parametrize(
+    "ranker", [*BM25_RANKERS, LinearRanker(), GraphRanker()], ids=lambda ranker: ranker.name
+)
+def test_a_wrong_ordinal_is_refused_and_changes_nothing(ranker):
+    """A taken, repeated or negative ordinal refuses the batch. An unknown one is a KeyError."""
+    index = ranker.index()
+    index.add(entries_of(enumerate(["lease", "rent", "cure"])))
+    for ordinals in ((3, 0), (3, 3), (-1,), (2**63,)):
+        with pytest.raises(ValueError, match=r"ordinal -?\d+ is"):
+            index.add([(ordinal, text_item("deposit")) for ordinal in ordinals])
+    with pytest.raises(KeyError, match="no entry has ordinal 3"):
+        index.update(3, text_item("deposit"))
+    with pytest.raises(KeyError, match="no entry has ordinal 3"):
+        index.remove(3)
+    assert len(index) == 3
+    assert index.rank("deposit", 10) == []
 
 
 @pytest.mark.parametrize("ranker", [*BM25_RANKERS, LinearRanker()], ids=lambda ranker: ranker.name)

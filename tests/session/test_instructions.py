@@ -13,7 +13,8 @@ from kaosmem import (
     WindowTooSmallError,
 )
 from kaosmem.formats import FORMATS, count_messages
-from kaosmem.testing import PrefixBinding, paths_holding
+from kaosmem.testing import paths_holding
+from tests.prefix_binding import PrefixBinding
 
 SYSTEM = "Zanzibar agents answer in one sentence."
 

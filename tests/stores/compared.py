@@ -27,6 +27,7 @@ from kaosmem.stores import (
     InMemoryTaskStore,
     InMemoryVectorStore,
     Task,
+    TaskStatus,
     VectorDocument,
 )
 from kaosmem.stores.vector import SearchResult
@@ -41,7 +42,7 @@ from kaosmem.testing import (
 )
 from kaosmem.testing.contracts.history import BLOCKS
 from kaosmem.testing.contracts.store import IDS, TEXTS, Clock
-from kaosmem.testing.contracts.task import STATUSES, act_on
+from kaosmem.testing.contracts.task import act_on
 from tests.stores.facts_machine import FactsMachine
 from tests.stores.values import spoil, texts, values
 
@@ -315,6 +316,7 @@ class ComparedGraph(Compared, GraphContract):
         yield steps("get_neighbors", ends, depths, st.none())
 
 
+STATUSES = tuple(TaskStatus)
 _ALLOWED = {
     "planned": ("in_progress",),
     "in_progress": ("failed", "failed", "blocked", "succeeded"),

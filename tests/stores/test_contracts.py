@@ -1,8 +1,5 @@
 """The stores in memory pass the contracts that come with the package."""
 
-import pytest
-
-from kaosmem import InvalidArgumentError
 from kaosmem.stores import (
     InMemoryFileStore,
     InMemoryGraphStore,
@@ -70,12 +67,3 @@ class TestInMemoryTasks(TaskContract):
 
     async def make(self):
         return InMemoryTaskStore()
-
-
-def test_a_contract_refuses_a_subclass_that_overrides_a_test():
-    """Also if a class beside the contract brings the test."""
-    test = "test_it_takes_the_arguments_of_its_kind"
-    beside = type("Beside", (), {test: None})
-    for bases, own in (((HistoryContract,), {test: None}), ((beside, HistoryContract), {})):
-        with pytest.raises(InvalidArgumentError, match=test):
-            type("Lenient", bases, own)

@@ -70,8 +70,8 @@ def test_a_contract_runs_anywhere(tmp_path):
     (tmp_path / "test_mine.py").write_text(PROJECT)
     names = (
         "TestWrong::test_a_patch_replaces_values_whole",
-        "TestUnfinished::test_it_takes_the_arguments_of_its_kind",
-        "TestNeverReopened::test_it_takes_the_arguments_of_its_kind",
+        "TestUnfinished::test_what_was_never_stored_is_nothing",
+        "TestNeverReopened::test_what_was_never_stored_is_nothing",
     )
     report = ran(tmp_path, "TestRight", *names)
     assert report.count("PASSED test_mine.py::TestRight::") == sum(

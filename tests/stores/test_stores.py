@@ -10,35 +10,17 @@ from kaosmem.errors import CorruptionError
 from kaosmem.filters import parse_filter
 from kaosmem.retrieval import RankBM25Ranker
 from kaosmem.stores import (
-    BlobStore,
-    GraphStore,
-    HistoryProvider,
     InMemoryFileStore,
     InMemoryGraphStore,
     InMemoryHistoryProvider,
     InMemoryLongTermMemory,
     InMemoryShortTermMemory,
     InMemoryTaskStore,
-    InMemoryVectorStore,
-    LongTermMemory,
-    ShortTermMemory,
     Task,
-    TaskStore,
-    VectorStore,
 )
 from kaosmem.stores.history import decode_message
 from kaosmem.testing.contracts.store import Clock
 from kaosmem.testing.contracts.vector import FILTERS, METADATA
-
-STORES = {
-    HistoryProvider: InMemoryHistoryProvider,
-    ShortTermMemory: InMemoryShortTermMemory,
-    LongTermMemory: InMemoryLongTermMemory,
-    VectorStore: InMemoryVectorStore,
-    GraphStore: InMemoryGraphStore,
-    BlobStore: InMemoryFileStore,
-    TaskStore: InMemoryTaskStore,
-}
 
 
 @pytest.mark.parametrize(("given", "passing"), FILTERS, ids=str)
@@ -142,14 +124,3 @@ def test_a_stored_message_with_a_key_twice_is_damaged():
     """Of two contents under one key nobody knows which one was meant."""
     with pytest.raises(CorruptionError, match="a stored message is damaged"):
         decode_message('{"role":"user","content":"pay Ann","content":"pay Bob"}')
-
-
-@pytest.mark.parametrize("kind", STORES, ids=lambda kind: kind.__name__)
-def test_a_store_of_another_library_is_one_by_its_methods(kind):
-    """A class with all public methods of a kind is of that kind and of no other, without one of them of none."""
-    names = [name for name in vars(kind) if not name.startswith("_")]
-    methods = {name: getattr(STORES[kind], name) for name in names}
-    assert [each for each in STORES if issubclass(type("Foreign", (), methods), each)] == [kind]
-    del methods[names[0]]
-    assert not issubclass(type("Other", (), methods), kind)
-    assert not issubclass(type("Foreign", (), methods), STORES[kind])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,6 +52,33 @@ def test_a_board_is_shown_as_text():
         "- [succeeded] read: Read the lease"
     )
     assert TaskList("c", "a").render() == ""
+
+
+# Written out again, so that this states the rules and does not repeat the package's code.
+MOVES = {
+    ("planned", "in_progress"): "in_progress",
+    ("in_progress", "succeeded"): "succeeded",
+    ("in_progress", "blocked"): "blocked",
+    ("in_progress", "failed"): "failed",
+    ("blocked", "in_progress"): "in_progress",
+    ("failed", "retry"): "in_progress",
+    ("failed", "force"): "in_progress",
+    ("abandoned", "force"): "in_progress",
+}
+
+
+def test_every_move_of_the_chart_and_no_other():
+    """A failed task is retried, or abandoned after its last retry; an abandoned one by force alone."""
+    for begin, act in product(TaskStatus, (*TaskStatus, "retry", "force")):
+        task = Task("t", "title", begin)
+        moves = {"retry": lambda task: task.retried(1), "force": Task.forced}
+        move = moves.get(act, lambda task, to=act: task.moved(to))
+        if (begin, act) in MOVES:
+            assert move(task).status == MOVES[begin, act]
+        else:
+            with pytest.raises(InvalidArgumentError):
+                move(task)
+    assert Task("t", "title", "failed").retried(0).status == "abandoned"
 
 
 def test_tasks_and_boards_are_frozen():

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from kaosmem.backends.base import Workers
 
 if TYPE_CHECKING:
     import psycopg
@@ -16,16 +16,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Workers:
-    """The threads of one process and their pool of connections.
-
-    More calls than threads wait in a queue.
-    """
+class PooledWorkers(Workers):
+    """The threads of one process and their pool of connections."""
 
     def __init__(self, pool: psycopg_pool.ConnectionPool[Any], threads: int) -> None:
-        self.pid = os.getpid()
+        super().__init__("kaosmem-postgres", threads)
         self.pool = pool
-        self.threads = ThreadPoolExecutor(threads, "kaosmem-postgres")
         self._lock = threading.Lock()
         self._prepared = set[str]()
 
@@ -54,14 +50,8 @@ class Workers:
         finally:
             self._lock.release()
 
-    def close(self) -> None:
-        self.threads.shutdown()
-        self.pool.close()
-
-    def __del__(self) -> None:
-        if self.pid == os.getpid():
-            self.threads.shutdown(wait=False)
-            self.pool.close(0)
+    def disconnect(self) -> None:
+        self.pool.close(0)
 
 
 def impatient_connection(limit_s: float) -> type[psycopg.Connection[Any]]:

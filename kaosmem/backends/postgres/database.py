@@ -10,16 +10,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kaosmem.arguments import check_count, check_ttl
-from kaosmem.backends.postgres.connections import Workers, impatient_connection
+from kaosmem.backends.postgres.connections import PooledWorkers, impatient_connection
 from kaosmem.backends.postgres.schema import LEDGER, MIGRATION_LOCK, MIGRATIONS
 from kaosmem.backends.sql.database import SqlDatabase, Transaction
 from kaosmem.errors import (
     DurabilityError,
-    InvalidArgumentError,
     InvalidNameError,
     KaosmemError,
     MissingExtraError,
-    NotOpenedError,
     UnsupportedVersionError,
 )
 from kaosmem.names import check_id, check_name
@@ -41,7 +39,7 @@ _GRACE_S = 1.0
 _MAX_SCHEMA_CHARS = 63
 
 
-class PostgresDatabase(SqlDatabase[Workers]):
+class PostgresDatabase(SqlDatabase[PooledWorkers]):
     """A database of PostgreSQL for the stores in `kaosmem.backends.postgres`.
 
     Any number of processes may use it.
@@ -166,8 +164,8 @@ class PostgresDatabase(SqlDatabase[Workers]):
             timeout_s=self._timeout_s,
         )
 
-    def _start(self) -> Workers:
-        return Workers(self._make_pool(), self._max_connections)
+    def _start(self) -> PooledWorkers:
+        return PooledWorkers(self._make_pool(), self._max_connections)
 
     async def _check(self) -> None:
         await self.run(lambda cursor: None)
@@ -194,7 +192,7 @@ class PostgresDatabase(SqlDatabase[Workers]):
 
     def _run(
         self,
-        workers: Workers,
+        workers: PooledWorkers,
         work: Callable[[Cursor], T],
         part: str,
     ) -> T:
@@ -217,7 +215,7 @@ class PostgresDatabase(SqlDatabase[Workers]):
         cursor.execute(sql.SQL("SET LOCAL kaosmem.tenant = {}").format(sql.Literal(self._tenant)))
         return work(cursor)
 
-    def _tried(self, workers: Workers, work: Callable[[Cursor], T]) -> T:
+    def _tried(self, workers: PooledWorkers, work: Callable[[Cursor], T]) -> T:
         """Return the result of `work`.
 
         After a failure that changed nothing, call it again for `timeout_s`.
@@ -303,14 +301,12 @@ class PostgresDatabase(SqlDatabase[Workers]):
     def _as_typed_errors(self) -> Iterator[None]:
         """Raise the errors of psycopg as DurabilityError. Their messages may show rows."""
         import psycopg
-        from psycopg_pool import PoolClosed, PoolTimeout
+        from psycopg_pool import PoolTimeout
 
         try:
             yield
         except KaosmemError:
             raise
-        except PoolClosed as error:
-            raise NotOpenedError(f"{self!r} is closed; make a new one") from error
         except PoolTimeout as error:
             raise DurabilityError(
                 f"no connection to PostgreSQL within {self._timeout_s:g} s; check that the server "
@@ -328,8 +324,6 @@ class PostgresDatabase(SqlDatabase[Workers]):
                 f"PostgreSQL took longer than {self._timeout_s:g} s; nothing has changed, try "
                 "again or raise timeout_s"
             ) from error
-        except psycopg.errors.NumericValueOutOfRange as error:
-            raise InvalidArgumentError("a number is beyond 64 bits; give a smaller one") from error
         except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFile) as error:
             raise DurabilityError(
                 f"the role may not make schema {self.schema!r}, or an extension is missing; let an "

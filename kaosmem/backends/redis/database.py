@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
 from kaosmem.arguments import check_count, check_ttl
-from kaosmem.backends.base import SharedDatabase
+from kaosmem.backends.base import SharedDatabase, Workers
 from kaosmem.errors import DurabilityError, InvalidNameError, KaosmemError, MissingExtraError
 from kaosmem.names import check_name
 
@@ -217,13 +215,12 @@ class RedisDatabase(SharedDatabase["_Workers"]):
             ) from error
 
 
-class _Workers:
-    """The threads of one process and their client. More calls than threads wait in a queue."""
+class _Workers(Workers):
+    """The threads of one process and their client."""
 
     def __init__(self, connect: Callable[[], redis.Redis], threads: int) -> None:
-        self.pid = os.getpid()
+        super().__init__("kaosmem-redis", threads)
         self._connect = connect
-        self.threads = ThreadPoolExecutor(threads, "kaosmem-redis")
         self._lock = threading.Lock()
         self._client: redis.Redis | None = None
 
@@ -235,17 +232,10 @@ class _Workers:
                 self._client = self._connect()
             return self._client
 
-    def close(self) -> None:
-        import redis
-
-        self.threads.shutdown()
+    def disconnect(self) -> None:
         if self._client is not None:
             self._client.close()  # which keeps the connections of its pools open
-            if isinstance(self._client, redis.RedisCluster):
+            if hasattr(self._client, "disconnect_connection_pools"):  # of a cluster
                 self._client.disconnect_connection_pools()
             else:
                 self._client.connection_pool.disconnect()
-
-    def __del__(self) -> None:
-        if self.pid == os.getpid():
-            self.threads.shutdown(wait=False)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from kaosmem.arguments import check_ttl
+from kaosmem.backends.base import Workers
 from kaosmem.backends.sql.database import TABLES, SqlDatabase
 from kaosmem.errors import (
     CorruptionError,
@@ -119,7 +120,7 @@ class SqliteDatabase(SqlDatabase["_Workers"]):
 
     async def read(self, work: Callable[[SqliteTransaction], T]) -> T:
         """Return the result of `work`, which reads in one transaction and sees one state of the file."""
-        return await self._submit(lambda workers: workers.readers.submit(self._read, workers, work))
+        return await self._submit(lambda workers: workers.threads.submit(self._read, workers, work))
 
     async def write(self, work: Callable[[SqliteTransaction], T]) -> T:
         """Return what `work` returns, in a transaction that excludes other writers.
@@ -269,16 +270,15 @@ class SqliteTransaction:
 _BOUND = {"tenant": _TENANT}
 
 
-class _Workers:
+class _Workers(Workers):
     """The threads of one process, each with a connection.
 
     Writers queue for a single thread, in the order of calls.
     """
 
     def __init__(self) -> None:
-        self.pid = os.getpid()
+        super().__init__("kaosmem-sqlite-reader", _READERS)
         self.writer = ThreadPoolExecutor(1, "kaosmem-sqlite-writer")
-        self.readers = ThreadPoolExecutor(_READERS, "kaosmem-sqlite-reader")
         self.waiting: deque[_Call] = deque()
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
@@ -302,16 +302,12 @@ class _Workers:
 
     def close(self) -> None:
         self.writer.shutdown()
-        self.readers.shutdown()
+        super().close()
+
+    def disconnect(self) -> None:
+        self.writer.shutdown(wait=False)
         for connection in self._connections:
             connection.close()
-
-    def __del__(self) -> None:
-        if self.pid == os.getpid():
-            self.writer.shutdown(wait=False)
-            self.readers.shutdown(wait=False)
-            for connection in self._connections:
-                connection.close()
 
 
 def local_path(given: str | os.PathLike[str]) -> Path:
@@ -410,23 +406,9 @@ def _typed(
                 f"{place} is no SQLite database, or a damaged one; restore a copy, or choose "
                 "another file"
             )
-        case sqlite3.SQLITE_FULL:
-            return _failure(
-                f"the disk of {place} is full; nothing has changed, free some space and try again",
-                errno.ENOSPC,
-            )
-        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            return _failure(
-                f"{place} can't be written: {error}; check the permissions of its folder",
-                errno.EACCES,
-            )
-        case sqlite3.SQLITE_TOOBIG:
-            return InvalidArgumentError(
-                "a text has more bytes than SQLite can hold, about 1,000,000,000; store it as a "
-                "blob"
-            )
     return _failure(
-        f"{place} failed: {error}; nothing has changed; check the space on its disk, try again",
+        f"{place} failed: {error}; nothing has changed; check the space on its disk and the "
+        "permissions of its folder, then try again",
         errno.EIO,
     )
 

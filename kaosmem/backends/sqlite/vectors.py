@@ -29,14 +29,12 @@ class SqliteVectorStore(SqlVectorStore):
 
     Every search compares with every document of the collection.
 
-    The embeddings and metadata of the last searched collections stay in memory; a search reads only
-    the changes since.
+    The embeddings and metadata of the last searched collections stay in memory, 1 GiB of embeddings
+    at most and those of the last one in any case. A search reads only the changes since.
 
     Args:
         embedding_client: Makes missing embeddings. Without a client, a document without an
             embedding is refused.
-        warm_bytes: How much the embeddings in memory may take; those of the last searched
-            collection stay in any case.
 
     >>> from kaosmem.stores import VectorDocument
     >>> from kaosmem.backends.sqlite.database import SqliteDatabase
@@ -57,11 +55,9 @@ class SqliteVectorStore(SqlVectorStore):
         self,
         database: SqliteDatabase,
         embedding_client: EmbeddingClient | None = None,
-        *,
-        warm_bytes: int = _WARM_BYTES,
     ) -> None:
         super().__init__(database, embedding_client)
-        self._warm = _WarmCollections(warm_bytes)
+        self._warm = _WarmCollections()
 
     async def _search(
         self,
@@ -117,11 +113,10 @@ class _Warm:
 
 
 class _WarmCollections:
-    """The last searched collections, within a number of bytes."""
+    """The last searched collections, within _WARM_BYTES."""
 
-    def __init__(self, warm_bytes: int) -> None:
+    def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._warm_bytes = warm_bytes
         self._collections: OrderedDict[str, _Warm] = OrderedDict()
 
     def fresh(self, transaction: Transaction, collection: str) -> _Warm | None:
@@ -137,7 +132,7 @@ class _WarmCollections:
             warm = _Warm(number, UnitVectors(dimensions))
         _refresh(transaction, warm, deletions)
         self._collections[collection] = warm
-        while len(self._collections) > 1 and self._bytes > self._warm_bytes:
+        while len(self._collections) > 1 and self._bytes > _WARM_BYTES:
             self._collections.popitem(last=False)
         return warm
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from kaosmem.errors import MissingFileError
 from kaosmem.stores.blob import BlobStore
 from kaosmem.testing.contracts.store import (
     IDS,
-    WRONG_ID,
-    WRONG_SECONDS,
-    WRONG_TEXT,
     StoreContract,
-    Wrong,
     refuses,
-    wrong,
 )
 
 _TEXT = "text/plain"
@@ -25,14 +19,7 @@ _TEXT = "text/plain"
 class BlobContract(StoreContract[BlobStore]):
     """Every BlobStore passes this: subclass it and provide `make`."""
 
-    kind = BlobStore
     keys = IDS
-    wrong: ClassVar[Mapping[str, Wrong]] = {
-        "key": WRONG_ID,
-        "data": wrong("text", None, 5, [1]),
-        "content_type": WRONG_TEXT,
-        **dict.fromkeys(("ttl", "expires_s"), WRONG_SECONDS),
-    }
 
     async def write(
         self,
@@ -58,14 +45,6 @@ class BlobContract(StoreContract[BlobStore]):
 
     async def listed(self, store):
         return await store.list_keys()
-
-    async def arguments(
-        self,
-        store,
-        key,
-        method,
-    ):
-        return {"key": key, "data": b"", "content_type": _TEXT}
 
     async def test_each_key_has_a_url_of_its_own(self, store):
         """Keys that resemble each other have different URLs."""

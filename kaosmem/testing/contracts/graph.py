@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from kaosmem.entities import Entity, Relationship, SubGraph
-from kaosmem.errors import InvalidNameError
 from kaosmem.stores.graph import GraphStore
 from kaosmem.testing.contracts.store import (
     IDS,
-    NO_IDS,
-    WRONG_COUNT,
-    WRONG_ID,
-    WRONG_IDS,
     StoreContract,
-    Wrong,
-    wrong,
 )
-
-_LINK = {"source": "a", "target": "c", "type": "owns"}
-_WRONG_PROPERTIES: tuple[Any, ...] = ({"a": float("nan")}, {1: "a"}, {"a": {1}}, "text")
-_WRONG_ENTITIES: tuple[Any, ...] = (
-    *("b", {"name": "b"}, {"id": "b", "size": 1}, Relationship("a", "b", "owns")),
-    *({"id": "c", "properties": each} for each in _WRONG_PROPERTIES),
-)
-_WRONG_RELATIONSHIPS: tuple[Any, ...] = (
-    *("b", {"source": "a"}, Entity("b")),
-    *({**_LINK, "properties": each} for each in _WRONG_PROPERTIES),
-)
-_WRONG_NAMES = [each for each in NO_IDS if isinstance(each, str)]
 
 
 def _part(key: str, text: str) -> SubGraph:
@@ -43,28 +23,7 @@ def _part(key: str, text: str) -> SubGraph:
 class GraphContract(StoreContract[GraphStore]):
     """Every GraphStore passes this: subclass it and provide `make`."""
 
-    kind = GraphStore
     keys = IDS
-    wrong: ClassVar[Mapping[str, Wrong]] = {
-        "entity_id": WRONG_ID,
-        "ids": WRONG_IDS,
-        "depth": (*WRONG_COUNT, *wrong(0)),
-        "relationship_types": (
-            *wrong("owns"),
-            *wrong(*([each] for each in NO_IDS[:5]), error=InvalidNameError),
-        ),
-        "entities": (
-            *wrong(*([Entity("c"), each] for each in _WRONG_ENTITIES)),
-            *wrong([Entity("c"), {"id": ""}], error=InvalidNameError),
-        ),
-        "relationships": wrong(
-            *([Relationship("a", "b", "owns"), each] for each in _WRONG_RELATIONSHIPS)
-        ),
-        "relationship": (
-            *wrong({"source": "a"}, None, 5),
-            *wrong(*_WRONG_NAMES, error=InvalidNameError),
-        ),
-    }
 
     async def write(
         self,
@@ -94,14 +53,6 @@ class GraphContract(StoreContract[GraphStore]):
 
     async def listed(self, store):
         return await store.list_entities()
-
-    async def arguments(
-        self,
-        store,
-        key,
-        method,
-    ):
-        return {"entity_id": key}
 
     async def linked(self, store: GraphStore, *links: str) -> None:
         """Add relationships, each written `a owns b`."""
@@ -204,14 +155,15 @@ class GraphContract(StoreContract[GraphStore]):
         unchanged.
         """
         given = {"share": 0.5, "tags": ["a", {"b": None}], "": True}
+        link = {"source": "a", "target": "c", "type": "owns"}
         await store.add_entities([{"id": "a", "name": "old", "properties": given}])
-        await store.add_relationships([{**_LINK, "description": "old", "properties": given}])
+        await store.add_relationships([{**link, "description": "old", "properties": given}])
         found = await store.get_neighbors("a")
         assert found.entities == (Entity("a", "old", properties=given), Entity("c"))
         assert found.relationships[0].properties == given
         new = Entity("a", "Acme Corp", "company", aliases=("A",))
         await store.add_entities([Entity("a", "older"), new, Entity("c", "Beta")])
-        await store.add_relationships([_LINK, {**_LINK, "description": "new"}])
+        await store.add_relationships([link, {**link, "description": "new"}])
         assert await store.get_neighbors("a") == SubGraph(
             (new, Entity("c", "Beta")), (Relationship("a", "c", "owns", "new"),)
         )

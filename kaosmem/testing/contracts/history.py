@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any
 
 from kaosmem.stores.history import HistoryProvider
-from kaosmem.testing.contracts.store import WRONG_COUNT, WRONG_ID, StoreContract, Wrong, wrong
+from kaosmem.testing.contracts.store import StoreContract
 from kaosmem.types import OpaqueBlock
 from kaosmem.types.content import (
     DocumentBlock,
@@ -41,14 +40,6 @@ def said(*texts: str) -> list[ChatMessage]:
     return [ChatMessage("user", text) for text in texts]
 
 
-_WRONG_MESSAGES = (
-    "text",
-    {"role": "user", "content": "text"},
-    ChatMessage("user", "\ud800"),
-    ChatMessage("\ud800", "text"),
-)
-
-
 class HistoryContract(StoreContract[HistoryProvider]):
     """Every HistoryProvider passes this: subclass it and provide `make`.
 
@@ -56,16 +47,6 @@ class HistoryContract(StoreContract[HistoryProvider]):
         async def make(self):
             return MyHistory()
     """
-
-    kind = HistoryProvider
-    # Of the ids of runs, "" is the default of `append`. `clear_run` refuses it: it would delete
-    # every message that has no run.
-    wrong: ClassVar[Mapping[str, Wrong]] = {
-        **dict.fromkeys(("agent_id", "session_id", "run_id"), WRONG_ID),
-        **dict.fromkeys(("limit", "offset"), WRONG_COUNT),
-        "message": wrong(*_WRONG_MESSAGES),
-        "messages": wrong(*([*said("1"), each] for each in _WRONG_MESSAGES)),
-    }
 
     async def write(
         self,
@@ -95,22 +76,6 @@ class HistoryContract(StoreContract[HistoryProvider]):
 
     async def listed(self, store):
         return await store.list_threads()
-
-    async def arguments(
-        self,
-        store,
-        key,
-        method,
-    ):
-        agent, session = key
-        new = said("1")
-        return {
-            "agent_id": agent,
-            "session_id": session,
-            "run_id": "r",
-            "message": new[0],
-            "messages": new,
-        }
 
     async def test_limit_and_offset_count_from_the_front(self, store):
         """Messages come oldest first, appended one by one or together.

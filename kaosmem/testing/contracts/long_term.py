@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar
 
 from kaosmem.errors import NotFoundError
 from kaosmem.stores.facts import LongTermMemory, StoredFact
@@ -14,14 +11,8 @@ from kaosmem.testing.contracts.store import (
     IDS,
     PAIRS,
     TEXTS,
-    WRONG_COUNT,
-    WRONG_ID,
-    WRONG_SECONDS,
-    WRONG_TEXT,
     StoreContract,
-    Wrong,
     refuses,
-    wrong,
 )
 
 FACTS = (
@@ -30,23 +21,10 @@ FACTS = (
     "Kant was born in Königsberg.",
     "Invoices are paid within thirty days.",
 )
-_NO_TIMES = ("yesterday", "2024-13", "2024-13-01", 5, "0001-01-01T00:00+14:00")
 
 
 class LongTermContract(StoreContract[LongTermMemory]):
     """Every LongTermMemory passes this: subclass it and provide `make`."""
-
-    kind = LongTermMemory
-    wrong: ClassVar[Mapping[str, Wrong]] = {
-        **dict.fromkeys(("agent_id", "namespace", "memory_id", "key"), WRONG_ID),
-        **dict.fromkeys(("content", "query"), WRONG_TEXT),
-        "limit": WRONG_COUNT,
-        "ttl": WRONG_SECONDS,
-        "metadata": wrong(
-            *({"a": float("nan")}, {"a": {1}}, {1: "a"}, "text"),
-            *({"timestamp": each} for each in _NO_TIMES),
-        ),
-    }
 
     async def write(
         self,
@@ -83,23 +61,6 @@ class LongTermContract(StoreContract[LongTermMemory]):
     async def listed(self, store):
         return await store.list_namespaces()
 
-    async def arguments(
-        self,
-        store,
-        key,
-        method,
-    ):
-        agent, namespace = key
-        [held] = await store.versions(agent, "k", namespace)
-        return {
-            "agent_id": agent,
-            "namespace": namespace,
-            "content": FACTS[1],
-            "query": FACTS[0],
-            "memory_id": held.item.id,
-            "key": "k",
-        }
-
     async def test_a_memory_is_found_by_what_it_says(self, store):
         """It comes first for its own words, with its id, a score and the time when it was saved."""
         saved = {fact: await store.save("a", fact) for fact in FACTS}
@@ -127,85 +88,51 @@ class LongTermContract(StoreContract[LongTermMemory]):
                 limit, 8
             )
 
-    async def test_a_new_fact_supersedes_the_live_one_of_its_key(self, store):
-        """The earlier one is found on request only.
+    async def test_versions_follow_their_own_times(self, store):
+        """The version that began last is live, and the others are found on request.
 
-        Both are versions of the key, oldest first, with their times.
+        Each ends where the next begins, also if it is told late.
         """
         metadata = {"timestamp": "2024-05-07", "source": "session_5", "speaker": "Emi"}
         old = await store.save("a", "Emi lives in Oslo.", key="address", metadata=metadata)
-        later = {"timestamp": "2025-01-01"}
-        new = await store.save("a", "Emi lives in Bergen.", key="address", metadata=later)
+        begins = {"timestamp": "2026-01-01"}
+        new = await store.update("a", old, "Emi lives in Bergen.", metadata=begins)
+        earlier = {"timestamp": "2025-01-01"}
+        late = await store.save("a", "Emi lives in Rome.", key="address", metadata=earlier)
+        versions = await store.versions("a", "address")
+        assert [each.item.id for each in versions] == [old, late, new]
+        assert versions[0].item == StoredFact("Emi lives in Oslo.", 0.0, old, metadata, "address")
+        assert versions[2].item.metadata == begins
+        times = [each.valid_from for each in versions]
+        assert times[0] == datetime(2024, 5, 7, tzinfo=UTC)
+        assert [each.valid_until for each in versions] == [*times[1:], None]
+        assert await store.get("a", late) == versions[1].item
         asked = "Where does Emi live?"
         assert [each.id for each in await store.search("a", asked)] == [new]
         every = await store.search("a", asked, superseded=True)
-        assert {each.id for each in every} == {old, new}
+        assert {each.id for each in every} == {old, late, new}
         assert len(await store.search("a", asked, limit=1, superseded=True)) == 1
-        first, second = await store.versions("a", "address")
-        assert first.item == StoredFact("Emi lives in Oslo.", 0.0, old, metadata, "address")
-        assert second.item.id == new
-        times = [first.valid_from, first.valid_until, second.valid_from, second.valid_until]
-        begins = [datetime(2024, 5, 7, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC)]
-        assert times == [*begins, begins[1], None]
-        assert first.known_from <= second.known_from
-        assert await store.get("a", old) == first.item
-        assert [replace(each, score=0.0) for each in every if each.id == old] == [first.item]
 
-    async def test_an_update_is_a_new_version(self, store):
-        """An update may name any version. It has metadata and a time to live of its own."""
-        texts = [f"Invoices are paid within {each} days." for each in ("thirty", "sixty", "ninety")]
-        first = await store.save("a", texts[0], metadata={"source": "msa.pdf"})
-        second = await store.update("a", first, texts[1], metadata={"page": 2})
-        third = await store.update("a", first, texts[2], "default", self.ttl_s)
-        versions = await store.versions("a", first)
-        assert [each.item.id for each in versions] == [first, second, third]
-        assert [each.item.content for each in versions] == texts
-        assert [each.is_current for each in versions] == [False, False, True]
-        own = [{*each.item.metadata} - {"timestamp"} for each in versions]
-        assert own == [{"source"}, {"page"}, set()]
-        assert [each.id for each in await store.search("a", "When are invoices paid?")] == [third]
+    async def test_a_version_that_is_gone_brings_none_back(self, store):
+        """After a version is expired or deleted, the earlier one stays superseded."""
+        first = await store.save("a", FACTS[0])
+        expired = await store.update("a", first, FACTS[0], ttl=self.ttl_s)
+        before, _ = await store.versions("a", first)
         await self.wait(self.ttl_s)
-        assert [each.item.id for each in await store.versions("a", first)] == [first, second]
-        assert await store.search("a", "When are invoices paid?") == []
+        assert await store.versions("a", first) == [before]
+        deleted = await store.update("a", first, FACTS[0])
+        await store.delete("a", deleted)
+        assert await store.versions("a", first) == [before]
+        assert await store.search("a", FACTS[0]) == []
         for agent, unknown, namespace in (
-            ("a", third, "default"),
-            ("a", "no such id", "default"),
+            ("a", expired, "default"),
             ("a", first, "elsewhere"),
             ("b", first, "default"),
         ):
             await refuses(NotFoundError, store.update(agent, unknown, FACTS[0], namespace))
-        assert len(await store.versions("a", first)) == 2
-
-    async def test_a_version_that_is_gone_brings_none_back(self, store):
-        """When the live version is deleted, the earlier one stays superseded, with the same end."""
-        await store.save("a", FACTS[0], key="k", metadata={"timestamp": "2024-05-07"})
-        new = await store.save("a", FACTS[0], key="k", metadata={"timestamp": "2025-01-01"})
-        before, _ = await store.versions("a", "k")
-        await store.delete("a", new)
-        assert await store.search("a", FACTS[0]) == []
-        assert await store.versions("a", "k") == [before]
         await store.clear("a")
-        assert await store.versions("a", "k") == []
-        await store.save("a", FACTS[0], key="k")
-        assert [each.is_current for each in await store.versions("a", "k")] == [True]
-
-    async def test_versions_follow_their_own_times(self, store):
-        """A fact that is told late about the past is superseded at once.
-
-        Of equal times, the last saved is live.
-        """
-        times = ["2024-01-01", "2026-01-01", "2025-01-01", "2026-01-01T01:00:00+01:00"]
-        ids = [
-            await store.save("a", f"Flat {time}.", key="flat", metadata={"timestamp": time})
-            for time in times
-        ]
-        versions = await store.versions("a", "flat")
-        assert [each.item.id for each in versions] == [ids[0], ids[2], ids[1], ids[3]]
-        assert [each.valid_until for each in versions] == [
-            *(each.valid_from for each in versions[1:]),
-            None,
-        ]
-        assert [each.id for each in await store.search("a", "flat")] == [ids[3]]
+        await store.save("a", FACTS[0], key=first)
+        assert [each.is_current for each in await store.versions("a", first)] == [True]
 
     async def test_a_fact_is_found_by_the_words_of_its_key(self, store):
         """So is a later version, which comes first, until it is deleted."""

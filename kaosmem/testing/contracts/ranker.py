@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import ClassVar
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -108,19 +107,6 @@ class RankerContract:
         index.update(0, item_of("notice"))
         assert index.rank("lease", 10) == []
         assert [ordinal for ordinal, _ in index.rank("notice", 10)] == [0]
-
-    def test_a_wrong_ordinal_is_refused_and_changes_nothing(self):
-        """A taken, repeated or negative ordinal refuses the batch. An unknown one is a KeyError."""
-        index = self.index({0: "lease", 1: "rent", 2: "cure"})
-        for ordinals in ((3, 0), (3, 3), (-1,), (2**63,)):
-            with pytest.raises(ValueError, match=r"ordinal -?\d+ is"):
-                index.add([(ordinal, item_of("deposit")) for ordinal in ordinals])
-        with pytest.raises(KeyError, match="no entry has ordinal 3"):
-            index.update(3, item_of("deposit"))
-        with pytest.raises(KeyError, match="no entry has ordinal 3"):
-            index.remove(3)
-        assert len(index) == 3
-        assert index.rank("deposit", 10) == []
 
     def test_the_changes_that_led_to_the_entries_leave_no_trace(self):
         """The same entries and query give the same answer; scores fall and are above 0."""

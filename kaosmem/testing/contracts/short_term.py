@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from kaosmem.stores.state import ShortTermMemory
-from kaosmem.testing.contracts.store import IDS, WRONG_ID, StoreContract, Wrong, wrong
-
-
-def _nested(depth: int) -> Any:
-    value: Any = 1
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
-_WRONG_STATE = (
-    *wrong(*({"a": each} for each in ({1}, float("nan"), 2**64, "\ud800", _nested(100)))),
-    *wrong({1: "a"}, [1], None),
-)
+from kaosmem.testing.contracts.store import IDS, StoreContract
 
 
 class ShortTermContract(StoreContract[ShortTermMemory]):
     """Every ShortTermMemory passes this: subclass it and provide `make`."""
 
-    kind = ShortTermMemory
     keys = IDS
-    wrong: ClassVar[Mapping[str, Wrong]] = {
-        "session_id": WRONG_ID,
-        "state": _WRONG_STATE,
-        "patch": _WRONG_STATE,
-    }
 
     async def write(
         self,
@@ -61,14 +41,6 @@ class ShortTermContract(StoreContract[ShortTermMemory]):
 
     async def listed(self, store):
         return await store.list_states()
-
-    async def arguments(
-        self,
-        store,
-        key,
-        method,
-    ):
-        return {"session_id": key, "state": {}, "patch": {}}
 
     async def test_a_state_replaces_the_one_before(self, store):
         """Nothing is left of it."""

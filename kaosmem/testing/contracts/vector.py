@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -14,13 +14,8 @@ from kaosmem.errors import InvalidArgumentError
 from kaosmem.stores.vector import VectorDocument, VectorStore
 from kaosmem.testing.contracts.store import (
     IDS,
-    WRONG_COUNT,
-    WRONG_ID,
-    WRONG_IDS,
     StoreContract,
-    Wrong,
     refuses,
-    wrong,
 )
 from kaosmem.types.content import DocumentBlock, ImageBlock, TextBlock
 
@@ -72,8 +67,6 @@ FILTERS: tuple[tuple[dict[str, Any], str], ...] = (
 
 _PRECISION = 1e-5
 
-_UNEMBEDDED = [VectorDocument("a", "a", (1, 0)), VectorDocument("b", "b")]
-
 
 class VectorContract(StoreContract[VectorStore]):
     """Every VectorStore passes this: subclass it and provide `make`.
@@ -81,19 +74,7 @@ class VectorContract(StoreContract[VectorStore]):
     The store has no embedding client.
     """
 
-    kind = VectorStore
     keys = IDS
-    wrong: ClassVar[Mapping[str, Wrong]] = {
-        "collection": WRONG_ID,
-        "ids": WRONG_IDS,
-        "limit": WRONG_COUNT,
-        "filter": wrong({"year": {"$near": 1}}, {"$nor": []}, {"year": {"$gt": None}}, "year"),
-        # A query has a direction.
-        "query_embedding": wrong(
-            *((0, 0), (math.nan, 1), (math.inf, 1), (1e39, 0), (), "12", None, ("a", "b"))
-        ),
-        "documents": wrong(_UNEMBEDDED, [DocumentBlock("text", "title")]),
-    }
 
     async def write(
         self,
@@ -120,14 +101,6 @@ class VectorContract(StoreContract[VectorStore]):
     async def listed(self, store):
         return await store.list_collections()
 
-    async def arguments(
-        self,
-        store,
-        key,
-        method,
-    ):
-        return {"collection": key, "query_embedding": (1, 0), "documents": [], "ids": []}
-
     async def found(
         self,
         store: VectorStore,
@@ -136,10 +109,6 @@ class VectorContract(StoreContract[VectorStore]):
     ) -> list[str]:
         """Return the ids that a search finds."""
         return [each.id for each in await store.search(query, **given)]
-
-    def refused(self, store, key):
-        for write in (store.add, store.upsert):
-            yield InvalidArgumentError, write(_UNEMBEDDED, collection="new")
 
     async def test_the_nearest_come_first(self, store):
         """Vectors are ranked by their cosine. Equal ones are ordered by id."""
