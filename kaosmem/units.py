@@ -131,7 +131,10 @@ def _served_call(kind: str, data: str) -> _ServedCall:
     for end, names, is_result in _KINDS_OF_CALLS:
         if kind.endswith(end):
             part = STRICT_JSON.decode(data)
-            fields = part[kind] if isinstance(part.get(kind), dict) else part
+            if isinstance(part.get(kind), dict):
+                fields = part[kind]
+            else:
+                fields = part
             for name in names:
                 if isinstance(fields.get(name), str):
                     return _ServedCall(fields[name], is_result, kind.endswith(_ANSWERED))
@@ -300,7 +303,9 @@ class Units:
     def members(self, ordinal: int) -> tuple[int, ...]:
         """Return the ordinals of an entry's unit, ascending."""
         unit = self._members.get(ordinal)
-        return (ordinal,) if unit is None else tuple(unit)
+        if unit is None:
+            return (ordinal,)
+        return tuple(unit)
 
     def is_alone(self, ordinal: int) -> bool:
         """Return whether nothing ties an entry to others."""
@@ -313,12 +318,16 @@ class Units:
     def first(self, ordinal: int) -> int:
         """Return the first ordinal of an entry's unit."""
         unit = self._members.get(ordinal)
-        return ordinal if unit is None else unit[0]
+        if unit is None:
+            return ordinal
+        return unit[0]
 
     def last(self, ordinal: int) -> int:
         """Return the last ordinal of an entry's unit."""
         unit = self._members.get(ordinal)
-        return ordinal if unit is None else unit[-1]
+        if unit is None:
+            return ordinal
+        return unit[-1]
 
     def firsts(self, ordinals: Iterable[int]) -> list[int]:
         """Return the first ordinal of the unit of each entry."""
@@ -330,7 +339,9 @@ class Units:
     def awaited(self) -> tuple[int, ...]:
         """Return the ordinals of the unit that waits for results, if one does."""
         asking = self.asking
-        return () if asking is None or not self.is_open(asking) else self.members(asking)
+        if asking is None or not self.is_open(asking):
+            return ()
+        return self.members(asking)
 
     def is_open(self, ordinal: int) -> bool:
         """Return whether an entry's unit has a call without a result."""

@@ -72,7 +72,10 @@ def allocate(
         need = needs[spec.name]
         grants[spec.name] = need.must
         left -= need.must
-        within = need.want if spec.budget is None else max(spec.budget, need.must)
+        if spec.budget is None:
+            within = need.want
+        else:
+            within = max(spec.budget, need.must)
         most[spec.name] = min(need.want, within)
         floors[spec.name] = max(0.0, min(spec.floor * budget, most[spec.name]) - need.must)
 
@@ -113,7 +116,9 @@ def by_priority(specs: Iterable[SectionSpec]) -> list[SectionSpec]:
 
 def cap_of(spec: SectionSpec, window: int) -> int:
     """Return the most that a section may take of a window."""
-    return window if spec.budget is None else min(spec.budget, window)
+    if spec.budget is None:
+        return window
+    return min(spec.budget, window)
 
 
 def window_too_small(

@@ -95,7 +95,10 @@ def figures(
         own = terms.intersection(said)
         if len(own) > 1:
             side_by_side |= pairs.intersection(pairwise(said))
-        about = key_words(item.key) if item.key is not None else ""
+        if item.key is not None:
+            about = key_words(item.key)
+        else:
+            about = ""
         own.update(terms.intersection(analyze(f"{item.shown_role} {source_label(item)} {about}")))
         covered |= own
         at_once = max(at_once, math.fsum(rarity[term] for term in own))
@@ -135,7 +138,9 @@ def match_of(
     if stock is None or stock.frequencies is None or not Query(excerpt(query)).has_topic:
         return None
     found = figures(query, items, stock)
-    return None if found is None else found["at_once"]
+    if found is None:
+        return None
+    return found["at_once"]
 
 
 def stock_of(query: str, proposals: Iterable[Proposal]) -> Stock:

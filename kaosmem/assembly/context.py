@@ -131,25 +131,37 @@ class Decision:
     @property
     def label(self) -> str:
         """Return the source of the item, else its key, else the id that its caller gave."""
-        named = "" if self.item is None else source_label(self.item) or self.item.key
-        return named or (
-            "" if self.item is not None and _MADE_ID.fullmatch(self.item_id) else self.item_id
-        )
+        if self.item is None:
+            return self.item_id
+        named = source_label(self.item) or self.item.key
+        if not named and not _MADE_ID.fullmatch(self.item_id):
+            return self.item_id
+        return named or ""
 
     def summary(self, columns: int = 60) -> str:
         """Return the label of the item and the beginning of its text, at most `columns` wide."""
-        text = "" if self.item is None else preview(self.item.text, columns)
+        if self.item is None:
+            text = ""
+        else:
+            text = preview(self.item.text, columns)
         if not self.label:
             return text
-        room = columns - min(width(text), columns // 3) - 1 if text else columns
+        if text:
+            room = columns - min(width(text), columns // 3) - 1
+        else:
+            room = columns
         label = fitted(self.label, max(1, room), tail=2 * room // 3)
         left = columns - width(label) - 1
-        return f"{label} {preview(text, left)}" if text and left > 0 else label
+        if text and left > 0:
+            return f"{label} {preview(text, left)}"
+        return label
 
     def to_dict(self) -> JSONDict:
         """Return the decision as JSON values, its item included."""
         stored: JSONDict = {name: getattr(self, name) for name in _DECISION_FIELDS}
-        item = None if self.item is None else item_dict(self.item)
+        item = None
+        if self.item is not None:
+            item = item_dict(self.item)
         signals = dict(self.signals)
         return stored | {"reason": self.reason.value, "signals": signals, "item": item}
 
@@ -158,7 +170,9 @@ class Decision:
         """Return the decision that `to_dict` returned. Raises InvalidArgumentError."""
         try:
             fields = {name: stored[name] for name in _DECISION_FIELDS}
-            item = None if stored["item"] is None else item_of_dict(stored["item"])
+            item = None
+            if stored["item"] is not None:
+                item = item_of_dict(stored["item"])
             reason = Reason(stored["reason"])
             return cls(**fields, reason=reason, signals=dict(stored["signals"]), item=item)
         except (KeyError, TypeError, ValueError) as error:
@@ -215,11 +229,10 @@ class SourceReport:
     error: str = ""
 
     def __str__(self) -> str:
-        proposed = (
-            f", {self.proposed:,} proposed"
-            if self.status in (SourceStatus.OK, SourceStatus.DEGRADED)
-            else ""
-        )
+        if self.status in (SourceStatus.OK, SourceStatus.DEGRADED):
+            proposed = f", {self.proposed:,} proposed"
+        else:
+            proposed = ""
         return f"{self.status}{f' with {self.error}' if self.error else ''}{proposed}"
 
 
@@ -306,7 +319,9 @@ class Context(Seen):
         """The messages as the SDK takes them: those of Bedrock with bytes."""
         messages = self.rendered.messages or []
         sent: Callable[[list[Any]], list[Any]] | None = getattr(self._format, "sent", None)
-        return messages if sent is None else sent(messages)
+        if sent is None:
+            return messages
+        return sent(messages)
 
     @property
     def chat_messages(self) -> list[ChatMessage]:
@@ -417,7 +432,10 @@ class Context(Seen):
                     f"the context shows no item {shown(item_id)}; its items are context.items"
                 )
             named.append(by_id[item_id])
-        text = reply if isinstance(reply, str) else parse_message(reply, self._format).text
+        if isinstance(reply, str):
+            text = reply
+        else:
+            text = parse_message(reply, self._format).text
         if not named and not text.strip():
             raise InvalidArgumentError("there is nothing to credit; give the reply, or ids=[...]")
         found = [Credit(item, CALLERS_WORD) for item in named]

@@ -114,7 +114,9 @@ def _left_out_reason(share: Share, candidate: Candidate) -> Reason | None:
         return Reason.DUPLICATE
     if candidate.position in share.barred:
         return Reason.LOW_CONFIDENCE
-    return Reason.OUTDATED if share.is_outdated(candidate) else None
+    if share.is_outdated(candidate):
+        return Reason.OUTDATED
+    return None
 
 
 def _lacking(

@@ -121,7 +121,9 @@ class Share:
     def best_alone(self, units: Iterable[Candidate]) -> int:
         """Return the tokens of the best match among some units alone, 0 for none."""
         best = best_match(units)
-        return 0 if best is None else self.run_of([best]).used
+        if best is None:
+            return 0
+        return self.run_of([best]).used
 
     def want(self) -> int:
         """Return the tokens of all candidates without notes, as far as the caps allow."""
@@ -275,7 +277,10 @@ class Share:
                 yield from self._after_corrections(unit)
             if unit.position in self.taken and not unit.is_replaced:
                 for at in unit.needs:
-                    least = _WEAK * score if at == unit.needs[-1] else 0.0
+                    if at == unit.needs[-1]:
+                        least = _WEAK * score
+                    else:
+                        least = 0.0
                     waiting[at] = max(least, waiting.get(at, 0.0))
         for at in reversed(waiting):
             yield from self._up_to_date(at)
@@ -329,7 +334,10 @@ class Share:
             for correction in self.corrections_of(unit):
                 (item,) = correction.items
                 is_last = not correction.needs and item.interval is None
-                notes[item.id] = NEWER if is_last else notes.get(item.id, "")
+                if is_last:
+                    notes[item.id] = NEWER
+                else:
+                    notes[item.id] = notes.get(item.id, "")
             if not unit.is_replaced and not any(map(self._is_known, unit.needs)):
                 notes[unit.items[0].id] = POSSIBLY_REPLACED
         return notes

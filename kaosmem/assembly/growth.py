@@ -161,7 +161,9 @@ class Growth:
         for part in self._block:
             pieces += part.pieces
         last = history[-1].entries if history else ()
-        place = self._request.offers.costs.block_place(last) if pieces else None
+        place = None
+        if pieces:
+            place = self._request.offers.costs.block_place(last)
         return Layout((), tuple(history), tuple(pieces), place)
 
     def _appended(self) -> int:
@@ -309,7 +311,9 @@ class Growth:
     @property
     def loop(self) -> int:
         """The tokens that were appended since the last question."""
-        return 0 if self.is_asked else self._window.loop + self.used - self._window.used
+        if self.is_asked:
+            return 0
+        return self._window.loop + self.used - self._window.used
 
     @cached_property
     def by_section(self) -> dict[str, SectionUse]:
@@ -418,4 +422,6 @@ def _decided(
         return replace(decision, included=True, reason=reason)
     if was_shown:
         return replace(decision, included=True, reason=Reason.VISIBLE, same_as=None)
-    return replace(decision, included=False, reason=left_out) if decision.included else decision
+    if decision.included:
+        return replace(decision, included=False, reason=left_out)
+    return decision

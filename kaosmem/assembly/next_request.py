@@ -128,7 +128,9 @@ def _visible(items: Iterable[Item], request: Request) -> dict[str, Visible]:
     visible = {}
     for item in items:
         name, stored = proposed.get(item.id, (item.section, item))
-        excerpts = () if item.content == stored.content else (digest(item),)
+        excerpts: tuple[str, ...] = ()
+        if item.content != stored.content:
+            excerpts = (digest(item),)
         visible[stored.id] = Visible(name, shown_digest(stored), stored.key, excerpts)
     return visible
 
@@ -239,7 +241,10 @@ def _has_lost_static(
             if not any(shown_digest(item) == shown_item.digest for item in here):
                 return True
         elif item_id not in section:
-            live = [] if shown_item.key is None else section.live_versions(shown_item.key)
+            if shown_item.key is None:
+                live = []
+            else:
+                live = section.live_versions(shown_item.key)
             if not live or not all(item.id in visible for item in live):
                 return True
     return False
@@ -332,6 +337,9 @@ def _corrections(window: WindowState, request: Request) -> list[Item]:
         changes = is_live and section.spec.name == _CHANGES_IN_PLACE
         if changes and _is_updated(item_id, visible, section):
             found[item_id] = section.peek(item_id)
-        live = [] if visible.key is None else section.live_versions(visible.key)
+        if visible.key is None:
+            live = []
+        else:
+            live = section.live_versions(visible.key)
         found |= {item.id: item for item in live if item.id not in window.shown}
     return list(found.values())

@@ -126,7 +126,10 @@ class Instructions:
         if before.text is not None:
             added = count(rendered, counter) - count(before, counter)
         else:
-            first = before.messages[:1] if before.messages else []
+            if before.messages:
+                first = before.messages[:1]
+            else:
+                first = []
             alone = replace(before, messages=first)
             added = count(self._joined(alone), counter) - count(alone, counter)
         return added + tool_tokens(self.schemas, context._format, counter)
@@ -164,9 +167,13 @@ class ContextCall:
         if overflow not in ("raise", "cut"):
             raise InvalidArgumentError(f"overflow is {shown_name(overflow)}; use 'raise' or 'cut'")
         self.overflow = overflow
-        self.query = None if query is None else check_text(query, "query")
+        self.query = None
+        if query is not None:
+            self.query = check_text(query, "query")
         self.format = get_format(format)
-        self.wanted = None if filter is None else parse_filter(filter)
+        self.wanted = None
+        if filter is not None:
+            self.wanted = parse_filter(filter)
         self.min_confidence = check_share(min_confidence, "min_confidence")
         given = tuple(check_several(tools, "tools"))
         self.instructions = Instructions(check_text(system, "system"), given, tool_dicts(given))

@@ -264,13 +264,18 @@ class WindowPacker:
         # The best match may take more, however small the share is.
         recall = max(recall, share.best_alone(share.candidates))
         recall = min(recall, cap - share.tail.used)
-        return recall if self.limits is None else min(recall, self.limits.block)
+        if self.limits is None:
+            return recall
+        return min(recall, self.limits.block)
 
     # Fill the block.
 
     def _fill_block(self, shares: Mapping[str, Share], needs: Needs) -> None:
         """Fill the block with the tokens that the static sections and the histories leave."""
-        block = 0 if self.limits is None else self._block(self.limits, shares.values())
+        if self.limits is None:
+            block = 0
+        else:
+            block = self._block(self.limits, shares.values())
         grants = self._block_grants(shares, needs, block)
         of_block = []
         for spec in by_priority(self.specs):

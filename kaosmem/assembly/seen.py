@@ -106,7 +106,9 @@ class Seen:
         Raises NotFoundError for an id that the session does not know.
         """
         proposed = self._by_id.get(item_id)
-        return self._others(item_id) if proposed is None else proposed
+        if proposed is None:
+            return self._others(item_id)
+        return proposed
 
     def why(self, words: str) -> Why:
         """Return why an item is in or out, in one or two sentences with numbers.

@@ -127,7 +127,10 @@ def answer(
         name = _quoted(decision.item.text)
         outcomes = Outcomes.of(decision.item)
         note = f", {outcomes.note}" if outcomes else ""
-    outcome = f"in, for {counted(decision.tokens, 'token')}" if decision.included else "out"
+    if decision.included:
+        outcome = f"in, for {counted(decision.tokens, 'token')}"
+    else:
+        outcome = "out"
     clauses = "; ".join([_cause(turn, decision), *_figures(turn, decision)])
     said = f"{name} ({decision.section}{note}) is {outcome}: {clauses}."
     lacked = [*_lacked(turn, decision)]
@@ -145,7 +148,10 @@ def _cause(turn: Seen, decision: Decision) -> str:
         other = turn.decision(decision.same_as).item
         if other is not None and decision.reason.value == "archived":
             return replaced_by(other)
-        text = repr(decision.same_as) if other is None else _quoted(other.text)
+        if other is None:
+            text = repr(decision.same_as)
+        else:
+            text = _quoted(other.text)
         return f"{cause}: {text}"
     if decision.reason.value == "low_confidence" and turn.confidence is not None:
         return f"{cause}: it is {turn.confidence:.2f}"
@@ -233,7 +239,9 @@ def _successor(
 
 
 def _score(score: float) -> str:
-    return f"{score:.2f}" if 0.01 <= abs(score) < 1_000 else scored(score)
+    if 0.01 <= abs(score) < 1_000:
+        return f"{score:.2f}"
+    return scored(score)
 
 
 def _quoted(text: str) -> str:

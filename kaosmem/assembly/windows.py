@@ -152,13 +152,18 @@ class WindowState:
         """
         if "ended" in turn:
             return WindowState(self.name, max(self.epoch, turn["epoch"]), turn["ended"])
-        first = WindowState(self.name) if "settings" in turn else self
+        if "settings" in turn:
+            first = WindowState(self.name)
+        else:
+            first = self
         messages = tuple(map(_checked_text, turn["messages"]))
         shown = {
             item_id: each.beside(first.shown.get(item_id))
             for item_id, each in _read_items(turn["items"]).items()
         }
-        text = None if turn["text"] is None else (first.text or "") + _checked_text(turn["text"])
+        text = None
+        if turn["text"] is not None:
+            text = (first.text or "") + _checked_text(turn["text"])
         return replace(
             first,
             epoch=int(turn["epoch"]),
@@ -304,7 +309,10 @@ def without_unbound(
     before = []
     after = []
     for at, message in enumerate(rendered.messages):
-        kept = strip(message) if at < window.unbound else message
+        if at < window.unbound:
+            kept = strip(message)
+        else:
+            kept = message
         messages.append(kept)
         if kept is not message:
             before.append(message)
@@ -345,7 +353,9 @@ def _calls(unit: Candidate) -> bool:
 
 def _thoughtless(unit: Candidate) -> Candidate:
     items = tuple(map(_without_thinking, unit.items))
-    return unit if items == unit.items else unit._replace(items=items)
+    if items == unit.items:
+        return unit
+    return unit._replace(items=items)
 
 
 @once_per_item
@@ -354,4 +364,6 @@ def _without_thinking(item: Item) -> Item:
     if isinstance(item.content, str):
         return item
     blocks = tuple(each for each in item.content if not isinstance(each, ThinkingBlock))
-    return item if len(blocks) == len(item.content) else replace(item, content=blocks)
+    if len(blocks) == len(item.content):
+        return item
+    return replace(item, content=blocks)

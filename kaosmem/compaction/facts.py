@@ -126,7 +126,9 @@ class Fact(NamedTuple):
         """It as it is listed: a number with the words about it, which it needs to mean anything."""
         if self.place:
             return _with_words(*self.place, self.text)
-        return f'"{self.text}"' if self.quoted else self.text
+        if self.quoted:
+            return f'"{self.text}"'
+        return self.text
 
 
 def facts_in(text: str) -> Iterator[Fact]:
@@ -156,7 +158,10 @@ def facts_of(block: ContentBlock) -> Iterator[Fact]:
         case ToolUseBlock():
             texts: Iterable[str] = (block.arguments,)
         case ImageBlock():
-            texts = () if block.url.startswith("data:") else (block.url,)
+            if block.url.startswith("data:"):
+                texts = ()
+            else:
+                texts = (block.url,)
         case ToolResultBlock() if not isinstance(block.content, str):
             texts = (
                 block_text(part) for part in block.content if not isinstance(part, OpaqueBlock)
@@ -236,7 +241,9 @@ def _is_noise(number: str, place: tuple[str, int]) -> bool:
 def _rank_of_number(number: str, place: tuple[str, int]) -> int:
     if _with_words(*place, number).removeprefix(number).strip().upper() in ("", "AM", "PM"):
         return 4
-    return 2 if sum(map(str.isdigit, number)) > 1 else 3
+    if sum(map(str.isdigit, number)) > 1:
+        return 2
+    return 3
 
 
 def _is_path(run: str) -> bool:
@@ -266,8 +273,13 @@ def _with_words(
         said = words[2].split()
         while said and (_is_stop_word(said[-1]) or _MONTH_NAME.fullmatch(said[-1])):
             said.pop()
-        return f"{number}{': ' if words[1].strip(' ') else ' '}{' '.join(said)}" if said else number
-    unit = after[0] if after and not _is_stop_word(after[1]) else ""
+        if said:
+            return f"{number}{': ' if words[1].strip(' ') else ' '}{' '.join(said)}"
+        return number
+    if after and not _is_stop_word(after[1]):
+        unit = after[0]
+    else:
+        unit = ""
     return f"{before[0].replace('*', '') if before else ''}{number}{unit}"
 
 
@@ -310,4 +322,6 @@ def _lines(value: JSONValue) -> Iterator[str]:
 def _quoted(value: JSONValue) -> str:
     """Return a path with blanks in quotes, any other value as a text."""
     text = str(value)
-    return f'"{text}"' if " " in text and _PATH_BEGIN.match(text) else text
+    if " " in text and _PATH_BEGIN.match(text):
+        return f'"{text}"'
+    return text

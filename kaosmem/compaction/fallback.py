@@ -67,8 +67,12 @@ def model_failure(messages: Iterable[ChatMessage]) -> str:
     A `Summarizer` without a model has no failure to tell.
     """
     summaries = [message for message in messages if is_summary(message)]
-    reason = fallback_reason(summaries[-1].text) if summaries else None
-    return "" if reason in (None, NO_MODEL) else str(reason)
+    reason = None
+    if summaries:
+        reason = fallback_reason(summaries[-1].text)
+    if reason in (None, NO_MODEL):
+        return ""
+    return str(reason)
 
 
 def without_fallback_heading(text: str) -> str:
@@ -161,4 +165,6 @@ def said_text(message: ChatMessage, *, max_chars: int | None = None) -> str:
 def _shown_block(block: ContentBlock) -> str:
     """Return a block as text, the result of a failed call with the word error before it."""
     is_error = isinstance(block, ToolResultBlock) and block.is_error
-    return f"error: {block_text(block)}" if is_error else block_text(block)
+    if is_error:
+        return f"error: {block_text(block)}"
+    return block_text(block)

@@ -142,7 +142,9 @@ class KeptFacts:
             if cost <= left:
                 shown.append(line)
                 left -= cost
-        return RULES_HEADING + "\n".join(reversed(shown)) if shown else ""
+        if shown:
+            return RULES_HEADING + "\n".join(reversed(shown))
+        return ""
 
     def _facts(self, text: str, room: int) -> str:
         """Return the lists of the facts that a text does not have."""

@@ -138,7 +138,9 @@ class Outline(Protection):
     @property
     def tokens(self) -> int:
         """The tokens of all messages together."""
-        return sum(self.sizes) + self._sizes.frame if self.messages else 0
+        if self.messages:
+            return sum(self.sizes) + self._sizes.frame
+        return 0
 
     def tail_within(
         self,
@@ -218,7 +220,9 @@ class Outline(Protection):
         if question is None or question in kept:
             return ()
         unit = self.unit_of[question]
-        return unit if unit[-1] < start else ()
+        if unit[-1] < start:
+            return unit
+        return ()
 
     def shown_from(self, start: int, kept: Container[int]) -> list[int]:
         """Return the positions of kept messages, and of all others from `start` on but orphans.

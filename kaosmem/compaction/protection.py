@@ -54,7 +54,10 @@ class Exchanges:
     @property
     def unanswered(self) -> Sequence[int]:
         """The questions after the newest reply."""
-        newest = self.replies[-1] if self.replies else -1
+        if self.replies:
+            newest = self.replies[-1]
+        else:
+            newest = -1
         return self.questions[bisect_right(self.questions, newest) :]
 
     def question_before(self, place: int) -> int | None:

@@ -102,7 +102,10 @@ class Summarizer:
             raise InvalidArgumentError(
                 "without a model every summary is a fallback; give a model, or allow a fallback"
             )
-        self._model = llm if isinstance(llm, ModelRequests | None) else ModelRequests(llm)
+        if isinstance(llm, ModelRequests | None):
+            self._model = llm
+        else:
+            self._model = ModelRequests(llm)
         self._template = check_text(template or SUMMARY_TEMPLATE, "template")
         # The answer to a task of the user's own has other words.
         self._has_free_words = self._template != SUMMARY_TEMPLATE
@@ -198,7 +201,10 @@ class Summarizer:
         limit = min(limit, self._room // 4)
         so_far = ""
         for part in transcript_parts(messages, self._room - limit, counter=self._counter):
-            earlier = entry_piece(ChatMessage(SUMMARY_ROLE, so_far)) if so_far else ""
+            if so_far:
+                earlier = entry_piece(ChatMessage(SUMMARY_ROLE, so_far))
+            else:
+                earlier = ""
             source = f"{earlier}{part}"
             so_far = await self._answer(model, source, limit)
         return so_far

@@ -47,7 +47,10 @@ class Condensation(ConversationEvent):
     def __post_init__(self) -> None:
         ConversationEvent.__post_init__(self)
         given: object = self.forgotten_ids
-        ids = tuple(given) if isinstance(given, Iterable) else (None,)
+        if isinstance(given, Iterable):
+            ids = tuple(given)
+        else:
+            ids = (None,)
         if not all(map(is_integer, ids)):
             raise InvalidArgumentError(
                 "forgotten_ids holds other than ids of events; give whole numbers"
@@ -223,7 +226,9 @@ class ConversationView(Sequence[ConversationEvent]):
     def unit(self, position: int) -> Sequence[int]:
         """Return the positions of an entry's unit, ascending: a round, or the entry alone."""
         its = self._rounds.get(position)
-        return (position,) if its is None else its.members
+        if its is None:
+            return (position,)
+        return its.members
 
     def cuts_from(self, start: int, shown: Collection[int] = ()) -> list[int]:
         """Return the positions, up to n, where it may be cut: no unit is on both sides.

@@ -345,7 +345,9 @@ class Corpus(Protocol):
 
 def source_names(given: str | Iterable[str]) -> list[str]:
     """Return the names of sources, each once. Raises InvalidNameError."""
-    names = [given] if isinstance(given, str) else check_several(given, "sources")
+    if isinstance(given, str):
+        return [_source(given)]
+    names = check_several(given, "sources")
     return list(dict.fromkeys(map(_source, names)))
 
 

@@ -139,7 +139,9 @@ class InMemoryCorpus(Corpus):
 
     @property
     def _newest(self) -> _Version:
-        return self._kept[-1] if self._kept else EMPTY
+        if self._kept:
+            return self._kept[-1]
+        return EMPTY
 
     @property
     def _kept(self) -> list[_Version]:

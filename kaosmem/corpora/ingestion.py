@@ -268,5 +268,8 @@ async def _take(
         passages += [
             {**asdict(each), "metadata": each.metadata | stamp} for each in reading.passages
         ]
-    gone = (await corpus.replace(read, passages)).gone if read else 0
+    if read:
+        gone = (await corpus.replace(read, passages)).gone
+    else:
+        gone = 0
     return _Batch(read, skipped, len(passages), gone)

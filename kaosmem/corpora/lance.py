@@ -170,7 +170,9 @@ class LanceCorpus(Corpus):
 
         def on_tenant() -> T | None:
             tenant = self._find(makes=makes)
-            return None if tenant is None else work(tenant)
+            if tenant is None:
+                return None
+            return work(tenant)
 
         return await self._run(on_tenant, is_long=is_long)
 
@@ -223,7 +225,9 @@ class LanceCorpus(Corpus):
                 "client_max_retries": "3",
                 "client_retry_timeout": f"{max(1, round(self._timeout_s))}",
             }
-            options = {**limits, **self._options} if "://" in self._url else None
+            options = None
+            if "://" in self._url:
+                options = {**limits, **self._options}
             try:
                 connection = lancedb.connect(
                     self._url, read_consistency_interval=timedelta(0), storage_options=options
@@ -468,7 +472,9 @@ def _retried(work: Callable[[], T]) -> T:
 def _is_in(column: str, values: Iterable[str]) -> str:
     """Return the condition that a column has one of some values."""
     quoted = ["'" + value.replace("'", "''") + "'" for value in values]
-    return f"{column} IN ({', '.join(quoted)})" if quoted else "FALSE"
+    if quoted:
+        return f"{column} IN ({', '.join(quoted)})"
+    return "FALSE"
 
 
 def _arrow(rows: Iterable[dict[str, Any]]) -> pa.Table:

@@ -229,7 +229,9 @@ class PgCorpus(Corpus):
 
         def locked(cursor: Cursor) -> T | None:
             found = self._locked(cursor)
-            return None if found is None else work(found)
+            if found is None:
+                return None
+            return work(found)
 
         await self._run(lambda cursor: None)  # so that a server that is down is told of in time
         async with PostgresDatabase(
@@ -355,4 +357,6 @@ def _rows(
 ) -> list[tuple[Any, ...]]:
     """Execute a statement, or several without values, and return the rows."""
     cursor.execute(query.encode(), named or None)
-    return cursor.fetchall() if cursor.description is not None else []
+    if cursor.description is not None:
+        return cursor.fetchall()
+    return []

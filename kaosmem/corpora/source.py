@@ -75,9 +75,15 @@ class CorpusSource(StoreSource):
         terms = analyze(query.text)
         if not terms or not cap:
             return Proposal(())
-        corpus = self._corpus if query.known_at is None else self._corpus.at(query.known_at)
+        if query.known_at is None:
+            corpus = self._corpus
+        else:
+            corpus = self._corpus.at(query.known_at)
         first = await corpus.candidates(terms, limit=self._limit, filter=wanted)
-        version = corpus.at(first.version) if first.version else corpus
+        if first.version:
+            version = corpus.at(first.version)
+        else:
+            version = corpus
         others = await self._others(version, first, terms, wanted)
         found = {each.id: each for each in (*first.found, *others)}
         if not found and wanted is not None:
@@ -97,7 +103,9 @@ class CorpusSource(StoreSource):
     async def get(self, item_id: str) -> Item | None:
         """Return a passage, or None."""
         found = await self._corpus.get(self._store_ids([item_id]))
-        return self._item_of(found[0]) if found else None
+        if found:
+            return self._item_of(found[0])
+        return None
 
     async def forget(self, item_ids: Collection[str]) -> None:
         """Erase passages from the corpus, with all its older versions."""

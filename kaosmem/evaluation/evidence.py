@@ -168,7 +168,10 @@ def read_corpora(
     path = Path(items)
     if questions is not None:
         return (_read_corpus(path, Path(questions)),)
-    found = _files_in(path) if path.is_dir() else {path: ""}
+    if path.is_dir():
+        found = _files_in(path)
+    else:
+        found = {path: ""}
     present = dict.fromkeys(filter(None, found.values()))
     if missing := [name for name in datasets if name not in present]:
         there = ", ".join(map(shown, present)) or "none"

@@ -300,7 +300,10 @@ def draw(report: Report) -> Figure:
         panel.set_ylabel(label)
         _draw_panel(panel, report, name)
     asked = f"{report.questions:,} questions on {sum(report.corpora.values()):,} items"
-    over = f", mean of {len(report.datasets):,} data sets" if len(report.datasets) > 1 else ""
+    if len(report.datasets) > 1:
+        over = f", mean of {len(report.datasets):,} data sets"
+    else:
+        over = ""
     figure.suptitle(asked + over, fontsize="medium")
     lines, names = axes[0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside lower center", ncols=min(6, len(names)), frameon=False)

@@ -99,7 +99,9 @@ def deleted_file(path_or_fs: str | os.PathLike[str] | AbstractFileSystem) -> Sou
         names = {posixpath.basename(path.rstrip("/")) for path in fs.ls(folder, detail=False)}
     except Exception:  # a filesystem may raise errors of its own kind
         return None
-    return None if name in names else SourceFile(name, root, 0, "", fs)
+    if name in names:
+        return None
+    return SourceFile(name, root, 0, "", fs)
 
 
 def nothing_to_ingest(
@@ -107,7 +109,10 @@ def nothing_to_ingest(
 ) -> MissingFileError:
     """Return the error for a place of which all files are skipped."""
     shown = ", ".join(f"{each.source!r} is skipped ({each.why})" for each in skipped[:_SHOWN])
-    more = f" and {len(skipped) - _SHOWN:,} more" if len(skipped) > _SHOWN else ""
+    if len(skipped) > _SHOWN:
+        more = f" and {len(skipped) - _SHOWN:,} more"
+    else:
+        more = ""
     return MissingFileError(
         f"nothing to ingest in {shown_location(path_or_fs)}: "
         f"{shown + more if skipped else 'it is empty'}; "
@@ -244,7 +249,10 @@ class _Listing:
 
     def _entries(self, folder: str) -> list[dict[str, Any]]:
         """Return what is in a folder; nothing, and note why, if it cannot be listed."""
-        path = posixpath.join(self.root, folder) if folder else self.root
+        if folder:
+            path = posixpath.join(self.root, folder)
+        else:
+            path = self.root
         try:
             listed = self.fs.ls(path, detail=True)
         except Exception as error:
@@ -293,14 +301,18 @@ class _Listing:
             and not self.choice.include.decide_within(relative)
         ):
             return "not included"
-        return "ignored by .gitignore" if self._is_ignored(relative, is_folder=is_folder) else ""
+        if self._is_ignored(relative, is_folder=is_folder):
+            return "ignored by .gitignore"
+        return ""
 
     def _is_ignored(self, relative: str, *, is_folder: bool) -> bool:
         """Return whether the nearest .gitignore that says something of a path ignores it."""
         folder, rest = posixpath.split(relative)
         while True:
             patterns = self._ignored.get(folder)
-            decided = patterns.decide(rest, is_folder=is_folder) if patterns else None
+            decided = None
+            if patterns:
+                decided = patterns.decide(rest, is_folder=is_folder)
             if decided is not None or not folder:
                 return bool(decided)
             folder, name = posixpath.split(folder)
@@ -337,7 +349,9 @@ def _trouble(error: Exception) -> UnreadableError:
     An error of a filesystem's own kind may show credentials.
     """
     is_known = type(error) is ValueError or (isinstance(error, OSError) and error.strerror)
-    return trouble(error) if is_known else UnreadableError(CANNOT_BE_READ, type(error).__name__)
+    if is_known:
+        return trouble(error)
+    return UnreadableError(CANNOT_BE_READ, type(error).__name__)
 
 
 def _stamp(info: dict[str, Any]) -> str:

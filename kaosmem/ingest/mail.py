@@ -93,7 +93,8 @@ def _is_body(part: Message) -> bool:
 
 def _text(part: Message) -> str:
     data = part.get_payload(decode=True)
-    data = data if isinstance(data, bytes) else b""
+    if not isinstance(data, bytes):
+        data = b""
     try:
         text = data.decode(part.get_content_charset("utf-8"))
     except (LookupError, ValueError):  # an unknown charset, or bytes that are not of it
@@ -118,12 +119,17 @@ def _sender(header: str) -> str:
     A stranger may have any name, and would correct what the real sender has written.
     """
     found = _NAMED_ADDRESS.match(header)
-    name, address = (found[1].strip(' "'), found[2]) if found else ("", header)
+    if found:
+        name, address = (found[1].strip(' "'), found[2])
+    else:
+        name, address = ("", header)
     room = max(0, _MAX_ROLE_CHARS - len(address) - 1)
     sender = one_line(" ".join(dict.fromkeys((name[:room], address))), _MAX_ROLE_CHARS)
     # Or a mail from "user" would be shown as words of the user.
     is_role = sender.casefold() in PROVIDERS_ROLES
-    return sender if sender.isprintable() and not is_role else ""
+    if sender.isprintable() and not is_role:
+        return sender
+    return ""
 
 
 def _timestamp(header: str) -> str:

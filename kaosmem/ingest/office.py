@@ -56,11 +56,19 @@ def table_pieces(rows: Iterable[Row]) -> Iterator[Piece]:
     filled = [row for row in rows if row.text.strip()]
     titles = list(takewhile(_is_title, filled[:_MAX_TITLES]))
     below = filled[len(titles) :]
-    header = below[0] if len(below) > 1 and _is_header(below[0].cells) else None
+    header = None
+    if len(below) > 1 and _is_header(below[0].cells):
+        header = below[0]
     body = below[1:] if header else filled
-    top = "".join(f"{row.text}\n" for row in (*titles, header)) if header else ""
+    if header:
+        top = "".join(f"{row.text}\n" for row in (*titles, header))
+    else:
+        top = ""
     if header and len(top) > MAX_HEAD_CHARS:
-        top = f"{header.text}\n" if len(header.text) <= MAX_HEAD_CHARS else ""
+        if len(header.text) <= MAX_HEAD_CHARS:
+            top = f"{header.text}\n"
+        else:
+            top = ""
         if titles:
             yield _group("", titles)
     room = TARGET_CHARS - row_size(top)

@@ -118,7 +118,10 @@ class IngestReport:
         lines = []
         for reason, group in self.reasons.items():
             details = {skipped.detail for skipped in group}
-            why = group[0].why if len(details) == 1 else reason
+            if len(details) == 1:
+                why = group[0].why
+            else:
+                why = reason
             names = [fitted(skipped.source, 60, tail=40) for skipped in group[:_SHOWN_SOURCES]]
             lines.append(
                 f"skipped {len(group):,}, {why}: "

@@ -96,7 +96,10 @@ def _with_extra(text: str, segments: list[Segment]) -> list[Segment]:
     extra = 0
     for segment in segments:
         line = text[segment.start : segment.end]
-        size = row_size(line) if line.lstrip().startswith("|") else size_of(line)
+        if line.lstrip().startswith("|"):
+            size = row_size(line)
+        else:
+            size = size_of(line)
         extra += size - len(line)
         found.append(segment._replace(extra=extra))
     return found
@@ -157,7 +160,10 @@ def _chars(
     end: int,
 ) -> int:
     """Return the size of a piece with what it repeats."""
-    before = segments[begin - 1].extra if begin else 0
+    if begin:
+        before = segments[begin - 1].extra
+    else:
+        before = 0
     chars = segments[end - 1].end - segments[begin].start
     return row_size(segments[begin].head) + chars + segments[end - 1].extra - before
 
@@ -185,7 +191,9 @@ def _join_back(
 def _title(paths: list[Path]) -> Path:
     """Return the common beginning of the paths that are not empty."""
     named = list(filter(None, paths))
-    return shared_path(min(named), max(named)) if named else ()
+    if named:
+        return shared_path(min(named), max(named))
+    return ()
 
 
 def _parts(line: str) -> Iterator[str]:

@@ -49,7 +49,10 @@ def read_jsonl(data: bytes) -> Iterator[Part | UnreadablePlace]:
         if record.fields.get("timestamp") and utc_time(record.fields) is None:
             yield UnreadablePlace(f"L{number}", "timestamp is no time", _TIMELESS)
             del record.fields["timestamp"]
-        pieces = [Piece(number, number, 0, record.text, "")] if record.text else []
+        if record.text:
+            pieces = [Piece(number, number, 0, record.text, "")]
+        else:
+            pieces = []
         if len(record.text) > MAX_RECORD_CHARS:
             pieces = list(cut(record.text, Syntax.MARKDOWN))
         metadata = {"lines": [number, number], **record.fields}
@@ -110,7 +113,9 @@ def _scalar(value: JSONValue) -> str | int | float | None:
         return one_line(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
         return value
-    return value if isinstance(value, float) and math.isfinite(value) else None
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return None
 
 
 def _timestamp(stated: str | float | None) -> str | float | None:
@@ -152,4 +157,6 @@ def _texts(outputs: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def _joined(lines: str | list[str]) -> str:
-    return lines if isinstance(lines, str) else "".join(lines)
+    if isinstance(lines, str):
+        return lines
+    return "".join(lines)

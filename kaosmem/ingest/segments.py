@@ -174,7 +174,10 @@ def code_segments(text: str) -> list[Segment]:
     segments = []
     scopes = _Scopes()
     for position, line in enumerate(lines):
-        before = lines[position - 1].bare if position else ""
+        if position:
+            before = lines[position - 1].bare
+        else:
+            before = ""
         follows = _follows(line.bare, before)
         if not follows and not _LEADS.match(line.bare):
             scopes.leave(line.indent)
@@ -253,7 +256,10 @@ def _defined(lines: list[_Line], position: int) -> str:
     bare = lines[position].bare[:_MAX_HEADING_CHARS]
     definition = _DEFINITION.match(bare)
     if definition is None:
-        following = lines[position + 1].bare if position + 1 < len(lines) else ""
+        if position + 1 < len(lines):
+            following = lines[position + 1].bare
+        else:
+            following = ""
         if bare.endswith("{") or following == "{":
             definition = _CALLABLE.fullmatch(bare)
     return definition[1] if definition else ""
@@ -284,7 +290,10 @@ def _prose_segments(
         heading = heading_at(lines, position) if may_be_heading else None
         if heading is None:
             _put_under(scopes.path, segments, above)
-            strength = fenced[position] if position in fenced else _strength(lines, position)
+            if position in fenced:
+                strength = fenced[position]
+            else:
+                strength = _strength(lines, position)
             segments.append(_segment(line, GLUED if above else strength, scopes.path))
             above = 0
             position += 1
@@ -347,14 +356,19 @@ def _level(heading: _Heading, styles: list[int | str]) -> int:
 
 def _strength(lines: list[_Line], position: int) -> int:
     line = lines[position]
-    before = lines[position - 1].bare if position else ""
+    if position:
+        before = lines[position - 1].bare
+    else:
+        before = ""
     if line.after_blank:
         return _indented(PARAGRAPH, line.indent) - before.endswith(":")
     if line.bare.startswith("|"):
         return _ROW
     if _ITEM.match(line.bare):
         return _indented(LINE, line.indent)
-    return _AFTER_SENTENCE if before.rstrip("\"')]”’*_")[-1:] in tuple(".!?。") else _ANY_LINE
+    if before.rstrip("\"')]”’*_")[-1:] in tuple(".!?。"):
+        return _AFTER_SENTENCE
+    return _ANY_LINE
 
 
 def _markdown_heading(lines: list[_Line], position: int) -> _Heading | None:
@@ -363,7 +377,9 @@ def _markdown_heading(lines: list[_Line], position: int) -> _Heading | None:
         return None
     if line.bare[0] == "#":
         heading = _ATX.fullmatch(line.bare)
-        return _Heading(len(heading[1]), heading[2]) if heading else None
+        if heading:
+            return _Heading(len(heading[1]), heading[2])
+        return None
     underline = _line_under(lines, position)
     if underline[:1] not in ("=", "-") or not _ADORNMENT.fullmatch(underline):
         return None
@@ -383,7 +399,9 @@ def _text_heading(lines: list[_Line], position: int) -> _Heading | None:
         return _heading_alone(lines, position)
     if _ADORNMENT.fullmatch(line.bare):
         over = position + 2 < len(lines) and lines[position + 2].bare == line.bare
-        return _Heading(line.bare[:2], underline, 3) if over else None
+        if over:
+            return _Heading(line.bare[:2], underline, 3)
+        return None
     is_long = len(underline) >= max(3, min(len(line.bare), 4))
     if line.indent or not is_long or not _ADORNMENT.fullmatch(underline):
         return None
@@ -398,7 +416,9 @@ def _heading_alone(lines: list[_Line], position: int) -> _Heading | None:
     clause = _CLAUSE.fullmatch(line.bare)
     if clause:
         return _Heading(clause[1].upper(), line.bare)
-    return _Heading("CAPITALS", line.bare) if _CAPITALS.fullmatch(line.bare) else None
+    if _CAPITALS.fullmatch(line.bare):
+        return _Heading("CAPITALS", line.bare)
+    return None
 
 
 def _line_under(lines: list[_Line], position: int) -> str:
@@ -416,8 +436,11 @@ def _fenced(lines: list[_Line]) -> dict[int, int]:
     for position, line in enumerate(lines):
         if fence:
             closes = line.bare.startswith(fence) and not line.bare.strip(fence[0])
-            inside[position] = GLUED if closes else _IN_FENCE + _ROW * line.after_blank
-            fence = "" if closes else fence
+            if closes:
+                inside[position] = GLUED
+                fence = ""
+            else:
+                inside[position] = _IN_FENCE + _ROW * line.after_blank
         elif line.bare[0] in "`~" and (opening := _FENCE.match(line.bare)):
             fence = opening[0]
     return inside

@@ -216,11 +216,9 @@ def words_of(text: str) -> Iterable[str]:
     >>> list(words_of("It rained.\nWe stayed in."))
     ['It', 'rained.', 'We', 'stayed', 'in.']
     """
-    return (
-        text.split()
-        if len(text) <= _PART_CHARS
-        else chain.from_iterable(map(str.split, _parts(text)))
-    )
+    if len(text) <= _PART_CHARS:
+        return text.split()
+    return chain.from_iterable(map(str.split, _parts(text)))
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -354,7 +352,9 @@ def _lone_word_terms(word: str) -> tuple[str, ...]:
         return terms
     word = word[:MAX_WORD_CHARS]
     if word.isascii():
-        parts = iter(()) if _IDENTIFIER.search(word) else compound_parts(word)
+        if _IDENTIFIER.search(word):
+            return terms
+        parts = compound_parts(word)
     elif _GERMANIC.fullmatch(word):
         parts = compound_parts(plain_forms(word.casefold())[0], foreign=True)
     else:
@@ -385,7 +385,9 @@ def _number_forms(word: str) -> list[str]:
     if found is None:
         return [word]
     number, unit = found.groups()
-    return [number] if unit in _ORDINAL else [word, number, unit]
+    if unit in _ORDINAL:
+        return [number]
+    return [word, number, unit]
 
 
 def _elided_terms(word: str) -> Iterator[str]:
@@ -402,7 +404,10 @@ def _stem(word: str) -> str:
         folded = unicodedata.normalize("NFKC", folded)
     if folded in STOP_WORDS:
         return ""
-    bare = _POSSESSIVE.sub("", folded) if "'" in folded else folded
+    if "'" in folded:
+        bare = _POSSESSIVE.sub("", folded)
+    else:
+        bare = folded
     if bare in STOP_WORDS:
         return ""
     return (not bare.isascii() and stem_of_script(bare)) or _english_stemmer()(_american(bare))

@@ -129,7 +129,8 @@ def without_credentials(text: str) -> str:
     >>> without_credentials("Use postgres://app:x7Tq9@db.example.com/shop")
     'Use postgres://app:[credential]@db.example.com/shop'
     """
-    text = _PRIVATE_KEY.sub(LEFT_OUT, text) if "PRIVATE KEY" in text else text
+    if "PRIVATE KEY" in text:
+        text = _PRIVATE_KEY.sub(LEFT_OUT, text)
     spans: set[tuple[int, int]] = set()
     for begin in range(0, max(1, len(text) - _OVERLAP_CHARS), _WINDOW_CHARS - _OVERLAP_CHARS):
         for start, end in _spans(text[begin : begin + _WINDOW_CHARS]):

@@ -254,11 +254,16 @@ class PastCues:
             periods: The question's "last week" and the like as days.
         """
         raw = text.casefold()
-        both = raw if raw.isascii() else f"{raw} | {fold_script(raw)}"
+        if raw.isascii():
+            both = raw
+        else:
+            both = f"{raw} | {fold_script(raw)}"
         patterns = self._patterns_for(text)
         which = frozenset(each for each, pattern in patterns.items() if pattern.search(both))
         found = dict.fromkeys((*periods, *map(_period, self._reader.read(text))))
-        return PastQuestion(which, tuple(found)) if which or found else None
+        if which or found:
+            return PastQuestion(which, tuple(found))
+        return None
 
     def _patterns_for(self, text: str) -> Mapping[str, re.Pattern[str]]:
         """Return the patterns of the words in each list, of those that an ASCII text may have."""
@@ -299,7 +304,10 @@ def _any_of(patterns: Iterable[str]) -> str:
     unspaced: list[str] = []
     for pattern in patterns:
         (unspaced if _UNSPACED.search(pattern) else spaced).append(pattern)
-    found = [_whole("|".join(spaced))] if spaced else []
+    if spaced:
+        found = [_whole("|".join(spaced))]
+    else:
+        found = []
     if unspaced:  # no other letter costs more than a look
         found.append(rf"(?=[\d{UNSPACED}])(?:{'|'.join(unspaced)})")
     return "|".join(found)
@@ -314,7 +322,10 @@ def _period(written: WrittenDate) -> Period:
     year, month, day, _ = written
     if day:
         return Period(written.first, written.first)
-    after = date(year + 1, 1, 1) if month in (0, 12) else date(year, month + 1, 1)
+    if month in (0, 12):
+        after = date(year + 1, 1, 1)
+    else:
+        after = date(year, month + 1, 1)
     return Period(written.first, after - timedelta(days=1))
 
 

@@ -31,7 +31,9 @@ _WORDS_AT_ONCE = 10_000
 @once_per_item
 def statement(item: Item) -> int:
     """Return a number of 64 bits that duplicates share. That of an item with an image is 0."""
-    return statement_of(item.text) if _is_text(item) else 0
+    if _is_text(item):
+        return statement_of(item.text)
+    return 0
 
 
 def statement_of(text: str) -> int:
@@ -103,7 +105,9 @@ class Shown:
             if None not in sources:
                 return sources[0]
         twin = self._by_statement.get(statement(item))
-        return None if twin is None or _is_newer(item, twin) else twin
+        if twin is None or _is_newer(item, twin):
+            return None
+        return twin
 
 
 def _is_newer(item: Item, twin: Item) -> bool:

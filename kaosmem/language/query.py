@@ -184,7 +184,10 @@ class Query:
             found: The items that match the words of the question.
         """
         begun = [each for each in versions if not self.begins_later(each.valid_from)]
-        chosen = [] if self.past is None else self.past.choose(begun, found)
+        if self.past is None:
+            chosen = []
+        else:
+            chosen = self.past.choose(begun, found)
         if self.now is not None and len(begun) < len(versions):
             for each in versions[:-1]:
                 end = each.valid_until

@@ -149,7 +149,9 @@ def _is_hinted(text: str) -> bool:
 
 def fence_free(text: str) -> str:
     """Return a text without its code and quoted lines."""
-    return _FENCED.sub("\n", text) if "```" in text or ">" in text else text
+    if "```" in text or ">" in text:
+        return _FENCED.sub("\n", text)
+    return text
 
 
 class _Matcher(NamedTuple):

@@ -161,7 +161,9 @@ class Labels:
 
     def number(self, name: str | None) -> int:
         """Return the number of a label, 0 for an unknown one or none."""
-        return 0 if name is None else self._number_of.get(name, 0)
+        if name is None:
+            return 0
+        return self._number_of.get(name, 0)
 
     def extend(self, names: Sequence[str | None]) -> list[str]:
         """Label the next slots, None for not at all, and return the labels that are new."""

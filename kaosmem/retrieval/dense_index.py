@@ -83,8 +83,11 @@ def _squares(rows: NDArray[np.int8]) -> Int64s:
 
 def _embedded_text(item: Item) -> str:
     """Return an item's text, after the words of its key."""
-    about = key_words(item.key) if item.key is not None else ""
-    return f"{about}: {item.text}" if about else item.text
+    if item.key is not None:
+        about = key_words(item.key)
+        if about:
+            return f"{about}: {item.text}"
+    return item.text
 
 
 class DenseIndex(LinearIndex):

@@ -36,7 +36,9 @@ def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     rounded = np.rint(vector * (1 << 16))
     length = np.sqrt((rounded * rounded).sum())
-    return vector / (length / (1 << 16)) if length else vector
+    if length:
+        vector = vector / (length / (1 << 16))
+    return vector
 
 
 class MiniLMEmbedder:
@@ -115,7 +117,9 @@ def _encoder() -> Callable[[str], NDArray[np.float32]]:
 
 def _encodable(text: str) -> str:
     """Return a text whose lone surrogates, which no tokenizer takes, are question marks."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode()
 
 
 class WordVectorEmbedder:

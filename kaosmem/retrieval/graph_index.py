@@ -269,7 +269,10 @@ class GraphIndex:
                 left = min(left, _FURTHER - len(near))
             if not frontier or left <= 0:
                 break
-            room = (left + 1) // 2 if hop < self._depth - 1 else left
+            if hop < self._depth - 1:
+                room = (left + 1) // 2
+            else:
+                room = left
             through = [
                 each for each in frontier if not hop or len(self._graph.adj[each]) <= self._hub
             ]

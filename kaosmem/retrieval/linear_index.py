@@ -263,7 +263,10 @@ class LinearIndex(TextIndex):
         word, and the neighbours: the entries beside them in the same named source. Rules alone are
         no answer.
         """
-        allowed = self.slots.are_full if is_allowed is None else is_allowed.copy()
+        if is_allowed is None:
+            allowed = self.slots.are_full
+        else:
+            allowed = is_allowed.copy()
         allowed[first] = False
         best = first[:_NEIGHBOURED]
         named = best[self.sources.numbers[best] != NONE]
@@ -280,7 +283,10 @@ class LinearIndex(TextIndex):
         if not len(first) and not len(neighbours):
             return first
         allowed[neighbours] = False
-        rules = self.rules()[: -_RULES - 1 : -1] if self.is_conversation else first[:0]
+        if self.is_conversation:
+            rules = self.rules()[: -_RULES - 1 : -1]
+        else:
+            rules = first[:0]
         return np.concatenate([first, neighbours, rules[allowed[rules]]])
 
     def _linked(

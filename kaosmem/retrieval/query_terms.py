@@ -162,7 +162,8 @@ class QueryTerms:
             for other, share in near_terms(term):
                 number = known.number_in_entries(other)
                 if number and other not in self.counts:
-                    share = share if is_new else 2 * share // 5
+                    if not is_new:
+                        share = 2 * share // 5
                     found[number] = max(found.get(number, 0), share)
         return found
 
@@ -264,7 +265,10 @@ class SourceMatches:
     ) -> None:
         self._index = index
         self._count = len(index.sources)
-        self._asked = self._title_terms(asked) if self._count else {}
+        if self._count:
+            self._asked = self._title_terms(asked)
+        else:
+            self._asked = {}
         self.title_sums, self.rarest_titles = self._match_titles()
         self.shares = self._matched(counts)
 

@@ -87,14 +87,19 @@ def is_question(item: Item) -> bool:
     Images beside the text do not count.
     """
     is_text = isinstance(item.content, str)
-    tokens = item.tokens if is_text else len(item.text) // _CHARS_A_TOKEN
+    if is_text:
+        tokens = item.tokens
+    else:
+        tokens = len(item.text) // _CHARS_A_TOKEN
     return tokens <= _QUESTION_TOKENS and asks(item.text)
 
 
 def source_of(item: Item) -> str | None:
     """Return the name of an item's source, None if it has none."""
     name = item.metadata.get("source")
-    return name if isinstance(name, str) and name else None
+    if isinstance(name, str) and name:
+        return name
+    return None
 
 
 class Embedded(NamedTuple):

@@ -90,7 +90,9 @@ class Vocabulary:
     def number_in_entries(self, term: str) -> int:
         """Return the number of a term that an entry has, NO_TERM for any other."""
         number = self.number(term)
-        return number if number and self.frequencies.values[number] else NO_TERM
+        if number and self.frequencies.values[number]:
+            return number
+        return NO_TERM
 
     def in_order(self) -> Int64s:
         """Return the numbers of the terms in order of the terms.

@@ -141,7 +141,10 @@ class IndexedFacts:
             self._live.discard(self._ordinals[row.id])
 
     def delete(self, memory_id: str | None) -> None:
-        doomed = [*self.rows] if memory_id is None else [memory_id]
+        if memory_id is None:
+            doomed = [*self.rows]
+        else:
+            doomed = [memory_id]
         for each in doomed:
             row = self.rows.pop(each, None)
             if row is None:

@@ -188,7 +188,10 @@ class TaskList:
         return "\n".join(lines)
 
     def _line(self, task: Task) -> str:
-        retries = f", retry {task.retry_count} of {self.max_retries}" if task.retry_count else ""
+        if task.retry_count:
+            retries = f", retry {task.retry_count} of {self.max_retries}"
+        else:
+            retries = ""
         return f"- [{task.status}{retries}] {visible(task.id)}: {visible(' '.join(task.title.split()))}"
 
 

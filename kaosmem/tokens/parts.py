@@ -94,7 +94,9 @@ def _is_elsewhere(part: JSONObject) -> bool:
 def _data_tokens(data: str) -> int:
     if data.startswith(_PDF):
         return _pages(data) * PAGE_TOKENS
-    return IMAGE_TOKENS if data.startswith(_IMAGES) else sealed_tokens(data)
+    if data.startswith(_IMAGES):
+        return IMAGE_TOKENS
+    return sealed_tokens(data)
 
 
 @remembered(32)

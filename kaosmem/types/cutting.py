@@ -32,7 +32,9 @@ def cut_result(
             return result
         content = block_text(result)
     cut = cut_text(content, most, whole)
-    return result if cut is content else replace(result, content=cut)
+    if cut is content:
+        return result
+    return replace(result, content=cut)
 
 
 def cut_text(

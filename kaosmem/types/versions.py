@@ -122,12 +122,20 @@ def in_order(
             versions.append(Version(item, begin, end, known_from(item)))
             continue
         if begin is None:
-            begin = known_from(item) if latest is None else max(latest, known_from(item))
-        latest = begin if latest is None else max(latest, begin)
+            if latest is None:
+                begin = known_from(item)
+            else:
+                begin = max(latest, known_from(item))
+        if latest is None:
+            latest = begin
+        else:
+            latest = max(latest, begin)
         begins.append((begin, item))
     begins.sort(key=itemgetter(0))
     for place, (begin, item) in enumerate(begins, 1):
-        successor = begins[place][0] if place < len(begins) else None
+        successor = None
+        if place < len(begins):
+            successor = begins[place][0]
         ends = [max(begin, end) for end in (successor, ended(item)) if end is not None]
         versions.append(Version(item, begin, min(ends, default=None), known_from(item)))
     return sorted(versions, key=attrgetter("valid_from"))
@@ -168,4 +176,6 @@ def day_text(time: datetime) -> str:
 
 def aware(time: datetime) -> datetime:
     """Return a time with a zone: UTC if it has none."""
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    if time.tzinfo is not None:
+        return time
+    return time.replace(tzinfo=UTC)
