@@ -7,13 +7,16 @@ from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, count
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from kaosmem.arguments import STRICT_JSON
 from kaosmem.memos import remembered
 from kaosmem.types import ContentBlock, OpaqueBlock
 from kaosmem.types.content import TextBlock, ToolResultBlock, ToolUseBlock
 from kaosmem.types.items import ChatMessage, Item, StoredItem
+
+_Waiting: TypeAlias = dict[str, list[int]]
+"""By the id of a call, the ordinals of the entries whose call of it has no result, ascending."""
 
 
 class Link(NamedTuple):
@@ -145,15 +148,14 @@ def _served_call(kind: str, data: str) -> _ServedCall:
 def _answered(
     ordinal: int,
     link: Link,
-    waiting: dict[str, list[int]],
+    waiting: _Waiting,
 ) -> dict[str, int]:
     """Match each result of an entry with the latest call of its id that has no result yet.
 
     An entry may answer its own call.
 
     Args:
-        waiting: By id, the ordinals of the entries whose call has no result, ascending. The calls
-            of the entry come to it, and those that it answers leave it.
+        waiting: The calls of the entry come to it, and those that it answers leave it.
 
     Returns:
         By the ids of the calls that it answers, the ordinals of the entries that made them.
@@ -197,7 +199,7 @@ class Units:
         self._members: dict[int, list[int]] = {}
         # Of the entries that later ones may join.
         self._links: dict[int, Link] = {}
-        self._waiting: dict[str, list[int]] = {}  # as of `_answered`
+        self._waiting: _Waiting = {}  # as of `_answered`
         self._tied: dict[str, int] = {}
         self.asking: int | None = None
 
@@ -404,7 +406,7 @@ class Units:
         for ordinal in links:
             self._leave(ordinal)
         self._links |= links
-        waiting: dict[str, list[int]] = {}
+        waiting: _Waiting = {}
         for ordinal, link in links.items():
             _answered(ordinal, link, waiting)
         for call, callers in waiting.items():
@@ -480,7 +482,7 @@ def repaired(messages: Iterable[ChatMessage]) -> list[list[ChatMessage]]:
     distinct = _without_unmatched([with_distinct_calls(each) for each in messages])
     links = list(map(Link.of, distinct))
     results: dict[tuple[int, str], ChatMessage] = {}
-    waiting: dict[str, list[int]] = {}
+    waiting: _Waiting = {}
     for position, link in enumerate(links):
         for call, caller in _answered(position, link, waiting).items():
             results[caller, call] = _result_message(distinct[position], call)

@@ -29,7 +29,9 @@ INSTRUCTIONS = "(instructions and tools)"
 
 _JOINED = 2
 """So many tokens of a text may join those of its label and its line end."""
-NO_NOTES: Mapping[str, str] = MappingProxyType({})
+Notes: TypeAlias = Mapping[str, str]
+"""Notes of items, by their ids."""
+NO_NOTES: Notes = MappingProxyType({})
 
 _NOISE = 1e-6
 """Shares of tokens do not add up exactly."""
@@ -224,7 +226,7 @@ class Run:
     def added(
         self,
         units: Iterable[Candidate],
-        notes: Mapping[str, str] = NO_NOTES,
+        notes: Notes = NO_NOTES,
     ) -> tuple[int, Labels]:
         """Return the tokens that units add, and the labels that they change.
 

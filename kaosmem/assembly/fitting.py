@@ -9,11 +9,11 @@ Labels are added last, where they fit. So corrections keep no good match out of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from kaosmem.assembly.allocation import NO_NOTES, Run, best_match, least_tokens, standing_of
+from kaosmem.assembly.allocation import NO_NOTES, Notes, Run, best_match, least_tokens, standing_of
 from kaosmem.assembly.tails import NO_TAIL, HistoryTail, TailCutter
 from kaosmem.formats.labels import NEWER, POSSIBLY_REPLACED
 from kaosmem.language.duplicates import Shown, newest_first
@@ -59,7 +59,7 @@ class Share:
     unrelated: frozenset[int] = frozenset()
     is_offered_whole: bool = False
     taken: dict[int, Candidate] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
+    notes: Notes = field(default_factory=dict)
     twins: dict[str, str] = field(default_factory=dict)
 
     # the units in the share
@@ -109,7 +109,7 @@ class Share:
     def _by_position(self) -> dict[int, Candidate]:
         return {candidate.position: candidate for candidate in self.candidates}
 
-    def run_of(self, units: Iterable[Candidate], notes: Mapping[str, str] = NO_NOTES) -> Run:
+    def run_of(self, units: Iterable[Candidate], notes: Notes = NO_NOTES) -> Run:
         """Return a run of these units alone. It ends once it exceeds the cap."""
         run = Run(self.run.header, self.run.line_of)
         for unit in units:
@@ -320,7 +320,7 @@ class Share:
         for item_id, note in wanted.items():
             self._take_notes({**self.notes, item_id: note}, most)
 
-    def _wanted_notes(self) -> dict[str, str]:
+    def _wanted_notes(self) -> Notes:
         """Return the notes of the units that are taken together, by the ids of their items.
 
         The last of several corrections is newer than the unit that it corrects. The others have an
@@ -342,7 +342,7 @@ class Share:
                 notes[unit.items[0].id] = POSSIBLY_REPLACED
         return notes
 
-    def _take_notes(self, notes: dict[str, str], most: float) -> bool:
+    def _take_notes(self, notes: Notes, most: float) -> bool:
         """Set the notes of the items taken if the share then has at most `most` tokens."""
         run = self.run_of(self.taken.values(), notes)
         if run.used > most:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import TypeAlias
 
 from kaosmem.arguments import json_text, text_digest
 from kaosmem.assembly.allocation import (
     LineOf,
+    Notes,
     best_match,
     entries_of,
     header_of,
@@ -42,6 +44,9 @@ from kaosmem.sections.spec import SectionSpec
 from kaosmem.types import JSONDict, JSONValue
 from kaosmem.types.items import ChatMessage, Item, digest
 
+Sections: TypeAlias = Mapping[str, Section]
+"""Sections by name."""
+
 _IN_FORCE = ", in force from here on as in the system message"
 """Stands in the header over static items that came after the system message was sent."""
 _UNBOUND = (
@@ -65,8 +70,8 @@ class Request:
     """
 
     offers: Offers
-    own: Mapping[str, Section]
-    attached: Mapping[str, Section]
+    own: Sections
+    attached: Sections
     model: str | None
     preserves_thinking: bool
     context: Context
@@ -221,7 +226,7 @@ class Growth:
     def _line_of(self, style: LabelStyle) -> LineOf:
         return line_measure(style, self._request.offers.counter)
 
-    def _newer(self, items: Iterable[Item], *, in_history: bool = False) -> dict[str, str]:
+    def _newer(self, items: Iterable[Item], *, in_history: bool = False) -> Notes:
         """Return the notes of items of which an earlier version is visible.
 
         A message never changes. It is shown again with other lines of it.
@@ -376,7 +381,7 @@ def _is_of_announced(item: Item) -> bool:
     return item.interval is not None and item.interval.is_announced
 
 
-def _live(window: WindowState, sections: Mapping[str, Section]) -> list[Item]:
+def _live(window: WindowState, sections: Sections) -> list[Item]:
     """Return the visible items that the session holds live, in the order of the window."""
     items = []
     for item_id, visible in window.shown.items():

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from kaosmem.arguments import json_text, text_digest
 from kaosmem.assembly.allocation import items_of
 from kaosmem.assembly.context import Context, SectionUse
-from kaosmem.assembly.growth import Growth, Request
+from kaosmem.assembly.growth import Growth, Request, Sections
 from kaosmem.assembly.windows import Rebased, Visible, WindowState, shown_digest, stored_items
 from kaosmem.formats import Rendered
 from kaosmem.sections import Candidate
@@ -219,7 +219,7 @@ def _reason_to_rebase(
 def _has_lost_static(
     window: WindowState,
     request: Request,
-    sections: Mapping[str, Section],
+    sections: Sections,
 ) -> bool:
     """Return whether a window shows a static item that is no longer in force, and nothing says so.
 
@@ -252,8 +252,8 @@ def _has_lost_static(
 
 def is_changed(
     window: WindowState,
-    own: Mapping[str, Section],
-    attached: Mapping[str, Section],
+    own: Sections,
+    attached: Sections,
 ) -> bool:
     """Return whether an item that a window shows was updated or removed.
 
@@ -313,8 +313,8 @@ def _is_outdated(window: WindowState, request: Request, corrections: Sequence[It
 
 def _in_sections(
     window: WindowState,
-    own: Mapping[str, Section],
-    attached: Mapping[str, Section],
+    own: Sections,
+    attached: Sections,
 ) -> Iterator[tuple[str, Visible, Section]]:
     """Yield the visible items of sections, each with its section and the id that it has there."""
     for item_id, visible in window.shown.items():

@@ -14,6 +14,7 @@ from kaosmem.assembly.allocation import (
     NO_NOTES,
     Costs,
     LineOf,
+    Notes,
     Run,
     TokenNeed,
     allocate,
@@ -381,7 +382,7 @@ def part_of(
     header: str,
     items: Iterable[Item],
     line_of: LineOf,
-    notes: Mapping[str, str] = NO_NOTES,
+    notes: Notes = NO_NOTES,
 ) -> Part:
     """Return items as they are shown: each group in its first item's place.
 

@@ -8,7 +8,7 @@ import posixpath
 import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kaosmem.errors import InvalidArgumentError, MissingExtraError, MissingFileError
 from kaosmem.ingest.files import (
@@ -25,6 +25,11 @@ from kaosmem.names import shown_location
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
+
+Location: TypeAlias = "str | os.PathLike[str] | AbstractFileSystem"
+"""A path, a URL that fsspec understands, or a filesystem, whose root is then meant."""
+_Entry: TypeAlias = dict[str, Any]
+"""A file or folder, as fsspec describes it."""
 
 _SHOWN = 5
 _GITIGNORE = ".gitignore"
@@ -53,7 +58,7 @@ class Choice:
 
 
 def find_files(
-    path_or_fs: str | os.PathLike[str] | AbstractFileSystem, choice: Choice | None = None
+    path_or_fs: Location, choice: Choice | None = None
 ) -> tuple[list[SourceFile], list[Skipped]]:
     """Return the files to ingest, and the skipped files, each in order of source. None is opened.
 
@@ -91,7 +96,7 @@ def find_files(
     return files, sorted(listing.skipped)
 
 
-def deleted_file(path_or_fs: str | os.PathLike[str] | AbstractFileSystem) -> SourceFile | None:
+def deleted_file(path_or_fs: Location) -> SourceFile | None:
     """Return a file that is not in its folder any more, None if that cannot be told."""
     fs, root = _filesystem(path_or_fs)
     folder, name = posixpath.split(root)
@@ -104,9 +109,7 @@ def deleted_file(path_or_fs: str | os.PathLike[str] | AbstractFileSystem) -> Sou
     return SourceFile(name, root, 0, "", fs)
 
 
-def nothing_to_ingest(
-    path_or_fs: str | os.PathLike[str] | AbstractFileSystem, skipped: Sequence[Skipped]
-) -> MissingFileError:
+def nothing_to_ingest(path_or_fs: Location, skipped: Sequence[Skipped]) -> MissingFileError:
     """Return the error for a place of which all files are skipped."""
     shown = ", ".join(f"{each.source!r} is skipped ({each.why})" for each in skipped[:_SHOWN])
     if len(skipped) > _SHOWN:
@@ -120,7 +123,7 @@ def nothing_to_ingest(
     )
 
 
-def corpus_label(path_or_fs: str | os.PathLike[str] | AbstractFileSystem) -> str:
+def corpus_label(path_or_fs: Location) -> str:
     """Return 8 hexadecimal digits that tell one ingested place from another, in any process."""
     return _label(*_filesystem(path_or_fs))
 
@@ -157,7 +160,7 @@ def distinct_prefix(files: Sequence[SourceFile], taken: Container[str]) -> str:
 
 
 def _filesystem(
-    path_or_fs: str | os.PathLike[str] | AbstractFileSystem,
+    path_or_fs: Location,
 ) -> tuple[AbstractFileSystem, str]:
     from fsspec import AbstractFileSystem
     from fsspec.implementations.local import LocalFileSystem
@@ -247,7 +250,7 @@ class _Listing:
             if self._is_folder_to_enter(relative, entry):
                 yield relative
 
-    def _entries(self, folder: str) -> list[dict[str, Any]]:
+    def _entries(self, folder: str) -> list[_Entry]:
         """Return what is in a folder; nothing, and note why, if it cannot be listed."""
         if folder:
             path = posixpath.join(self.root, folder)
@@ -262,7 +265,7 @@ class _Listing:
         # An object store may list a marker of the folder itself among its files.
         return [entry for entry in listed if entry["name"].rstrip("/") != path.rstrip("/")]
 
-    def _is_folder_to_enter(self, relative: str, entry: dict[str, Any]) -> bool:
+    def _is_folder_to_enter(self, relative: str, entry: _Entry) -> bool:
         """Take or skip a file, or skip a link or a folder; return True for a folder to enter."""
         is_folder: bool = entry["type"] == "directory"
         if posixpath.basename(relative).startswith("."):
@@ -279,7 +282,7 @@ class _Listing:
             self.take_file(relative, entry)
         return False
 
-    def _gitignore(self, entry: dict[str, Any]) -> Patterns:
+    def _gitignore(self, entry: _Entry) -> Patterns:
         """Return the patterns of a .gitignore, none if it can't be read."""
         try:
             data = self.fs.cat_file(entry["name"], end=_MAX_GITIGNORE_BYTES)
@@ -318,7 +321,7 @@ class _Listing:
             folder, name = posixpath.split(folder)
             rest = f"{name}/{rest}"
 
-    def take_file(self, relative: str, info: dict[str, Any]) -> None:
+    def take_file(self, relative: str, info: _Entry) -> None:
         """Keep the file that `info` describes, or say why it is skipped."""
         size = info.get("size")
         reason = why_not_opened(posixpath.basename(relative))
@@ -354,7 +357,7 @@ def _trouble(error: Exception) -> UnreadableError:
     return UnreadableError(CANNOT_BE_READ, type(error).__name__)
 
 
-def _stamp(info: dict[str, Any]) -> str:
+def _stamp(info: _Entry) -> str:
     for names in (_DIGESTS, _TIMES):
         values = [(name, str(info[name])) for name in names if info.get(name)]
         if values:

@@ -25,6 +25,9 @@ from kaosmem.ingest.segments import (
 )
 from kaosmem.types import JSONObject
 
+_Spans: TypeAlias = list[tuple[int, int]]
+"""The places of the first segment of each piece, and after its last one."""
+
 TARGET_CHARS = 1_200
 """Neighbours are put together up to this size."""
 SMALL_CHARS = 300
@@ -105,13 +108,13 @@ def _with_extra(text: str, segments: list[Segment]) -> list[Segment]:
     return found
 
 
-def _spans(segments: list[Segment]) -> list[tuple[int, int]]:
+def _spans(segments: list[Segment]) -> _Spans:
     """Return where pieces begin and end among the segments.
 
     A piece is larger than MAX_CHARS only if it is a single segment.
     """
     strengths = [segment.strength for segment in segments]
-    spans: list[tuple[int, int]] = []
+    spans: _Spans = []
     to_cut = [(0, len(segments))]
     while to_cut:
         begin, end = to_cut.pop()
@@ -128,7 +131,7 @@ def _joined(
     segments: list[Segment],
     strengths: list[int],
     edges: list[int],
-) -> list[tuple[int, int]]:
+) -> _Spans:
     """Return the spans between edges, which are of one strength, with small neighbours joined.
 
     A small span within a function, list or paragraph, beside one that will have to be cut, becomes
@@ -137,7 +140,7 @@ def _joined(
     strength = strengths[edges[1]]
     limit = SMALL_CHARS if strength > PARAGRAPH else TARGET_CHARS
     is_inside = GLUED < strength < PARAGRAPH
-    spans: list[tuple[int, int]] = []
+    spans: _Spans = []
     for begin, end in pairwise(edges):
         if spans:
             first, last = spans[-1]
@@ -169,7 +172,7 @@ def _chars(
 
 
 def _join_back(
-    spans: list[tuple[int, int]],
+    spans: _Spans,
     segments: list[Segment],
     strengths: list[int],
     is_inside: bool,

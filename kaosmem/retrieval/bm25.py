@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kaosmem.retrieval.columns import Int64s, UInt32s
+    from kaosmem.retrieval.columns import Int32s, Int64s, UInt32s
     from kaosmem.retrieval.dumps import StoredColumns
 
 WEIGHT_BITS = 16
@@ -106,7 +106,7 @@ class Saturation(NamedTuple):
         width: Size of a row.
     """
 
-    shares: NDArray[np.int32]
+    shares: Int32s
     width: int
 
 

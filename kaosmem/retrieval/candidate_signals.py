@@ -25,9 +25,7 @@ from kaosmem.retrieval.scores import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from kaosmem.retrieval.columns import Int64s
+    from kaosmem.retrieval.columns import Int32s, Int64s
     from kaosmem.retrieval.linear_index import LinearIndex
     from kaosmem.retrieval.second_hop import SecondHop
     from kaosmem.retrieval.text_index import Echoes
@@ -257,15 +255,14 @@ def _at(values: Int64s, slots: Int64s) -> Int64s:
     return np.where(slots >= 0, values[slots], 0)
 
 
-def best_of_source(numbers: NDArray[np.int32], scores: Int64s) -> Int64s:
+def best_of_source(numbers: Int32s, scores: Int64s) -> Int64s:
     """Return for each candidate the best score in its source, whose number is given."""
     most = np.zeros(int(numbers.max(initial=0)) + 1, np.int64)
     np.maximum.at(most, numbers, scores)
-    found: Int64s = most[numbers]
-    return found
+    return most[numbers]
 
 
-def place_in_source(numbers: NDArray[np.int32], scores: Int64s) -> Int64s:
+def place_in_source(numbers: Int32s, scores: Int64s) -> Int64s:
     """Return 2 / (2 + n) for a candidate, where n others of its source have a better score."""
     order = np.lexsort((-scores, numbers))
     ordered = scores[order]
@@ -318,7 +315,7 @@ def _lower_tests(found: Candidates, added: Signals) -> None:
 
 def passage_scores(
     ordinals: Int64s,
-    numbers: NDArray[np.int32],
+    numbers: Int32s,
     chance: Int64s,
 ) -> Int64s:
     """Return the chances of the candidates near each candidate, on a logarithmic scale.

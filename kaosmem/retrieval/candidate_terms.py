@@ -16,9 +16,7 @@ from kaosmem.retrieval.scores import ONE, share_of_best
 from kaosmem.retrieval.vocabulary import GRID, word_vectors
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from kaosmem.retrieval.columns import Int64s, Ragged
+    from kaosmem.retrieval.columns import Bools, Float64s, Int64s, Ragged
 
 MAX_TERMS = 256
 """So many of the first terms of an entry are looked at, which bounds the cost of a query."""
@@ -55,10 +53,10 @@ class TermCounts(NamedTuple):
     present: Int64s
     rows: Int64s
     places: Int64s
-    times: NDArray[np.float64]
+    times: Float64s
     size: int
 
-    def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def sums(self, values: Float64s) -> Float64s:
         """Return the sum of the values of each candidate's rows.
 
         It is exact for whole numbers whose sums are below 2**53.
@@ -124,7 +122,7 @@ class CandidateTerms:
                 scores[having] += idf_q16(self.size, len(having))
         return share_of_best(scores) * TELLING_PAIRS // max(TELLING_PAIRS, len(terms) - 1)
 
-    def having(self, terms: Sequence[int]) -> NDArray[np.bool_]:
+    def having(self, terms: Sequence[int]) -> Bools:
         """Return whether each candidate has these terms one after another. 0 is an unknown term."""
         found = np.zeros(self.size, np.bool_)
         if not terms or 0 in terms:
@@ -138,14 +136,14 @@ class CandidateTerms:
         found[self.rows[at]] = True
         return found
 
-    def having_each(self, terms: Int64s) -> NDArray[np.bool_]:
+    def having_each(self, terms: Int64s) -> Bools:
         """Return whether each candidate has each of some rising terms: shape (terms, size)."""
         found = np.zeros((len(terms), self.size), np.bool_)
         at = np.flatnonzero(self._are_any_of(terms.tolist()))
         found[terms.searchsorted(self.numbers[at]), self.rows[at]] = True
         return found
 
-    def having_pair(self, firsts: Sequence[int], seconds: Sequence[int]) -> NDArray[np.bool_]:
+    def having_pair(self, firsts: Sequence[int], seconds: Sequence[int]) -> Bools:
         """Return whether each candidate has one of some terms, and one of others right after it."""
         found = np.zeros(self.size, np.bool_)
         found[self.rows[self._pairs(firsts, seconds)]] = True
@@ -161,12 +159,11 @@ class CandidateTerms:
         found: Int64s = starts[self.rows[starts] == self.rows[starts + 1]]
         return found
 
-    def _are_any_of(self, terms: Sequence[int]) -> NDArray[np.bool_]:
+    def _are_any_of(self, terms: Sequence[int]) -> Bools:
         """Return whether each number is one of these terms."""
         is_one = np.zeros(1 + max([int(self.numbers.max(initial=0)), *terms]), np.bool_)
         is_one[[*terms]] = True
-        found: NDArray[np.bool_] = is_one[self.numbers]
-        return found
+        return is_one[self.numbers]
 
 
 class RelevanceFeedback:
@@ -208,7 +205,7 @@ class RelevanceFeedback:
         return found
 
 
-def _term_weights(counts: TermCounts, asked: Collection[int]) -> NDArray[np.float64]:
+def _term_weights(counts: TermCounts, asked: Collection[int]) -> Float64s:
     """Return the weight of each term that texts have, larger for a rarer one.
 
     A term that occurs once tells nothing about other texts. It has the weight 0, as have the terms
@@ -219,8 +216,7 @@ def _term_weights(counts: TermCounts, asked: Collection[int]) -> NDArray[np.floa
     numbers = np.arange(1 + occurrences.max(initial=0))
     by_number = np.rint(_WEIGHT_UNITS * logs(1 + counts.size / (numbers + 0.5)))
     by_number[:2] = 0
-    found: NDArray[np.float64] = by_number[occurrences]
-    return found
+    return by_number[occurrences]
 
 
 def topics(
@@ -249,5 +245,4 @@ def topics(
     cosines = table.cosines(sums, squares + rarest * rarest, vector)
     rest = cosines - int(cosines.sum()) // counts.size
     spread = max(isqrt(int((rest * rest).sum()) // counts.size), _LEAST_SPREAD)
-    found: Int64s = np.clip(rest * ONE // (_MOST_SPREADS * spread), -ONE, ONE)
-    return found
+    return np.clip(rest * ONE // (_MOST_SPREADS * spread), -ONE, ONE)

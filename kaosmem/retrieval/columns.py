@@ -17,11 +17,21 @@ Int64s: TypeAlias = NDArray[np.int64]
 """Slots, ordinals, scores and sizes."""
 UInt32s: TypeAlias = NDArray[np.uint32]
 """Numbers of terms, and postings."""
+Int32s: TypeAlias = NDArray[np.int32]
+"""Numbers of labels."""
+Int8s: TypeAlias = NDArray[np.int8]
+"""Vectors in whole numbers."""
+Float32s: TypeAlias = NDArray[np.float32]
+"""Vectors as an embedder returns them."""
+Float64s: TypeAlias = NDArray[np.float64]
+"""Numbers between two steps of a calculation."""
+Bools: TypeAlias = NDArray[np.bool_]
+"""Whether something holds, by slot or by candidate."""
 
 _LEAST_ROOM = 64
 
 
-def are_changes(values: NDArray[np.integer]) -> NDArray[np.bool_]:
+def are_changes(values: NDArray[np.integer]) -> Bools:
     """Return whether each value differs from the one before it. The first one does."""
     changes = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=changes[1:])
@@ -155,7 +165,7 @@ class Labels:
         return len(self._number_of)
 
     @property
-    def numbers(self) -> NDArray[np.int32]:
+    def numbers(self) -> Int32s:
         """Return the number of each slot's label."""
         return self._numbers.values
 
@@ -186,7 +196,7 @@ class Labels:
         self.names[number] = None
         return number
 
-    def in_order(self) -> tuple[list[str], NDArray[np.int32]]:
+    def in_order(self) -> tuple[list[str], Int32s]:
         """Return the labels in order, and the number in that order of each number."""
         names = sorted(self._number_of)
         places = np.zeros(len(self.names), np.int32)
@@ -194,7 +204,7 @@ class Labels:
             places[self._number_of[name]] = place
         return names, places
 
-    def take_over(self, names: list[str], numbers: NDArray[np.int32]) -> None:
+    def take_over(self, names: list[str], numbers: Int32s) -> None:
         """Have these labels, of which the first has the number 1, and no others."""
         self._numbers.take_over(numbers)
         self.names = [None, *names]
@@ -227,10 +237,9 @@ class Slots:
         return self._ordinals.values
 
     @property
-    def are_full(self) -> NDArray[np.bool_]:
+    def are_full(self) -> Bools:
         """Return whether each slot has an entry."""
-        are_full: NDArray[np.bool_] = self.ordinals >= 0
-        return are_full
+        return self.ordinals >= 0
 
     def in_order(self) -> Int64s:
         """Return the slots of the entries in order of ordinals."""

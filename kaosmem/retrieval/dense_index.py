@@ -22,10 +22,8 @@ from kaosmem.retrieval.scores import ONE, share_of_best
 from kaosmem.retrieval.text_index import Embedded
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from kaosmem.language.analysis import Analyzer
-    from kaosmem.retrieval.columns import Int64s
+    from kaosmem.retrieval.columns import Float32s, Int8s, Int64s
     from kaosmem.retrieval.query_terms import QueryTerms
     from kaosmem.retrieval.rankers import Embedder, Weights
     from kaosmem.types.items import Item
@@ -47,16 +45,14 @@ def text_key(text: str) -> int:
     return int.from_bytes(found, "little", signed=True) or 1
 
 
-def rounded(vectors: NDArray[np.float32]) -> NDArray[np.int8]:
+def rounded(vectors: Float32s) -> Int8s:
     """Return vectors in whole numbers from -127 to 127, in almost the same directions."""
     most = np.abs(vectors).max(axis=1, keepdims=True)
-    shares: NDArray[np.float32] = np.divide(
-        vectors, most, out=np.zeros_like(vectors), where=most > 0
-    )
+    shares: Float32s = np.divide(vectors, most, out=np.zeros_like(vectors), where=most > 0)
     return np.rint(shares * _MOST).astype(np.int8)
 
 
-def cosines(rows: NDArray[np.int8], queries: NDArray[np.int8]) -> Int64s:
+def cosines(rows: Int8s, queries: Int8s) -> Int64s:
     """Return the cosine of each row with each query, 0 where one has no direction.
 
     The shape is (rows, queries), the unit 1 / GRID. All sums are of whole numbers: the same on
@@ -74,7 +70,7 @@ def cosines(rows: NDArray[np.int8], queries: NDArray[np.int8]) -> Int64s:
     return found
 
 
-def _squares(rows: NDArray[np.int8]) -> Int64s:
+def _squares(rows: Int8s) -> Int64s:
     """Return the square of the length of each row."""
     wide = rows.astype(np.int32)
     found: Int64s = np.einsum("ij,ij->i", wide, wide).astype(np.int64)
@@ -129,7 +125,7 @@ class DenseIndex(LinearIndex):
         found = np.array([rows[digest] for digest in digests], np.int8)
         return Embedded(np.array(digests, np.int64), found)
 
-    def _known_rows(self, digests: Iterable[int]) -> dict[int, NDArray[np.int8]]:
+    def _known_rows(self, digests: Iterable[int]) -> dict[int, Int8s]:
         """Return the rows of those digests that some slot has."""
         held = self._digests.values
         (slots,) = np.nonzero(np.isin(held, np.array([*digests], np.int64)))
@@ -218,21 +214,20 @@ class DenseIndex(LinearIndex):
         sums = np.zeros(len(self.sources.names), np.int64)
         np.add.at(sums, numbers, values)
         sums[NONE] = 0
-        means: Int64s = sums // np.maximum(1, np.bincount(numbers, minlength=len(sums)))
-        return means
+        return sums // np.maximum(1, np.bincount(numbers, minlength=len(sums)))
 
 
 @remembered(32)
-def _query_rows(embedder: Embedder, texts: tuple[str, ...]) -> NDArray[np.int8]:
+def _query_rows(embedder: Embedder, texts: tuple[str, ...]) -> Int8s:
     """Return the rows of a query's texts, embedded once for all sections."""
     return _rows(embedder.embed_queries(texts), embedder, len(texts))
 
 
 def _rows(
-    vectors: NDArray[np.float32],
+    vectors: Float32s,
     embedder: Embedder,
     size: int,
-) -> NDArray[np.int8]:
+) -> Int8s:
     wanted = (size, embedder.dimensions)
     if vectors.shape != wanted or not np.isfinite(vectors).all():
         raise InvalidArgumentError(

@@ -17,7 +17,7 @@ from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.vocabulary import word_vectors
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from kaosmem.retrieval.columns import Float32s, Float64s
 
 
 MAX_TOKENS = 128
@@ -29,7 +29,7 @@ _OUTPUT_UNITS = 1 << 20
 """The model's numbers are rounded to whole numbers of 1 / _OUTPUT_UNITS."""
 
 
-def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+def _unit(vector: Float64s) -> Float64s:
     """Return a vector of numbers up to 16 at length 1, the same on every machine.
 
     A vector of zeros stays as it is.
@@ -58,7 +58,7 @@ class MiniLMEmbedder:
     def __init__(self) -> None:
         _paths()
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str]) -> Float32s:
         """Return the vectors of texts, shape (len(texts), 384)."""
         encode = _encoder()
         if len(texts) < 2:
@@ -69,7 +69,7 @@ class MiniLMEmbedder:
                 vectors = list(pool.map(encode, texts))
         return np.array(vectors, np.float32).reshape(len(texts), self.dimensions)
 
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_queries(self, texts: Sequence[str]) -> Float32s:
         """Return the vectors of questions, which are embedded as texts are."""
         return self.embed(texts)
 
@@ -88,7 +88,7 @@ def tokenizer_path() -> Path:
 
 
 @cache
-def _encoder() -> Callable[[str], NDArray[np.float32]]:
+def _encoder() -> Callable[[str], Float32s]:
     """Return the function that embeds one text."""
     from onnxruntime import InferenceSession, SessionOptions
     from tokenizers import Tokenizer
@@ -101,7 +101,7 @@ def _encoder() -> Callable[[str], NDArray[np.float32]]:
     tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_TOKENS)
 
-    def encode(text: str) -> NDArray[np.float32]:
+    def encode(text: str) -> Float32s:
         pieces = np.array([tokenizer.encode(_encodable(text[:_MAX_CHARS])).ids], np.int64)
         inputs = {
             "input_ids": pieces,
@@ -132,7 +132,7 @@ class WordVectorEmbedder:
     name = "word-vectors"
     dimensions = 128
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self, texts: Sequence[str]) -> Float32s:
         """Return the vectors of texts, shape (len(texts), 128)."""
         table = word_vectors()
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
@@ -143,7 +143,7 @@ class WordVectorEmbedder:
             vector[:] = _unit(total / most)
         return vectors
 
-    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_queries(self, texts: Sequence[str]) -> Float32s:
         """Return the vectors of questions, which are embedded as texts are."""
         return self.embed(texts)
 

@@ -14,7 +14,7 @@ import numpy as np
 from kaosmem.entities import Entity, Relationship, part_of, safe_line
 from kaosmem.language.analysis import analyze
 from kaosmem.retrieval.ranker import Index, check_new, unknown
-from kaosmem.retrieval.scores import best
+from kaosmem.retrieval.scores import Scored, best
 from kaosmem.types.items import Item
 
 _PUNCTUATION = ".,:;!?\"'()[]{}«»“”‘’"
@@ -210,7 +210,7 @@ class GraphIndex:
         limit: int,
         *,
         among: Collection[int] | None = None,
-    ) -> list[tuple[int, float]]:
+    ) -> Scored:
         wanted = max(limit, self._max_relationships)
         found = self._words.rank(query, wanted)
         near = self._near(query, dict(found[: self._max_relationships]))

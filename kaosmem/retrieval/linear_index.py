@@ -18,6 +18,7 @@ from kaosmem.retrieval.query_terms import NONE, QueryTerms, SourceMatches
 from kaosmem.retrieval.ranker import Ranking
 from kaosmem.retrieval.scores import (
     ONE,
+    Scored,
     hundredths,
     matches_of,
     product,
@@ -31,9 +32,7 @@ from kaosmem.retrieval.text_index import Echoes, TextIndex
 from kaosmem.retrieval.vocabulary import NO_ROW, NO_TERM, TOPIC_UNITS, word_vectors
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from kaosmem.retrieval.columns import Int64s
+    from kaosmem.retrieval.columns import Bools, Int64s
     from kaosmem.retrieval.rankers import Weights
 
 K1, B = 1.2, 0.4
@@ -69,7 +68,7 @@ class LinearIndex(TextIndex):
         limit: int,
         *,
         among: Collection[int] | None = None,
-    ) -> list[tuple[int, float]]:
+    ) -> Scored:
         return [*self.ranking(query, limit, among=among).matches]
 
     def ranking(
@@ -108,7 +107,7 @@ class LinearIndex(TextIndex):
         self,
         matches: Matches,
         among: Collection[int] | None,
-    ) -> list[tuple[int, float]]:
+    ) -> Scored:
         """Return the messages that are the query itself: all have the best score."""
         ordinals = self.slots.ordinals[matches.echoes.slots].tolist()
         return [
@@ -255,7 +254,7 @@ class LinearIndex(TextIndex):
         self,
         first: Int64s,
         echoes: Echoes,
-        is_allowed: NDArray[np.bool_] | None,
+        is_allowed: Bools | None,
     ) -> Int64s:
         """Return slots with the slots of neighbours and of rules after them, each once.
 
@@ -294,7 +293,7 @@ class LinearIndex(TextIndex):
         hop: SecondHop,
         slots: Int64s,
         scores: Int64s,
-        is_allowed: NDArray[np.bool_] | None,
+        is_allowed: Bools | None,
     ) -> Int64s:
         """Return the slots that the best matches lead to, beside those that are candidates.
 
@@ -326,8 +325,7 @@ class LinearIndex(TextIndex):
     def rules(self) -> Int64s:
         """Return the slots of the entries that state standing rules, in order of ordinals."""
         slots = np.flatnonzero(self.facts.values["is_rule"])
-        found: Int64s = slots[np.argsort(self.slots.ordinals[slots])]
-        return found
+        return slots[np.argsort(self.slots.ordinals[slots])]
 
     def likenesses(self, candidates: Candidates) -> Signals:
         """Return the signals of vectors, by name.
@@ -359,5 +357,4 @@ class LinearIndex(TextIndex):
         """Return the weights of terms, larger for a term that fewer entries have."""
         frequencies = self.vocabulary.frequencies.values[numbers]
         weights = TOPIC_UNITS * logs((len(self) + 1) / (frequencies + 0.5))
-        found: Int64s = np.rint(weights).astype(np.int64)
-        return found
+        return np.rint(weights).astype(np.int64)

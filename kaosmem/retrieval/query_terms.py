@@ -18,10 +18,8 @@ from kaosmem.retrieval.scores import ONE, product, share_of_best
 from kaosmem.retrieval.vocabulary import common_terms, near_terms
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from kaosmem.language.analysis import Analyzer
-    from kaosmem.retrieval.columns import Int64s
+    from kaosmem.retrieval.columns import Int32s, Int64s
     from kaosmem.retrieval.text_index import TextIndex
     from kaosmem.retrieval.vocabulary import Vocabulary
 
@@ -373,10 +371,9 @@ class SourceMatches:
         """Return the numbers of the sources whose names have a term."""
         titles = self._index.titles
         (at,) = np.nonzero(titles.values == number)
-        found: Int64s = titles.starts.searchsorted(at, "right") - 1
-        return found
+        return titles.starts.searchsorted(at, "right") - 1
 
-    def title_shares(self, numbers: NDArray[np.int32]) -> Int64s:
+    def title_shares(self, numbers: Int32s) -> Int64s:
         """Return the query's share of the names of sources; rare terms count more."""
         found = np.zeros(len(numbers), np.int64)
         (at,) = np.nonzero(self.title_sums[numbers])
@@ -393,5 +390,4 @@ class SourceMatches:
         different, places = np.unique(frequencies, return_inverse=True)
         weights = [idf_q16(self._count, frequency) for frequency in different.tolist()]
         starts = np.cumsum(sizes) - sizes
-        found: Int64s = np.add.reduceat(np.array(weights, np.int64)[places], starts)
-        return found
+        return np.add.reduceat(np.array(weights, np.int64)[places], starts)

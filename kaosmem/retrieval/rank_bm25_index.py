@@ -10,7 +10,7 @@ from rank_bm25 import BM25Okapi
 
 from kaosmem.language.keys import key_words
 from kaosmem.retrieval.ranker import check_new, unknown
-from kaosmem.retrieval.scores import best
+from kaosmem.retrieval.scores import Scored, best
 
 if TYPE_CHECKING:
     from kaosmem.language.analysis import Analyzer
@@ -67,7 +67,7 @@ class RankBM25Index:
         limit: int,
         *,
         among: Collection[int] | None = None,
-    ) -> list[tuple[int, float]]:
+    ) -> Scored:
         scores = self.scores(query)
         if among is not None:
             scores = {ordinal: scores[ordinal] for ordinal in among if ordinal in scores}

@@ -15,10 +15,8 @@ from kaosmem.retrieval.candidate_terms import ENOUGH_TEXTS, MAX_TERMS
 from kaosmem.retrieval.scores import BELOW, CHANCE, ONE, UNIT, WEIGHT_UNITS, chances, product
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from kaosmem.retrieval.candidate_terms import CandidateTerms
-    from kaosmem.retrieval.columns import Int64s
+    from kaosmem.retrieval.columns import Bools, Int64s
     from kaosmem.retrieval.text_index import Echoes, TextIndex
 
 BRIDGES = 3
@@ -111,7 +109,7 @@ class SecondHop:
             lifted = np.maximum(lifted, np.minimum(sums + gains, sums[bridge] - BELOW))
         return lifted - sums
 
-    def _completions(self, has_asked: NDArray[np.bool_], bridge: int) -> Int64s:
+    def _completions(self, has_asked: Bools, bridge: int) -> Int64s:
         """Return how well candidates complete what one of them says: from a half to ONE.
 
         ONE is for a candidate with all words of the query that the other one lacks.
@@ -124,5 +122,4 @@ class SecondHop:
         weights = np.array([self._index.idf(each, self._echoes) for each in numbers], np.int64)
         missing = weights * ~has_asked[:, bridge]
         covered = ONE * (missing @ has_asked) // max(1, int(missing.sum()))
-        found: Int64s = (ONE + covered) // 2
-        return found
+        return (ONE + covered) // 2

@@ -32,14 +32,12 @@ from kaosmem.retrieval.columns import GrowingArray, Labels, Ragged, Slots
 from kaosmem.retrieval.dumps import Columns, StoredColumns, encode_columns, unusable
 from kaosmem.retrieval.query_terms import name_terms
 from kaosmem.retrieval.ranker import check_new
-from kaosmem.retrieval.scores import top
+from kaosmem.retrieval.scores import Scored, top
 from kaosmem.retrieval.vocabulary import TermReader, Vocabulary
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from kaosmem.retrieval.bm25 import Saturation
-    from kaosmem.retrieval.columns import Int64s, UInt32s
+    from kaosmem.retrieval.columns import Int8s, Int64s, UInt32s
     from kaosmem.retrieval.ranker import CollectionStatistics
     from kaosmem.types.items import Item
 
@@ -111,7 +109,7 @@ class Embedded(NamedTuple):
     """
 
     digests: Int64s
-    rows: NDArray[np.int8]
+    rows: Int8s
 
 
 class Echoes(NamedTuple):
@@ -381,7 +379,7 @@ class TextIndex:
         limit: int,
         *,
         among: Collection[int] | None = None,
-    ) -> list[tuple[int, float]]:
+    ) -> Scored:
         return self.by_words(query, limit, among=among)
 
     def by_words(
@@ -390,7 +388,7 @@ class TextIndex:
         limit: int,
         *,
         among: Collection[int] | None = None,
-    ) -> list[tuple[int, float]]:
+    ) -> Scored:
         """Return at most `limit` (ordinal, score) by BM25 alone, best first, as `Index.rank` does."""
         numbers = self.numbers_of(self.analyze(query))
         weights = self.weights(filter(None, numbers), NO_ECHOES)

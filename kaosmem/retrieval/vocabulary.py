@@ -28,9 +28,8 @@ from kaosmem.retrieval.columns import GrowingArray
 
 if TYPE_CHECKING:
     from numpy.lib.npyio import NpzFile
-    from numpy.typing import NDArray
 
-    from kaosmem.retrieval.columns import Int64s, UInt32s
+    from kaosmem.retrieval.columns import Int8s, Int32s, Int64s, UInt32s
     from kaosmem.types.items import Item
 
 NO_TERM = 0
@@ -227,13 +226,13 @@ class WordVectors:
             single precision, in any order.
     """
 
-    def __init__(self, terms: Iterable[str], rows: NDArray[np.int8]) -> None:
+    def __init__(self, terms: Iterable[str], rows: Int8s) -> None:
         self._numbers = dict(zip(terms, count(NO_ROW + 1)))
         self.rows = rows
         wide = rows.astype(np.int64)
         self._length = isqrt(int((wide * wide).sum()) // max(1, len(rows) - 1))
 
-    def rows_of(self, terms: Sequence[str]) -> NDArray[np.int32]:
+    def rows_of(self, terms: Sequence[str]) -> Int32s:
         """Return the row of each term, NO_ROW for a term without a vector."""
         return np.fromiter(map(self._numbers.get, terms, repeat(NO_ROW)), np.int32, len(terms))
 
@@ -254,8 +253,7 @@ class WordVectors:
         together[: len(rows)] = rows
         taken = self.rows.take(together, axis=0).astype(np.float32)
         blocks = taken.reshape(-1, _TOGETHER, len(vector))
-        found: Int64s = (blocks @ vector.astype(np.float32)).ravel()[: len(rows)].astype(np.int64)
-        return found
+        return (blocks @ vector.astype(np.float32)).ravel()[: len(rows)].astype(np.int64)
 
     def cosines(
         self,
