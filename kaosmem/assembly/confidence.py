@@ -156,8 +156,8 @@ def stock_of(query: str, proposals: Iterable[Proposal]) -> Stock:
     for proposal in proposals:
         offered = items_of(proposal.units)
         stock = proposal.stock or Stock(len(offered), sum(item.tokens for item in offered))
-        items = items + stock.items
-        tokens = tokens + stock.tokens
+        items += stock.items
+        tokens += stock.tokens
         if stock.frequencies is not None:
             frequencies.update(stock.frequencies)
         else:

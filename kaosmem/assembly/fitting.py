@@ -181,7 +181,8 @@ class Share:
             return
         recalled = 0
         for each in units:
-            recalled += each.tokens if each.recalled else 0
+            if each.recalled:
+                recalled += each.tokens
         if recalled > self.recall:
             return
         # A version that says the same as another one, as after a change back, held at another time.
@@ -337,7 +338,7 @@ class Share:
                 if is_last:
                     notes[item.id] = NEWER
                 else:
-                    notes[item.id] = notes.get(item.id, "")
+                    notes.setdefault(item.id, "")
             if not unit.is_replaced and not any(map(self._is_known, unit.needs)):
                 notes[unit.items[0].id] = POSSIBLY_REPLACED
         return notes

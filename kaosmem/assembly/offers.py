@@ -425,9 +425,13 @@ def _too_large(
     if not large:
         return
     asked = frozenset(terms_of(query))
-    best = max(large, key=lambda item: len(asked & _terms(item)))
-    found = asked & _terms(best)
-    if all(len(found) > len(asked & _terms(item)) for item in packing.items):
+
+    def words_asked(item: Item) -> int:
+        return len(asked & _terms(item))
+
+    best = max(large, key=words_asked)
+    most = words_asked(best)
+    if all(most > words_asked(item) for item in packing.items):
         yield (
             f"item {shown(best.id)} has more of the query's words than what is shown, and its "
             f"{counted(best.tokens, 'token')} have no room; raise the budget, or add long texts in "

@@ -143,19 +143,18 @@ def answer(
 
 def _cause(turn: Seen, decision: Decision) -> str:
     """Return the reason of a decision as a clause, with the item that stands for another one."""
-    cause = MEANINGS[decision.reason.value]
+    reason = decision.reason.value
+    cause = MEANINGS[reason]
     if decision.same_as is not None:
         other = turn.decision(decision.same_as).item
-        if other is not None and decision.reason.value == "archived":
-            return replaced_by(other)
         if other is None:
-            text = repr(decision.same_as)
-        else:
-            text = _quoted(other.text)
-        return f"{cause}: {text}"
-    if decision.reason.value == "low_confidence" and turn.confidence is not None:
+            return f"{cause}: {decision.same_as!r}"
+        if reason == "archived":
+            return replaced_by(other)
+        return f"{cause}: {_quoted(other.text)}"
+    if reason == "low_confidence" and turn.confidence is not None:
         return f"{cause}: it is {turn.confidence:.2f}"
-    if decision.reason.value == "archived" and decision.item is not None:
+    if reason == "archived" and decision.item is not None:
         retired = decision.item.metadata.get(RETIRED)
         if retired is not None:
             return f"it was retired to the archive, as it {retired}"

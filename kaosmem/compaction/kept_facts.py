@@ -122,8 +122,11 @@ class KeptFacts:
         """
         if room <= 0:
             return ""
-        rules = self._ruled(room) if self._rules else ""
-        room -= self._counter(f"{rules}\n") if rules else 0
+        rules = ""
+        if self._rules:
+            rules = self._ruled(room)
+        if rules:
+            room -= self._counter(f"{rules}\n")
         facts = self._facts(f"{text}\n{rules}", room)
         return "\n".join(part for part in (rules, facts) if part)
 

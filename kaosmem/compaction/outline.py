@@ -167,16 +167,16 @@ class Outline(Protection):
             WindowTooSmallError: If the messages that do not give way are too much. It has the sums.
         """
         room = max(0, most - frame)
+        size = len(self.messages)
         if sum(weights) <= room:
-            return list(range(len(self.messages)))
+            return list(range(size))
         kept = self.kept_within(weights, room, gives_way=gives_way)
         if sum(weights[place] for place in kept) > room:
             raise self._too_small(weights, most, kept, limit=limit, frame=frame)
-        weight = sum(
-            weights[place]
-            for place in range(len(self.messages))
-            if place in kept or place not in self.orphans
-        )
+        weight = 0
+        for place in range(size):
+            if place in kept or place not in self.orphans:
+                weight += weights[place]
         cuts = set(self.cuts_beside(kept))
         for start, own in enumerate(weights):
             before = self.questions_before(start, kept)
@@ -184,7 +184,7 @@ class Outline(Protection):
                 return self.shown_from(start, kept)
             if start not in kept and start not in self.orphans:
                 weight -= own
-        return self.shown_from(len(self.messages), kept)
+        return self.shown_from(size, kept)
 
     def _too_small(
         self,

@@ -454,15 +454,18 @@ class SummarizationCompaction:
             unanswered = most
         else:
             unanswered = min(most, self._room // 2)
-        kept = outline.kept_within(outline.sizes, 0)
+        sizes = outline.sizes
+        unit_of = outline.unit_of
+        kept = outline.kept_within(sizes, 0)
         for place in reversed(outline.exchanges.unanswered):
-            unit = outline.unit_of[place]
-            unanswered -= sum(outline.sizes[each] for each in unit)
+            unit = unit_of[place]
+            unanswered -= sum(sizes[each] for each in unit)
             if unanswered < 0:
                 break
             kept |= dict.fromkeys(unit, UNANSWERED)
         first = outline.exchanges.first
-        places = places_in(outline.unit_of[place] for place in first)
-        if sum(outline.sizes[place] for place in places) > max(most // 2, _LEAST_KEPT_TOKENS):
-            places = places_in(outline.unit_of[place] for place in first[:1])
+        places = places_in(unit_of[place] for place in first)
+        tokens = sum(sizes[place] for place in places)
+        if tokens > max(most // 2, _LEAST_KEPT_TOKENS):
+            places = places_in(unit_of[place] for place in first[:1])
         return kept | dict.fromkeys(places, FIRST_EXCHANGE)

@@ -172,7 +172,7 @@ class Summarizer:
             if over <= 0:
                 break
             text = prose
-            room = room - over
+            room -= over
         return text
 
     async def _prose(

@@ -126,19 +126,22 @@ class CorpusSource(StoreSource):
         for each in first.found[:_READ_FOR_HOP]:
             terms.update(analyze(each.text))
         collection = await corpus.statistics(terms.difference(asked))
-        shared = [
-            (frequency, term) for term, frequency in collection.frequencies.items() if frequency > 1
-        ]
+        shared = []
+        for term, frequency in collection.frequencies.items():
+            if frequency > 1:
+                shared.append((frequency, term))
         rarest = [term for _, term in sorted(shared)[:_HOP_TERMS]]
         others: list[Item] = []
+        most = self._limit
+        left = most - len(first.found)
         if rarest:
-            limit = max(1, self._limit // 4, self._limit - len(first.found))
-            others += (await corpus.candidates(rarest, limit=limit, filter=wanted)).found
-        if len(first.found) < self._limit:
-            rest = await corpus.candidates((), limit=self._limit, filter=wanted)
-            if len(rest.found) == self._limit:
+            limit = max(1, most // 4, left)
+            linked = await corpus.candidates(rarest, limit=limit, filter=wanted)
+            others += linked.found
+        if left > 0:
+            rest = await corpus.candidates((), limit=most, filter=wanted)
+            if len(rest.found) == most:
                 names = " ".join(each.metadata["source"] for each in first.found)
-                left = self._limit - len(first.found)
                 rest = await corpus.candidates(analyze(names), limit=left, filter=wanted)
             others += rest.found
         return others
@@ -167,7 +170,9 @@ def ordinals_of(found: Iterable[Item]) -> list[int]:
     expected: object = None
     for each in found:
         source = each.metadata["source"]
-        ordinal += 1 if (source, each.created_at) == expected else 2
+        ordinal += 1
+        if (source, each.created_at) != expected:
+            ordinal += 1
         ordinals.append(ordinal)
         expected = (source, each.created_at + MICROSECOND)
     return ordinals

@@ -129,8 +129,10 @@ def corpus_label(path_or_fs: Location) -> str:
 
 
 def _label(fs: AbstractFileSystem, root: str) -> str:
-    place = "\0".join((str(fs.protocol), str(getattr(fs, "path", "")), root.rstrip("/")))
-    return hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    archive = str(getattr(fs, "path", ""))
+    place = "\0".join((str(fs.protocol), archive, root.rstrip("/")))
+    digest = hashlib.sha256(place.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:8]
 
 
 def places_of(file: SourceFile) -> Iterator[tuple[str, str]]:
@@ -190,25 +192,19 @@ def _filesystem(
 def _filesystem_of_url(path: str) -> tuple[AbstractFileSystem, str]:
     from fsspec.core import url_to_fs
 
+    url = shown_location(path)
     try:
         fs, root = url_to_fs(path)
     except ImportError as error:
-        raise MissingExtraError(
-            f"{shown_location(path)} needs a package that is not installed: {error}"
-        ) from error
+        raise MissingExtraError(f"{url} needs a package that is not installed: {error}") from error
     except ValueError:  # whose message may show what the URL holds
-        raise MissingFileError(
-            f"{shown_location(path)} is not a URL that fsspec knows; check its scheme"
-        ) from None
+        raise MissingFileError(f"{url} is not a URL that fsspec knows; check its scheme") from None
     except Exception as error:
         found = _trouble(error)
-        raise MissingFileError(
-            f"{shown_location(path)} {found.reason}: {found.detail}; check it"
-        ) from None
+        raise MissingFileError(f"{url} {found.reason}: {found.detail}; check it") from None
     if "@" in root.partition("/")[0]:  # s3fs takes them for a bucket's name, which it shows
         raise MissingFileError(
-            f"{shown_location(path)} cannot hold credentials; give them in the environment, or "
-            "pass a filesystem"
+            f"{url} cannot hold credentials; give them in the environment, or pass a filesystem"
         )
     return fs, root
 
@@ -361,7 +357,8 @@ def _stamp(info: _Entry) -> str:
     for names in (_DIGESTS, _TIMES):
         values = [(name, str(info[name])) for name in names if info.get(name)]
         if values:
-            return hashlib.sha256(repr((info.get("size"), values)).encode()).hexdigest()[:16]
+            stamp = repr((info.get("size"), values))
+            return hashlib.sha256(stamp.encode()).hexdigest()[:16]
     return ""
 
 

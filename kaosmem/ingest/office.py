@@ -91,7 +91,8 @@ def table_pieces(rows: Iterable[Row]) -> Iterator[Piece]:
 
 
 def _group(top: str, rows: Sequence[Row]) -> Piece:
-    return Piece(rows[0].first, rows[-1].last, 0, top + "\n".join(row.text for row in rows), "")
+    lines = "\n".join(row.text for row in rows)
+    return Piece(rows[0].first, rows[-1].last, 0, top + lines, "")
 
 
 def _large_row(row: Row, header: Row | None) -> Iterator[Piece]:
@@ -103,7 +104,9 @@ def _large_row(row: Row, header: Row | None) -> Iterator[Piece]:
             lines.append(f"{name}: {cell}" if name else cell)
     pieces = list(cut("\n".join(lines), Syntax.CODE))
     for part, piece in enumerate(pieces, 1):
-        yield Piece(row.first, row.last, part if len(pieces) > 1 else 0, piece.text, "")
+        if len(pieces) == 1:
+            part = 0
+        yield Piece(row.first, row.last, part, piece.text, "")
 
 
 def _records(lines: Sequence[str], delimiter: str) -> Iterator[Row]:
@@ -120,7 +123,8 @@ def _delimiter(lines: Sequence[str]) -> str:
 
     def fit(delimiter: str) -> tuple[int, int]:
         counts = [line.count(delimiter) for line in lines if line.strip()]
-        return sum(count == counts[0] > 0 for count in counts), sum(counts)
+        like_first = sum(count == counts[0] > 0 for count in counts)
+        return like_first, sum(counts)
 
     return max(_DELIMITERS, key=fit)
 
@@ -164,7 +168,8 @@ def read_pptx(data: bytes) -> Iterator[Part]:
         texts = list(_texts(slide.shapes))
         if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
             notes = slide.notes_slide.notes_text_frame.text
-            texts += [f"Notes: {notes}"] if notes.strip() else []
+            if notes.strip():
+                texts.append(f"Notes: {notes}")
         metadata: JSONDict = {"slide": number}
         title = slide.shapes.title
         if title is not None and title.text_frame.text.strip():

@@ -41,13 +41,14 @@ def read_jsonl(data: bytes) -> Iterator[Part | UnreadablePlace]:
     for number, line in enumerate(decoded_text(data).split("\n"), 1):
         if not line.strip():
             continue
+        place = f"L{number}"
         try:
             record = parsed(line)
         except ValueError as error:
-            yield UnreadablePlace(f"L{number}", "not JSON", str(error))
+            yield UnreadablePlace(place, "not JSON", str(error))
             continue
         if record.fields.get("timestamp") and utc_time(record.fields) is None:
-            yield UnreadablePlace(f"L{number}", "timestamp is no time", _TIMELESS)
+            yield UnreadablePlace(place, "timestamp is no time", _TIMELESS)
             del record.fields["timestamp"]
         if record.text:
             pieces = [Piece(number, number, 0, record.text, "")]
@@ -58,7 +59,7 @@ def read_jsonl(data: bytes) -> Iterator[Part | UnreadablePlace]:
         metadata = {"lines": [number, number], **record.fields}
         # The title of a record is its own; of one that is cut, headings are no titles.
         untitled = [piece._replace(title="") for piece in pieces]
-        yield Part(untitled, f"L{number}", metadata=metadata, role=record.role)
+        yield Part(untitled, place, metadata=metadata, role=record.role)
 
 
 def parsed(line: str) -> TextRecord:
@@ -143,7 +144,8 @@ def read_notebook(data: bytes) -> Iterator[Part]:
         metadata = {"cell": number}
         if source:
             yield Part(cut(source, syntax), f"cell{number}", metadata=metadata)
-        output = storable("\n".join(_texts(cell.get("outputs", ()))))[:_MAX_OUTPUT_CHARS]
+        outputs = _texts(cell.get("outputs", ()))
+        output = storable("\n".join(outputs))[:_MAX_OUTPUT_CHARS]
         if output:
             yield Part(cut(output, Syntax.CODE), f"cell{number}-output", metadata=metadata)
 

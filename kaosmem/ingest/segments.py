@@ -147,7 +147,9 @@ def row_size(text: str) -> int:
 def shared_path(one: Path, other: Path) -> Path:
     """Return the common beginning of two paths."""
     depth = 0
-    while one[depth : depth + 1] and one[depth : depth + 1] == other[depth : depth + 1]:
+    for own, others in zip(one, other, strict=False):
+        if own != others:
+            break
         depth += 1
     return one[:depth]
 
@@ -210,11 +212,12 @@ def _lines(text: str) -> list[_Line]:
     last = -1  # the first line begins a paragraph
     for number, line in enumerate(text.split("\n"), 1):
         bare = line.strip()
+        end = start + len(line)
         if bare:
             indent = len(line) - len(line.lstrip())
-            lines.append(_Line(number, start, start + len(line), bare, indent, number - last > 1))
+            lines.append(_Line(number, start, end, bare, indent, number - last > 1))
             last = number
-        start += len(line) + 1
+        start = end + 1
     return lines
 
 

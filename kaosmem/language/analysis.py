@@ -365,18 +365,20 @@ def _lone_word_terms(word: str) -> tuple[str, ...]:
 @remembered(1 << 16)  # source code has few words in many chunks
 def _word_terms(word: str) -> tuple[str, ...]:
     word = word[:MAX_WORD_CHARS]
-    if word.casefold() in STOP_WORDS:
+    folded = word.casefold()
+    if folded in STOP_WORDS:
         return ()
     forms = [word]
-    if not word.casefold().isascii():
-        forms += plain_forms(word.casefold())
+    if not folded.isascii():
+        forms += plain_forms(folded)
     elif word[0].isdigit():
         forms = _number_forms(word)
     elif _IDENTIFIER.search(word):
         forms += (part for part in _PART.findall(word) if len(part) > 1 or part.isdigit())
+    terms = [*map(_stem, forms)]
     if "'" in word:
-        return tuple(filter(None, (*map(_stem, forms), *_elided_terms(word.casefold()))))
-    return tuple(filter(None, map(_stem, forms)))
+        terms += _elided_terms(folded)
+    return tuple(filter(None, terms))
 
 
 def _number_forms(word: str) -> list[str]:

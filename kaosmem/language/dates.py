@@ -206,9 +206,12 @@ class PastQuestion:
                 start = _midnight(min(period.first for period in self.periods))
                 wanted += [each for each in past if each.valid_from < start][-1:]
         else:
-            wanted += past[-1:] if "previous" in self.which else ()
-            wanted += past[:1] if "first" in self.which else ()
-            wanted += reversed(past) if "ever" in self.which else ()
+            if "previous" in self.which:
+                wanted += past[-1:]
+            if "first" in self.which:
+                wanted += past[:1]
+            if "ever" in self.which:
+                wanted += reversed(past)
             wanted += [each for each in reversed(past) if each.item in found]
         return list({id(each): each for each in wanted}.values())
 

@@ -90,20 +90,22 @@ class CandidateTerms:
     def counts(self) -> TermCounts:
         """Return how often each candidate has each of its terms."""
         bits = int(self.numbers.max(initial=0)).bit_length()
+        numbers_room = 1 << bits
         keys = self.rows << bits | self.numbers
         if self.size << bits < 1 << 32:
             keys = keys.astype(np.uint32)  # sorted in half the time
         keys.sort()
         starts = np.flatnonzero(are_changes(keys))
         keys = keys[starts].astype(np.int64)
-        numbers = keys & (1 << bits) - 1
-        is_present = np.zeros(1 << bits, np.bool_)
+        numbers = keys & numbers_room - 1
+        is_present = np.zeros(numbers_room, np.bool_)
         is_present[numbers] = True
         present = np.flatnonzero(is_present)
-        place_of = np.empty(1 << bits, np.int64)
+        place_of = np.empty(numbers_room, np.int64)
         place_of[present] = np.arange(len(present))
-        times = np.diff(starts, append=len(self.numbers)).astype(np.float64)
-        return TermCounts(present, keys >> bits, place_of[numbers], times, self.size)
+        times = np.diff(starts, append=len(self.numbers))
+        rows = keys >> bits
+        return TermCounts(present, rows, place_of[numbers], times.astype(np.float64), self.size)
 
     def phrase_shares(self, terms: Sequence[int]) -> Int64s:
         """Return the score of each candidate for the pairs of neighbouring terms of a query.
@@ -116,11 +118,13 @@ class CandidateTerms:
         firsts = self.numbers[starts]
         seconds = self.numbers[starts + 1]
         for first, second in sorted(set(pairwise(terms))):
-            having = self.rows[starts[(firsts == first) & (seconds == second)]]
+            at = starts[(firsts == first) & (seconds == second)]
+            having = self.rows[at]
             having = having[are_changes(having)]
             if len(having):
                 scores[having] += idf_q16(self.size, len(having))
-        return share_of_best(scores) * TELLING_PAIRS // max(TELLING_PAIRS, len(terms) - 1)
+        pairs = max(TELLING_PAIRS, len(terms) - 1)
+        return share_of_best(scores) * TELLING_PAIRS // pairs
 
     def having(self, terms: Sequence[int]) -> Bools:
         """Return whether each candidate has these terms one after another. 0 is an unknown term."""
@@ -140,7 +144,8 @@ class CandidateTerms:
         """Return whether each candidate has each of some rising terms: shape (terms, size)."""
         found = np.zeros((len(terms), self.size), np.bool_)
         at = np.flatnonzero(self._are_any_of(terms.tolist()))
-        found[terms.searchsorted(self.numbers[at]), self.rows[at]] = True
+        places = terms.searchsorted(self.numbers[at])
+        found[places, self.rows[at]] = True
         return found
 
     def having_pair(self, firsts: Sequence[int], seconds: Sequence[int]) -> Bools:
@@ -161,7 +166,8 @@ class CandidateTerms:
 
     def _are_any_of(self, terms: Sequence[int]) -> Bools:
         """Return whether each number is one of these terms."""
-        is_one = np.zeros(1 + max([int(self.numbers.max(initial=0)), *terms]), np.bool_)
+        largest = max([int(self.numbers.max(initial=0)), *terms])
+        is_one = np.zeros(1 + largest, np.bool_)
         is_one[[*terms]] = True
         return is_one[self.numbers]
 
@@ -178,9 +184,12 @@ class RelevanceFeedback:
     """
 
     def __init__(self, terms: CandidateTerms, asked: Collection[int] = ()) -> None:
-        self._counts = counts = terms.counts()
-        weighted = _term_weights(counts, asked)[counts.places] * counts.times
-        lengths = np.sqrt(np.maximum(1, counts.sums(weighted * weighted)))
+        counts = terms.counts()
+        self._counts = counts
+        weights = _term_weights(counts, asked)
+        weighted = weights[counts.places] * counts.times
+        squares = counts.sums(weighted * weighted)
+        lengths = np.sqrt(np.maximum(1, squares))
         # Whole numbers, as floats: they are multiplied and added up as such.
         self._coordinates = np.rint(_LENGTH * weighted / lengths[counts.rows])
 
@@ -198,8 +207,10 @@ class RelevanceFeedback:
         shares = (matches * _LENGTH // ONE).astype(np.float64)
         weighted = self._coordinates * shares[counts.rows]
         mean = np.bincount(counts.places, weighted, len(counts.present))
-        length = np.sqrt(max(1, int((mean.astype(np.int64) ** 2).sum())))
-        near = counts.sums(self._coordinates * mean[counts.places]) / (_LENGTH * length)
+        square = int((mean.astype(np.int64) ** 2).sum())
+        length = np.sqrt(max(1, square))
+        products = counts.sums(self._coordinates * mean[counts.places])
+        near = products / (_LENGTH * length)
         trust = min(1.0, counts.size / ENOUGH_TEXTS)
         found: Int64s = np.rint(ONE * trust * np.minimum(1.0, near)).astype(np.int64)
         return found
@@ -211,7 +222,8 @@ def _term_weights(counts: TermCounts, asked: Collection[int]) -> Float64s:
     A term that occurs once tells nothing about other texts. It has the weight 0, as have the terms
     that are asked for.
     """
-    occurrences = np.bincount(counts.places, counts.times, len(counts.present)).astype(np.int64)
+    sums = np.bincount(counts.places, counts.times, len(counts.present))
+    occurrences = sums.astype(np.int64)
     occurrences[np.isin(counts.present, [*asked])] = 0
     numbers = np.arange(1 + occurrences.max(initial=0))
     by_number = np.rint(_WEIGHT_UNITS * logs(1 + counts.size / (numbers + 0.5)))
@@ -240,9 +252,10 @@ def topics(
     table = word_vectors()
     products = table.products(rows, vector)
     # Of 256 terms, whose weights are below 2**16 and products below 2**18, sums are below 2**42.
-    sums = counts.sums((weights * products)[counts.places] * counts.times).astype(np.int64)
+    sums = counts.sums((weights * products)[counts.places] * counts.times)
     squares = counts.sums((weights * weights)[counts.places] * counts.times).astype(np.int64)
-    cosines = table.cosines(sums, squares + rarest * rarest, vector)
+    cosines = table.cosines(sums.astype(np.int64), squares + rarest * rarest, vector)
     rest = cosines - int(cosines.sum()) // counts.size
-    spread = max(isqrt(int((rest * rest).sum()) // counts.size), _LEAST_SPREAD)
+    variance = int((rest * rest).sum()) // counts.size
+    spread = max(isqrt(variance), _LEAST_SPREAD)
     return np.clip(rest * ONE // (_MOST_SPREADS * spread), -ONE, ONE)

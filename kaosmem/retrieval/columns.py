@@ -57,9 +57,10 @@ class GrowingArray:
 
     def extend(self, rows: NDArray[Any]) -> None:
         """Put rows after the last."""
-        if len(rows):
-            self._make_room(len(rows))
-            self.values[-len(rows) :] = rows
+        size = len(rows)
+        if size:
+            self._make_room(size)
+            self.values[-size:] = rows
 
     def shorten(self, size: int) -> None:
         """Keep the first rows alone."""
@@ -69,7 +70,8 @@ class GrowingArray:
         """Have at least so many rows, new ones of zeros."""
         missing = size - len(self)
         if missing > 0:
-            self.extend(np.zeros((missing, *self._rows.shape[1:]), self._rows.dtype))
+            shape = missing, *self._rows.shape[1:]
+            self.extend(np.zeros(shape, self._rows.dtype))
 
     def take_over(self, rows: NDArray[Any]) -> None:
         """Have these rows and no others. They are copied when they change, not before."""
@@ -148,8 +150,9 @@ class Ragged:
 
     def take_over(self, values: UInt32s, sizes: Int64s) -> None:
         """Have these rows and no others."""
+        ends = np.cumsum(sizes, dtype=np.int64)
         self._values.take_over(values)
-        self._starts.take_over(np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]))
+        self._starts.take_over(np.concatenate([[0], ends]))
 
 
 class Labels:
@@ -182,7 +185,8 @@ class Labels:
         for name in new:
             self._number_of[name] = len(self.names)
             self.names.append(name)
-        self._numbers.extend(np.array([*map(self.number, names)], np.int32))
+        numbers = [*map(self.number, names)]
+        self._numbers.extend(np.array(numbers, np.int32))
         return new
 
     def clear(self, slot: int) -> int:
@@ -261,8 +265,10 @@ class Slots:
 
     def among(self, ordinals: Collection[int]) -> Int64s:
         """Return the slots of the known ordinals, each once."""
-        wanted = np.clip(np.fromiter(ordinals, np.float64, len(ordinals)), -1, MAX_ORDINALS)
-        found = np.unique(self.find_all(wanted.astype(np.int64)))
+        # As floats: a caller may ask for a number that no integer of 64 bits can hold.
+        given = np.fromiter(ordinals, np.float64, len(ordinals))
+        wanted = np.clip(given, -1, MAX_ORDINALS).astype(np.int64)
+        found = np.unique(self.find_all(wanted))
         return found[found >= 0]
 
     def extend(self, ordinals: Sequence[int] | Int64s) -> None:

@@ -64,7 +64,8 @@ def cosines(rows: Int8s, queries: Int8s) -> Int64s:
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]
         products = (block.astype(np.float32) @ across).astype(np.float64)
-        lengths = np.sqrt((_squares(block)[:, None] * squares).astype(np.float64))
+        of_lengths = _squares(block)[:, None] * squares
+        lengths = np.sqrt(of_lengths.astype(np.float64))
         shares = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
         found[start : start + _BLOCK] = np.rint(shares * GRID)
     return found
@@ -121,15 +122,18 @@ class DenseIndex(LinearIndex):
         for start in range(0, len(missing), _BATCH):
             batch = list(missing)[start : start + _BATCH]
             vectors = self._embedder.embed([missing[each] for each in batch])
-            rows |= zip(batch, _rows(vectors, self._embedder, len(batch)), strict=True)
+            new = _rows(vectors, self._embedder, len(batch))
+            rows |= zip(batch, new, strict=True)
         found = np.array([rows[digest] for digest in digests], np.int8)
         return Embedded(np.array(digests, np.int64), found)
 
     def _known_rows(self, digests: Iterable[int]) -> dict[int, Int8s]:
         """Return the rows of those digests that some slot has."""
         held = self._digests.values
-        (slots,) = np.nonzero(np.isin(held, np.array([*digests], np.int64)))
-        return dict(zip(held[slots].tolist(), self._rows.values[slots], strict=True))
+        wanted = np.array([*digests], np.int64)
+        (slots,) = np.nonzero(np.isin(held, wanted))
+        known = held[slots].tolist()
+        return dict(zip(known, self._rows.values[slots], strict=True))
 
     def _append(
         self,
@@ -177,13 +181,13 @@ class DenseIndex(LinearIndex):
 
         It is by how many spreads the cosine is above the average, in units of 1 / ONE.
         """
+        likeness = np.zeros(self.size, np.int64)
         if not asked.text.strip():
-            return np.zeros(self.size, np.int64)
+            return likeness
         texts = tuple(dict.fromkeys((asked.text, asked.last)))
         found = cosines(self._rows.values, _query_rows(self._embedder, texts))
         used = self.slots.in_order()
         size = max(1, len(used))
-        likeness = np.zeros(self.size, np.int64)
         for column in (0, -1):  # of the query and of its clause, which may be the same
             of_text = found[:, column]
             rest = of_text - int(of_text[used].sum()) // size
@@ -214,7 +218,8 @@ class DenseIndex(LinearIndex):
         sums = np.zeros(len(self.sources.names), np.int64)
         np.add.at(sums, numbers, values)
         sums[NONE] = 0
-        return sums // np.maximum(1, np.bincount(numbers, minlength=len(sums)))
+        sizes = np.bincount(numbers, minlength=len(sums))
+        return sums // np.maximum(1, sizes)
 
 
 @remembered(32)
@@ -232,7 +237,6 @@ def _rows(
     if vectors.shape != wanted or not np.isfinite(vectors).all():
         raise InvalidArgumentError(
             f"the embedder {embedder.name!r} gave an array of shape {vectors.shape} for {size} "
-            "texts; "
-            f"return finite numbers of shape {wanted}"
+            f"texts; return finite numbers of shape {wanted}"
         )
     return rounded(vectors)

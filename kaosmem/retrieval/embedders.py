@@ -102,15 +102,18 @@ def _encoder() -> Callable[[str], Float32s]:
     tokenizer.enable_truncation(MAX_TOKENS)
 
     def encode(text: str) -> Float32s:
-        pieces = np.array([tokenizer.encode(_encodable(text[:_MAX_CHARS])).ids], np.int64)
+        encoded = tokenizer.encode(_encodable(text[:_MAX_CHARS]))
+        pieces = np.array([encoded.ids], np.int64)
         inputs = {
             "input_ids": pieces,
             "attention_mask": np.ones_like(pieces),
             "token_type_ids": np.zeros_like(pieces),
         }
+        outputs = session.run(None, inputs)[0][0].astype(np.float64)
         # Each number is rounded before it is added up; the sum is exact in any order then.
-        found = np.rint(session.run(None, inputs)[0][0].astype(np.float64) * _OUTPUT_UNITS)
-        return _unit(found.sum(axis=0) / (_OUTPUT_UNITS * len(found))).astype(np.float32)
+        found = np.rint(outputs * _OUTPUT_UNITS)
+        mean = found.sum(axis=0) / (_OUTPUT_UNITS * len(found))
+        return _unit(mean).astype(np.float32)
 
     return encode
 

@@ -93,7 +93,8 @@ class LinearIndex(TextIndex):
         if found is None:
             return Ranking(echoes[:limit])
         added = self.weighted(found)
-        scores = hundredths(sum(added.values(), np.zeros(len(found.ordinals), np.int64)))
+        none = np.zeros(len(found.ordinals), np.int64)
+        scores = hundredths(sum(added.values(), none))
         order = top(scores, found.ordinals, limit)
         ranked = matches_of(found.ordinals[order], scores[order])
         if len(ordinals) and len(ranked) < limit:
@@ -127,7 +128,8 @@ class LinearIndex(TextIndex):
         Returns:
             None if nothing matches.
         """
-        return self._proposed(self._matched(QueryTerms(query, self.analyze)), CANDIDATES, None)[0]
+        matches = self._matched(QueryTerms(query, self.analyze))
+        return self._proposed(matches, CANDIDATES, None)[0]
 
     def weighted(self, found: Candidates) -> Signals:
         """Return the weighted signals of candidates, by name."""
@@ -155,8 +157,11 @@ class LinearIndex(TextIndex):
         ordinals = self.slots.ordinals
         first = CANDIDATES - _NEIGHBOURED
         ranked = top(scores, ordinals, limit)
-        if len(ranked) > first and scores[ranked[first - 1]] == scores[ranked[first]]:
-            ranked = top(self._untied(scores, scores[ranked[first]], matches), ordinals, limit)
+        if len(ranked) > first:
+            best_left_out = scores[ranked[first]]
+            if scores[ranked[first - 1]] == best_left_out:
+                untied = self._untied(scores, best_left_out, matches)
+                ranked = top(untied, ordinals, limit)
         slots = self._with_others(ranked[:first], matches.echoes, is_allowed)
         if not len(slots):
             return None, ranked, ranked
@@ -319,7 +324,8 @@ class LinearIndex(TextIndex):
         before = self.neighbours(slots, [-1])[0]
         roles = self.roles.numbers
         is_asked = self.facts.values["is_question"][before] > 0
-        is_answer = (before >= 0) & is_asked & (roles[before] != roles[slots])
+        is_another = roles[before] != roles[slots]
+        is_answer = (before >= 0) & is_asked & is_another
         return np.where(is_answer, before, -1)
 
     def rules(self) -> Int64s:
@@ -342,8 +348,9 @@ class LinearIndex(TextIndex):
 
         Terms of the query are left out, so that one more match never makes a text less near.
         """
-        numbers = np.array(list(map(self.vocabulary.number, matches.asked.terms)), np.int64)
-        vector = word_vectors().mean_of(matches.asked.terms, self._topic_weights(numbers))
+        asked = matches.asked.terms
+        numbers = np.array(list(map(self.vocabulary.number, asked)), np.int64)
+        vector = word_vectors().mean_of(asked, self._topic_weights(numbers))
         if not vector.any():
             return np.zeros(terms.size, np.int64)
         counts = terms.counts()

@@ -87,11 +87,12 @@ def check_embedding(given: object) -> tuple[float, ...]:
         raise InvalidArgumentError(
             f"an embedding is a {type(given).__name__}; give a sequence of numbers"
         ) from None
-    if not all(map(math.isfinite, numbers)) or max(map(abs, numbers), default=0.0) > _MAX_SINGLE:
+    largest = max(map(abs, numbers), default=0.0)
+    if not all(map(math.isfinite, numbers)) or largest > _MAX_SINGLE:
         raise InvalidArgumentError(
             "an embedding holds a number that single precision can't; give finite ones"
         )
-    if max(map(abs, numbers), default=0.0) < _MIN_SINGLE:
+    if largest < _MIN_SINGLE:
         raise InvalidArgumentError(
             f"an embedding of {len(numbers)} zeros has no direction; give one that is not 0"
         )

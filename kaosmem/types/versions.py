@@ -118,18 +118,15 @@ def in_order(
     for item in items:
         begin = stated(item)
         end = ended(item)
+        known = known_from(item)
         if begin is not None and is_taken_back(begin, end):
-            versions.append(Version(item, begin, end, known_from(item)))
+            versions.append(Version(item, begin, end, known))
             continue
-        if begin is None:
-            if latest is None:
-                begin = known_from(item)
-            else:
-                begin = max(latest, known_from(item))
         if latest is None:
-            latest = begin
-        else:
-            latest = max(latest, begin)
+            latest = begin or known
+        if begin is None:
+            begin = max(latest, known)
+        latest = max(latest, begin)
         begins.append((begin, item))
     begins.sort(key=itemgetter(0))
     for place, (begin, item) in enumerate(begins, 1):
