@@ -193,7 +193,10 @@ class Decision:
             if self.reason in _CHOSEN and strongest[1] > 0:
                 return f"{self.reason.value} by {strongest[0]}"
             return self.reason.value
-        link = "superseded by" if self.reason is Reason.ARCHIVED else "of"
+        if self.reason is Reason.ARCHIVED:
+            link = "superseded by"
+        else:
+            link = "of"
         return f"{self.reason.value} {link} {self.same_as}"
 
 
@@ -229,11 +232,12 @@ class SourceReport:
     error: str = ""
 
     def __str__(self) -> str:
+        said = str(self.status)
+        if self.error:
+            said += f" with {self.error}"
         if self.status in (SourceStatus.OK, SourceStatus.DEGRADED):
-            proposed = f", {self.proposed:,} proposed"
-        else:
-            proposed = ""
-        return f"{self.status}{f' with {self.error}' if self.error else ''}{proposed}"
+            said += f", {self.proposed:,} proposed"
+        return said
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -353,11 +357,10 @@ class Context(Seen):
         The formats "anthropic", "bedrock" and "gemini" have one.
         """
         if self.rendered.system is None:
-            where = (
-                "at the beginning of its text"
-                if self.rendered.messages is None
-                else "in its first message"
-            )
+            if self.rendered.messages is None:
+                where = "at the beginning of its text"
+            else:
+                where = "in its first message"
             raise AttributeError(
                 f"a context in format {self.format!r} has no system prompt of its own: it is "
                 f"{where}"

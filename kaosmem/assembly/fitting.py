@@ -378,7 +378,10 @@ def fill(
             used = share.run.used
             if step == "with what is left":
                 share.cap = max(share.cap, share.most)
-            most = share.grant if step == "within grants" else share.cap
+            if step == "within grants":
+                most = share.grant
+            else:
+                most = share.cap
             most = min(most, used + left - opening)
             if most <= tried[place]:
                 continue  # No unit fits that did not fit before.

@@ -165,7 +165,10 @@ class Growth:
         pieces: list[str] = []
         for part in self._block:
             pieces += part.pieces
-        last = history[-1].entries if history else ()
+        if history:
+            last = history[-1].entries
+        else:
+            last = ()
         place = None
         if pieces:
             place = self._request.offers.costs.block_place(last)
@@ -358,10 +361,12 @@ class Growth:
             uses = _less(uses, lost, self._request.specs("history"))
             notices = (*notices, _UNBOUND.format(thoughtless))
         is_same = grown.call == window.call
+        used = grown.used - lost
+        in_sections = sum(use.used for use in uses.values())
         return replace(
             anew,
-            used=grown.used - lost,
-            frame=grown.used - lost - sum(use.used for use in uses.values()),
+            used=used,
+            frame=used - in_sections,
             items=tuple(shown.values()),
             by_section=uses,
             rendered=rendered,

@@ -107,6 +107,9 @@ class Instructions:
         rendered = self._joined(context.rendered)
         added = self._added(context, rendered)
         shift = len(rendered.messages or ()) - len(context.rendered.messages or ())
+        prefix_tokens = context.prefix_tokens
+        if prefix_tokens:
+            prefix_tokens += added
         return replace(
             context,
             budget=budget,
@@ -114,7 +117,7 @@ class Instructions:
             frame=context.frame + added,
             rendered=rendered,
             tools=self.tools,
-            prefix_tokens=context.prefix_tokens + added if context.prefix_tokens else 0,
+            prefix_tokens=prefix_tokens,
             cache_breakpoints=tuple(at + shift for at in context.cache_breakpoints),
         )
 
@@ -312,7 +315,10 @@ class Offers:
             )
             try:
                 is_cut = self.call.overflow == "cut"
-                packing = packed_shortened(packer) if is_cut else packer.pack()
+                if is_cut:
+                    packing = packed_shortened(packer)
+                else:
+                    packing = packer.pack()
             except WindowTooSmallError as error:
                 lost = window - room
                 if not lost or FRAME not in error.need:

@@ -73,7 +73,8 @@ class Seen:
         lowest: dict[str, float] = {}
         for each in self.decisions:
             if each.included and each.score is not None:
-                lowest[each.section] = min(each.score, lowest.get(each.section, each.score))
+                so_far = lowest.get(each.section, each.score)
+                lowest[each.section] = min(each.score, so_far)
         return {name: Cutoff(count, lowest.get(name)) for name, count in offered.items()}
 
     @cached_property

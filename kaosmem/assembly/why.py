@@ -126,7 +126,8 @@ def answer(
     if decision.item is not None:
         name = _quoted(decision.item.text)
         outcomes = Outcomes.of(decision.item)
-        note = f", {outcomes.note}" if outcomes else ""
+        if outcomes:
+            note = f", {outcomes.note}"
     if decision.included:
         outcome = f"in, for {counted(decision.tokens, 'token')}"
     else:

@@ -286,7 +286,9 @@ def without_thinking(
             candidates = []
             for unit in proposal.candidates:
                 is_kept = keeps_open_loop and unit.position == newest and _calls(unit)
-                candidates.append(unit if is_kept else _thoughtless(unit))
+                if not is_kept:
+                    unit = _thoughtless(unit)
+                candidates.append(unit)
             left[spec.name] = replace(proposal, candidates=tuple(candidates))
     return left
 

@@ -87,7 +87,7 @@ def fallback_text(
     reason: str,
     count: Callable[[str], int],
 ) -> str:
-    """Return an outline of messages that takes at most `most` tokens, or "" if not even its heading fits.
+    """Return an outline of messages that takes at most `most` tokens, "" if its heading does not fit.
 
     Each line is one message, cut at a sentence, without credentials. Earlier summaries come first,
     then users' words, then the assistant's, then all others, and of each the newest first. The
@@ -96,7 +96,8 @@ def fallback_text(
     Args:
         reason: Says why no model made it, in at most 80 characters.
     """
-    heading = f"Shortened without a model ({_NOT_IN_REASON.sub(' ', reason)[:80].strip() or 'no reason'}):"
+    shown_reason = _NOT_IN_REASON.sub(" ", reason)[:80].strip()
+    heading = f"Shortened without a model ({shown_reason or 'no reason'}):"
     if count(heading) > most:
         return ""
     lines = [line for message in messages for line in _lines_of(message)]
@@ -136,7 +137,10 @@ def _chosen(
 
 
 def _lines_of(message: ChatMessage) -> Iterator[_Line]:
-    """Yield a message as one line, or the lines of a summary that was made here; nothing for a message without text."""
+    """Yield a message as one line, or the lines of a summary that was made here.
+
+    Yield nothing for a message without text.
+    """
     if is_summary(message):
         prose = prose_of(message.text)
         heading = _HEADING.match(prose)

@@ -65,11 +65,12 @@ def without_headings(text: str) -> str:
     """Return a model's text without the headings of lists, so that it cannot add to a list."""
     if not any(heading in text for heading in _HEADINGS):
         return text
-    return "\n".join(line for line in text.split("\n") if line.strip() not in _HEADINGS).strip()
+    lines = [line for line in text.split("\n") if line.strip() not in _HEADINGS]
+    return "\n".join(lines).strip()
 
 
 def _parts(summary: str) -> _Parts:
-    found: dict[str, list[str]] = {"": [], **{heading: [] for heading in _HEADINGS}}
+    found: dict[str, list[str]] = {heading: [] for heading in ("", *_HEADINGS)}
     lines = found[""]
     for line in summary.split("\n"):
         if line in found and line:
@@ -192,7 +193,10 @@ def is_summary(message: ChatMessage) -> bool:
 
 def _newest_of_each(rules: Iterable[str]) -> list[str]:
     """Return each rule once, on a line and without credentials, in the order of last use."""
-    last = {" ".join(without_credentials(rule).split()): place for place, rule in enumerate(rules)}
+    last = {}
+    for place, rule in enumerate(rules):
+        line = " ".join(without_credentials(rule).split())
+        last[line] = place
     return sorted(last, key=last.__getitem__)
 
 

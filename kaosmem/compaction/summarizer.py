@@ -226,7 +226,10 @@ class Summarizer:
         shortened = ""
 
         def request(fault: str) -> Sequence[ChatMessage]:
-            told = f"An earlier answer could not be taken: {fault}.\n" if fault else ""
+            if fault:
+                told = f"An earlier answer could not be taken: {fault}.\n"
+            else:
+                told = ""
             return ChatMessage("system", self._template), ChatMessage(
                 "user", f"{material}{task}{told}"
             )
@@ -234,7 +237,10 @@ class Summarizer:
         def read(reply: ChatMessage) -> str:
             nonlocal shortened
             text = without_fallback_heading(without_headings(check_text(_said(reply), "it")))
-            stop_reason = reply.stop_reason if isinstance(reply, ModelAnswer) else ""
+            if isinstance(reply, ModelAnswer):
+                stop_reason = reply.stop_reason
+            else:
+                stop_reason = ""
             check_answer(text, material, stop_reason=stop_reason, free=self._has_free_words)
             whole = whole_part(text, stop_reason=stop_reason)
             taken = cut_at_sentence(whole, limit, self._size)
@@ -320,5 +326,8 @@ def _halves(message: ChatMessage) -> tuple[ChatMessage, ChatMessage]:
     text = message.text
     middle = len(text) // 2
     nearest = max(text.rfind(end, middle - middle // 2, middle) for end in ("\n", " "))
-    cut = middle if nearest < 1 else nearest + 1
+    if nearest < 1:
+        cut = middle
+    else:
+        cut = nearest + 1
     return replace(message, content=text[:cut]), replace(message, content=text[cut:])

@@ -221,7 +221,8 @@ class ActionEvent(ConversationEvent):
         check_text(self.response, "response")
 
     def __repr__(self) -> str:
-        return f"<Action {self.id} {self.kind}, {self.source}, {len(content_text(self.content)):,} characters>"
+        chars = len(content_text(self.content))
+        return f"<Action {self.id} {self.kind}, {self.source}, {chars:,} characters>"
 
     @property
     def is_shown(self) -> bool:

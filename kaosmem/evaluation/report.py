@@ -208,6 +208,9 @@ def _figures(outcomes: list[Outcome], may_score: list[Outcome]) -> Figures:
     scored = [outcome for outcome in may_score if outcome.recall is not None]
     stale = [outcome.stale for outcome in outcomes]
     times = sorted(1_000 * outcome.seconds for outcome in outcomes)
+    p95_ms = None
+    if times:
+        p95_ms = times[ceil(0.95 * len(times)) - 1]
     return Figures(
         recall=_recall(scored),
         fill=_mean(outcome.used / outcome.budget for outcome in outcomes),
@@ -216,7 +219,7 @@ def _figures(outcomes: list[Outcome], may_score: list[Outcome]) -> Figures:
         framing=_mean(1 - outcome.content / outcome.used for outcome in outcomes if outcome.used),
         violations=sum(bool(outcome.violations) for outcome in outcomes),
         median_ms=median(times) if times else None,
-        p95_ms=times[ceil(0.95 * len(times)) - 1] if times else None,
+        p95_ms=p95_ms,
         may_be_stale=sum(each.shown is not None for each in stale),
         stale=_mean(each.shown for each in stale),
         stale_alone=_mean(each.alone for each in stale),
@@ -301,10 +304,8 @@ def draw(report: Report) -> Figure:
         _draw_panel(panel, report, name)
     asked = f"{report.questions:,} questions on {sum(report.corpora.values()):,} items"
     if len(report.datasets) > 1:
-        over = f", mean of {len(report.datasets):,} data sets"
-    else:
-        over = ""
-    figure.suptitle(asked + over, fontsize="medium")
+        asked += f", mean of {len(report.datasets):,} data sets"
+    figure.suptitle(asked, fontsize="medium")
     lines, names = axes[0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside lower center", ncols=min(6, len(names)), frameon=False)
     return figure

@@ -173,7 +173,9 @@ def storable(text: str) -> str:
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     text = with_newlines(text)
     # Without blank lines at its ends, but with the indentation of its first line.
-    return text[text.rfind("\n", 0, len(text) - len(text.lstrip())) + 1 : len(text.rstrip())]
+    indent_end = len(text) - len(text.lstrip())
+    begin = text.rfind("\n", 0, indent_end) + 1
+    return text[begin:].rstrip()
 
 
 def one_line(text: str, max_chars: int = 500) -> str:

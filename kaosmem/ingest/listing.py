@@ -113,12 +113,10 @@ def nothing_to_ingest(path_or_fs: Location, skipped: Sequence[Skipped]) -> Missi
     """Return the error for a place of which all files are skipped."""
     shown = ", ".join(f"{each.source!r} is skipped ({each.why})" for each in skipped[:_SHOWN])
     if len(skipped) > _SHOWN:
-        more = f" and {len(skipped) - _SHOWN:,} more"
-    else:
-        more = ""
+        shown += f" and {len(skipped) - _SHOWN:,} more"
     return MissingFileError(
         f"nothing to ingest in {shown_location(path_or_fs)}: "
-        f"{shown + more if skipped else 'it is empty'}; "
+        f"{shown or 'it is empty'}; "
         "give a file or folder of text, source code, tables or documents"
     )
 

@@ -137,4 +137,6 @@ def _timestamp(header: str) -> str:
         sent = parsedate_to_datetime(header)
     except (ValueError, OverflowError):
         return ""
-    return (sent.replace(tzinfo=UTC) if sent.tzinfo is None else sent).isoformat()
+    if sent.tzinfo is None:
+        sent = sent.replace(tzinfo=UTC)
+    return sent.isoformat()

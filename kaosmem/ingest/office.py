@@ -101,7 +101,9 @@ def _large_row(row: Row, header: Row | None) -> Iterator[Piece]:
     lines = []
     for name, cell in zip_longest(names, row.cells, fillvalue=""):
         if cell.strip():
-            lines.append(f"{name}: {cell}" if name else cell)
+            if name:
+                cell = f"{name}: {cell}"
+            lines.append(cell)
     pieces = list(cut("\n".join(lines), Syntax.CODE))
     for part, piece in enumerate(pieces, 1):
         if len(pieces) == 1:
@@ -140,10 +142,12 @@ def _is_header(cells: Sequence[str]) -> bool:
 
     The first ones may be empty, as beside the columns of a table. Years in a row are names.
     """
-    given = list(dropwhile(lambda name: not name, (cell.strip() for cell in cells)))
+    stripped = map(str.strip, cells)
+    given = list(dropwhile(lambda name: not name, stripped))
     years = [int(name) for name in given if _YEAR.fullmatch(name)]
     names = given
-    if len(years) > 1 and {abs(later - year) for year, later in pairwise(years)} == {1}:
+    steps = {abs(later - year) for year, later in pairwise(years)}
+    if steps == {1}:
         names = [name for name in given if not _YEAR.fullmatch(name)]
     are_names = all(
         name and not name.replace(".", "").replace(",", "").lstrip("-+").isdigit() for name in names

@@ -222,11 +222,13 @@ def _passages(file: SourceFile, part: Part) -> Iterator[Passage]:
         }
         if part.numbered:
             metadata["lines"] = [piece.first, piece.last]
-            place = f"{part.place}L{piece.first}-{piece.last}" + (
-                f".{piece.part}" if piece.part else ""
-            )
+            place = f"{part.place}L{piece.first}-{piece.last}"
+            if piece.part:
+                place += f".{piece.part}"
         else:
-            place = part.place + (f".{number}" if len(pieces) > 1 else "")
+            place = part.place
+            if len(pieces) > 1:
+                place += f".{number}"
         if piece.title:
             metadata["title"] = piece.title
             if part.headed:

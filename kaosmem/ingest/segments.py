@@ -132,7 +132,10 @@ def size_of(text: str) -> int:
     >>> size_of("rent"), size_of("\u79df\u91d1")
     (4, 6)
     """
-    return len(text) + (0 if text.isascii() else (_WIDTH - 1) * len(_WIDE.findall(text)))
+    size = len(text)
+    if not text.isascii():
+        size += (_WIDTH - 1) * len(_WIDE.findall(text))
+    return size
 
 
 def row_size(text: str) -> int:
@@ -304,7 +307,10 @@ def _prose_segments(
         level = _level(heading, styles)
         scopes.enter(level, heading.text)
         for number, each in enumerate(lines[position : position + heading.lines]):
-            strength = GLUED if above or number else HEADING - level
+            if above or number:
+                strength = GLUED
+            else:
+                strength = HEADING - level
             segments.append(_segment(each, strength, scopes.path))
         above += heading.lines
         position += heading.lines
@@ -339,7 +345,10 @@ def _under_table_heads(
             segments[position] = segments[position]._replace(head=head)
         elif _is_below_names(line.bare) and "|" in lines[position - 1].bare:
             names = text[lines[position - 1].start : line.end] + "\n"
-            head = names if len(names) <= MAX_HEAD_CHARS else ""
+            if len(names) <= MAX_HEAD_CHARS:
+                head = names
+            else:
+                head = ""
             segments[position] = segments[position]._replace(strength=GLUED)
     return segments
 

@@ -211,7 +211,9 @@ _PART_CHARS = 1 << 16
 
 
 def words_of(text: str) -> Iterable[str]:
-    r"""Return the words of a text, as `str.split` finds them, in little memory: of a long text, a part at a time.
+    r"""Return the words of a text, as `str.split` finds them, in little memory.
+
+    A long text is split a part at a time.
 
     >>> list(words_of("It rained.\nWe stayed in."))
     ['It', 'rained.', 'We', 'stayed', 'in.']
@@ -226,7 +228,10 @@ def _parts(text: str) -> Iterator[str]:
     start = 0
     while start < len(text):
         gap = _WHITE_SPACE.search(text, start + _PART_CHARS)
-        end = gap.start() if gap else len(text)
+        if gap:
+            end = gap.start()
+        else:
+            end = len(text)
         yield text[start:end]
         start = end
 
@@ -323,7 +328,10 @@ def _chunk_terms(chunk: str) -> Iterator[str]:
 
 def _spaced_terms(run: str) -> Iterator[str]:
     for token in _TOKEN.findall(run):
-        yield from _lone_word_terms(token) if token.isalpha() else _token_terms(token)
+        if token.isalpha():
+            yield from _lone_word_terms(token)
+        else:
+            yield from _token_terms(token)
 
 
 def _token_terms(token: str) -> Iterator[str]:
@@ -393,7 +401,10 @@ def _number_forms(word: str) -> list[str]:
 
 
 def _elided_terms(word: str) -> Iterator[str]:
-    """Yield the terms that an apostrophe joins, as in `l'avocat`: of more than one letter, and no ending."""
+    """Yield the terms that an apostrophe joins, as in `l'avocat`.
+
+    They have more than one letter, and are no ending.
+    """
     parts = _POSSESSIVE.sub("", word).split("'")
     if len(parts) > 1 and word not in STOP_WORDS:
         yield from chain.from_iterable(_word_terms(part) for part in parts if len(part) > 1)

@@ -57,10 +57,14 @@ class _Allowed:
         if self._target == "match":
             start = found.start()
             before = _NAME_BEFORE.search(text, max(0, start - _MAX_NAME_CHARS), start)
-            return (before[0] if before else "") + found[0]
+            if before:
+                return before[0] + found[0]
+            return found[0]
+        begin = text.rfind("\n", 0, found.start()) + 1
         end = text.find("\n", found.end())
-        line = text[text.rfind("\n", 0, found.start()) + 1 : end if end >= 0 else len(text)]
-        return line[: 4 * _OVERLAP_CHARS]
+        if end < 0:
+            end = len(text)
+        return text[begin:end][: 4 * _OVERLAP_CHARS]
 
 
 class _Rule:

@@ -155,7 +155,10 @@ def _calendar_period(
         return Period(first, first.replace(month=12, day=31))
     if unit in _WEEKDAYS:
         back = (today.weekday() - _WEEKDAYS.index(unit)) % 7
-        ago = 7 if ago and back == 0 else back
+        if ago and back == 0:
+            ago = 7
+        else:
+            ago = back
     day = today - timedelta(days=ago)
     return Period(day, day)
 
@@ -306,7 +309,10 @@ def _any_of(patterns: Iterable[str]) -> str:
     spaced: list[str] = []
     unspaced: list[str] = []
     for pattern in patterns:
-        (unspaced if _UNSPACED.search(pattern) else spaced).append(pattern)
+        if _UNSPACED.search(pattern):
+            unspaced.append(pattern)
+        else:
+            spaced.append(pattern)
     if spaced:
         found = [_whole("|".join(spaced))]
     else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from itertools import chain, islice
+from itertools import islice
 from typing import Protocol, TypeVar
 
 from kaosmem.language.analysis import words_of
@@ -56,8 +56,10 @@ def _is_text(item: Item) -> bool:
     """Return whether an item's text is all that it holds."""
     if isinstance(item.content, str):
         return True
-    inner = (block.content for block in item.content if isinstance(block, ToolResultBlock))
-    parts = chain(item.content, *(each for each in inner if not isinstance(each, str)))
+    parts = [*item.content]
+    for block in item.content:
+        if isinstance(block, ToolResultBlock) and not isinstance(block.content, str):
+            parts += block.content
     return not any(isinstance(part, ImageBlock | OpaqueBlock) for part in parts)
 
 

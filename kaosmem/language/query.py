@@ -208,7 +208,10 @@ class Query:
         terms = {term for term in analyze(topic) if any(map(str.isalnum, term))}
         asking = _terms_of(_REQUESTS)
         is_request = topic != self.topic or not asking.isdisjoint(terms)
-        return bool(terms - asking - (_terms_of(_FORMS) if is_request else frozenset()))
+        telling = terms - asking
+        if is_request:
+            telling -= _terms_of(_FORMS)
+        return bool(telling)
 
     @cached_property
     def asks_what_happened(self) -> bool:
@@ -269,8 +272,8 @@ def _last_question(text: str) -> str:
     """Return the end of a text's last sentence with a question mark, "" if there is none."""
     end = max(map(text.rfind, "?？؟")) + 1
     begin = text[max(0, end - _QUESTION_CHARS) : end]
-    ends = [at for at in sentence_ends(begin) if at < len(begin)]
-    return begin[ends[-1] if ends else 0 :].strip()
+    ends = [0, *(at for at in sentence_ends(begin) if at < len(begin))]
+    return begin[ends[-1] :].strip()
 
 
 def _rare_words(text: str) -> list[str]:

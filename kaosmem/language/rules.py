@@ -140,7 +140,10 @@ def _sentences(text: str) -> Iterator[tuple[str, bool]]:
 
 def _plain(sentence: str) -> str:
     """Return a sentence without its bullet, its number and its marks of Markdown."""
-    return _MARKDOWN.sub("", _BULLET.sub("", _MARKDOWN.sub("", sentence))).strip()
+    # The marks `#` and `>` may stand before a bullet, and after it.
+    bare = _MARKDOWN.sub("", sentence)
+    bare = _BULLET.sub("", bare)
+    return _MARKDOWN.sub("", bare).strip()
 
 
 def _is_hinted(text: str) -> bool:

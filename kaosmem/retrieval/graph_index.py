@@ -214,7 +214,10 @@ class GraphIndex:
         wanted = max(limit, self._max_relationships)
         found = self._words.rank(query, wanted)
         near = self._near(query, dict(found[: self._max_relationships]))
-        best_score = found[0][1] if found else 1.0
+        if found:
+            best_score = found[0][1]
+        else:
+            best_score = 1.0
         pull = _PULL * best_score
         if among is not None:
             among = frozenset(among)

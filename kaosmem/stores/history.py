@@ -106,9 +106,10 @@ class HistoryProvider(StoreKind):
         """
         thread = _thread_key(agent_id, session_id)
         start = check_count(offset, "offset")
-        return await self._read(
-            thread, start, None if limit is None else start + check_count(limit, "limit")
-        )
+        end = None
+        if limit is not None:
+            end = start + check_count(limit, "limit")
+        return await self._read(thread, start, end)
 
     async def count_messages(self, agent_id: str, session_id: str) -> int:
         """Return how many messages there are."""

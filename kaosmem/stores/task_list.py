@@ -188,11 +188,11 @@ class TaskList:
         return "\n".join(lines)
 
     def _line(self, task: Task) -> str:
+        state = str(task.status)
         if task.retry_count:
-            retries = f", retry {task.retry_count} of {self.max_retries}"
-        else:
-            retries = ""
-        return f"- [{task.status}{retries}] {visible(task.id)}: {visible(' '.join(task.title.split()))}"
+            state += f", retry {task.retry_count} of {self.max_retries}"
+        title = " ".join(task.title.split())
+        return f"- [{state}] {visible(task.id)}: {visible(title)}"
 
 
 def check_status(given: object) -> TaskStatus:

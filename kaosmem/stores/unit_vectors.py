@@ -75,7 +75,7 @@ class UnitVectors:
         limit: int,
         passes: Callable[[str], bool] | None = None,
     ) -> list[tuple[str, float]]:
-        """Return at most `limit` (id, cosine) of those whose id passes, largest first; of equal ones by id.
+        """Return at most `limit` (id, cosine) of vectors whose id passes, largest first, then by id.
 
         Cosines are exact sums, rounded to 1e-9: the same vectors give the same answer, however they
         came to be here, on every machine.
@@ -97,8 +97,13 @@ class UnitVectors:
             wanted = min(8 * wanted, size)
 
     def _best_rows(self, rough: Float32s, wanted: int) -> tuple[NDArray[np.intp], Bools]:
-        """Return rows among which the `wanted` best are, whatever rough cosines are off, and which seem to be these."""
-        floor = np.partition(rough, len(rough) - wanted)[len(rough) - wanted]
+        """Return rows among which the `wanted` best surely are, and whether each seems to be one.
+
+        Args:
+            rough: Cosines of all rows, as far off as sums in single precision can be.
+        """
+        place = len(rough) - wanted
+        floor = np.partition(rough, place)[place]
         error = 4 * (self.dimensions + 2) * _EPSILON
         (rows,) = np.nonzero(rough >= floor - error)
         return rows, rough[rows] >= floor
@@ -106,7 +111,8 @@ class UnitVectors:
     def _ranked(self, rows: NDArray[np.intp], unit: Float64s) -> list[tuple[str, float]]:
         cosines: list[float] = []
         for start in range(0, len(rows), _ROWS_AT_ONCE):
-            vectors = self._rows.values[rows[start : start + _ROWS_AT_ONCE]].astype(np.float64)
+            chunk = rows[start : start + _ROWS_AT_ONCE]
+            vectors = self._rows.values[chunk].astype(np.float64)
             cosines += cosines_of(vectors, unit).tolist()
         return sorted(
             zip((self._ids[row] for row in rows), cosines, strict=True),
@@ -129,8 +135,9 @@ def cosines_of(units: Float64s, unit: Float64s) -> Float64s:
     rows = np.rint(units * _UNITS)
     across = np.rint(unit * _UNITS)
     lengths = np.sqrt((rows * rows).sum(axis=1)) * np.sqrt((across * across).sum())
-    cosines: Float64s = np.rint((rows @ across) / lengths * 1e9) / 1e9
-    return np.clip(cosines, -1.0, 1.0)
+    cosines = (rows @ across) / lengths
+    rounded: Float64s = np.rint(cosines * 1e9) / 1e9
+    return np.clip(rounded, -1.0, 1.0)
 
 
 def unit_of(embedding: Sequence[float]) -> Float32s:
@@ -140,7 +147,10 @@ def unit_of(embedding: Sequence[float]) -> Float32s:
 
 
 def _sums(rows: Float64s) -> Float64s:
-    """Return the sum of each row, shape (n, 1), added up by halves in the same order on every machine."""
+    """Return the sum of each row: shape (n, 1).
+
+    Halves are added up, in the same order on every machine.
+    """
     while rows.shape[1] > 1:
         half = rows.shape[1] // 2
         folded = rows[:, :half] + rows[:, half : 2 * half]

@@ -196,9 +196,10 @@ class VectorStore(StoreKind):
         query = check_embedding(query_embedding)
         _ = check_id(collection, "collection")
         check_count(limit, "limit")
-        return await self._search(
-            collection, query, limit, None if filter is None else parse_filter(filter)
-        )
+        wanted = None
+        if filter is not None:
+            wanted = parse_filter(filter)
+        return await self._search(collection, query, limit, wanted)
 
     async def get(self, ids: Iterable[str], *, collection: str = "default") -> list[VectorDocument]:
         """Return the stored documents among these ids, in this order."""
@@ -236,7 +237,12 @@ class VectorStore(StoreKind):
             )
         made = await embeddings_of([each.text for each in bare], self._client)
         of = {each.id: embedding for each, embedding in zip(bare, made, strict=True)}
-        return [replaced(each, embedding=of[each.id]) if each.id in of else each for each in listed]
+        embedded = []
+        for each in listed:
+            if each.id in of:
+                each = replaced(each, embedding=of[each.id])
+            embedded.append(each)
+        return embedded
 
     @abstractmethod
     async def _known(self, collection: str, ids: Collection[str]) -> Collection[str]:

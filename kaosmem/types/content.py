@@ -339,7 +339,9 @@ def _reason(problem: Mapping[str, Any]) -> str:
             return f"block {block}: its type is none of {problem['ctx']['expected_tags']}"
         case "unexpected_keyword_argument":
             return f"block {block}: it has a field that a block of its type does not have"
-    where = f"block {block}{f', field {fields[-1]!r}' if len(fields) > 1 else ''}"
+    where = f"block {block}"
+    if len(fields) > 1:
+        where += f", field {fields[-1]!r}"
     return f"{where}: {problem['msg'][:_MAX_REASON_CHARS]}"
 
 

@@ -244,7 +244,9 @@ class Item:
         fields["trust"] = self.trust.name.lower()
         rows: list[tuple[str, str | Markup]] = []
         for name, value in fields.items():
-            rows.append((name, value if isinstance(value, str) else json_text(value)))
+            if not isinstance(value, str):
+                value = json_text(value)
+            rows.append((name, value))
         rows.append(("content", prose(self.text, max_chars=2_000)))
         return table(f"item {self.id}", (), rows)
 
@@ -429,7 +431,8 @@ class StoredItem(NamedTuple):
         Raises CorruptionError if it is another item than the file's end lists.
         """
         stored = self.parse(self.line)
-        if tuple(map(stored.get, ("id", "role", "tokens", "position"))) != (self.id, *self[2:5]):
+        stated = tuple(map(stored.get, ("id", "role", "tokens", "position")))
+        if stated != (self.id, *self[2:5]):
             raise CorruptionError("a stored item is another one than its file says at its end")
         return stored
 
@@ -484,9 +487,15 @@ def _decoded(stored: JSONObject, section: str) -> Item:
     metadata = get("metadata", {})
     key = get("key")
     given = get("tags")
-    tags = _texts_of(given) if given is not None else ()
+    if given is not None:
+        tags = _texts_of(given)
+    else:
+        tags = ()
     given = get("sources")
-    sources = _texts_of(given) if given is not None else ()
+    if given is not None:
+        sources = _texts_of(given)
+    else:
+        sources = ()
     ends = get("expires_at")
     expires_at = None
     if ends is not None:

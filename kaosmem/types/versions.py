@@ -38,8 +38,14 @@ class Interval(NamedTuple):
         >>> Interval(datetime(2024, 6, 1)).text
         'since 1 June 2024'
         """
-        start = day_text(self.start) if self.start else ""
-        end = day_text(self.end) if self.end else ""
+        if self.start:
+            start = day_text(self.start)
+        else:
+            start = ""
+        if self.end:
+            end = day_text(self.end)
+        else:
+            end = ""
         return interval_text(start, end)
 
     def covers(self, time: datetime) -> bool:
@@ -153,7 +159,9 @@ def known_by(versions: Sequence[Version[T]], time: datetime) -> list[Version[T]]
     successors: list[datetime | None] = [*(version.valid_from for version in known[1:]), None]
     told = []
     for version, successor in zip(known, successors, strict=False):
-        stated = None if version.valid_until in later else version.valid_until
+        stated = None
+        if version.valid_until not in later:
+            stated = version.valid_until
         ends = [end for end in (successor, stated) if end is not None]
         told.append(replace(version, valid_until=min(ends, default=None)))
     return told
