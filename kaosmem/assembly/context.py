@@ -19,7 +19,7 @@ from kaosmem.formats.labels import source_label
 from kaosmem.formats.request import RequestParts, request_arguments
 from kaosmem.names import shown
 from kaosmem.tokens.counters import TokenCounter
-from kaosmem.types import JSONDict
+from kaosmem.types import JSONDict, JSONObject
 from kaosmem.types.items import ChatMessage, Item, item_dict, item_of_dict
 
 
@@ -166,7 +166,7 @@ class Decision:
         return stored | {"reason": self.reason.value, "signals": signals, "item": item}
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Decision:
+    def from_dict(cls, stored: JSONObject) -> Decision:
         """Return the decision that `to_dict` returned. Raises InvalidArgumentError."""
         try:
             fields = {name: stored[name] for name in _DECISION_FIELDS}

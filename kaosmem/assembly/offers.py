@@ -35,7 +35,7 @@ from kaosmem.assembly.allocation import (
 from kaosmem.assembly.confidence import confidence_of, terms_of
 from kaosmem.assembly.context import Context, Decision, SourceReport
 from kaosmem.assembly.decisions import decide, retrieved
-from kaosmem.assembly.packing import Limits, Packing, WindowPacker
+from kaosmem.assembly.packing import Limits, Packing, Proposals, WindowPacker
 from kaosmem.assembly.shortening import excerpt_of, packed_shortened
 from kaosmem.display import counted, listed
 from kaosmem.errors import InvalidArgumentError, WindowTooSmallError
@@ -44,7 +44,7 @@ from kaosmem.formats import Format, Layout, Rendered, get_format, tool_dicts, to
 from kaosmem.formats.text import adds_up
 from kaosmem.language.analysis import analyze
 from kaosmem.names import shown, shown_name, shown_number
-from kaosmem.sections.proposal import Proposal, excerpt_tokens
+from kaosmem.sections.proposal import excerpt_tokens
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.tokens.counters import TokenCounter
 from kaosmem.types.items import Item, once_per_item
@@ -201,7 +201,7 @@ class Offers:
     room: int
     query: str
     specs: Sequence[SectionSpec]
-    proposals: Mapping[str, Proposal]
+    proposals: Proposals
     counter: TokenCounter
     sources: Mapping[str, SourceReport]
     decide: Callable[[str], Decision]
@@ -336,9 +336,7 @@ class Offers:
             # up and pack again.
             room -= used - window
 
-    def _with_excerpts(
-        self, limits: Limits | None
-    ) -> tuple[Mapping[str, Proposal], frozenset[str]]:
+    def _with_excerpts(self, limits: Limits | None) -> tuple[Proposals, frozenset[str]]:
         """Return the proposals with excerpts of long earlier messages, and the ids of these."""
         found = dict(self.proposals)
         ids: set[str] = set()
@@ -367,7 +365,7 @@ class Offers:
         return frozenset(terms_of(self.query))
 
 
-def _unanswered(proposals: Mapping[str, Proposal], packing: Packing) -> Iterator[str]:
+def _unanswered(proposals: Proposals, packing: Packing) -> Iterator[str]:
     """Yield why sections show nothing: their units are unrelated, or the filter leaves them out."""
     left_out = {}
     for name, share in packing.shares.items():

@@ -39,6 +39,9 @@ from kaosmem.sections.proposal import Proposal
 from kaosmem.sections.spec import SectionSpec
 from kaosmem.types.items import ChatMessage, Item
 
+Proposals: TypeAlias = Mapping[str, Proposal]
+"""Proposals by the name of their section, as are shares and needs."""
+Shares: TypeAlias = Mapping[str, Share]
 Needs: TypeAlias = dict[str, TokenNeed]
 
 _LAST_EXCHANGE = 3
@@ -75,7 +78,7 @@ class WindowPacker:
     """
 
     specs: Sequence[SectionSpec]
-    proposals: Mapping[str, Proposal]
+    proposals: Proposals
     window: int
     costs: Costs
     barred: Mapping[str, frozenset[int]] = field(default_factory=dict)
@@ -147,7 +150,7 @@ class WindowPacker:
                 want += int(share.spec.recall * share.cap)
         return TokenNeed(share.shown_tokens, max(share.shown_tokens, want))
 
-    def _check_required(self, shares: Mapping[str, Share]) -> None:
+    def _check_required(self, shares: Shares) -> None:
         musts = {}
         for name, share in shares.items():
             must = share.shown_tokens
@@ -271,7 +274,7 @@ class WindowPacker:
 
     # Fill the block.
 
-    def _fill_block(self, shares: Mapping[str, Share], needs: Needs) -> None:
+    def _fill_block(self, shares: Shares, needs: Needs) -> None:
         """Fill the block with the tokens that the static sections and the histories leave."""
         if self.limits is None:
             block = 0
@@ -314,9 +317,7 @@ class WindowPacker:
                     block = max(block, best)
         return block
 
-    def _block_grants(
-        self, shares: Mapping[str, Share], needs: Needs, block: int
-    ) -> dict[str, int]:
+    def _block_grants(self, shares: Shares, needs: Needs, block: int) -> dict[str, int]:
         """Return the grants of the block's shares: of the window, or of the block's own limit."""
         if self.limits is None:
             grants = self._grant(needs)
@@ -421,7 +422,7 @@ class Packing:
         by_section: The tokens of each section, in order of declaration.
     """
 
-    def __init__(self, packer: WindowPacker, shares: Mapping[str, Share]) -> None:
+    def __init__(self, packer: WindowPacker, shares: Shares) -> None:
         self.packer = packer
         self.shares = shares
         self.static_shares: list[Share] = []

@@ -145,7 +145,7 @@ class WindowState:
     call: str = ""
     unbound: int = 0
 
-    def after(self, turn: Mapping[str, Any]) -> WindowState:
+    def after(self, turn: JSONObject) -> WindowState:
         """Return the window after the turn of a record.
 
         Raises KeyError, TypeError, ValueError for no record.
@@ -196,7 +196,7 @@ class WindowState:
         return WindowState(self.name, self.epoch, self.ended or reason)
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> WindowState:
+    def from_dict(cls, stored: JSONObject) -> WindowState:
         """Return the window that `to_dict` stored. Raises KeyError, TypeError, ValueError."""
         given = {name: stored[name] for name in cls.__slots__}
         given["messages"] = tuple(map(_checked_text, stored["messages"]))
@@ -205,7 +205,7 @@ class WindowState:
         given["marks"] = _pairs(stored["marks"])
         return cls(**given)
 
-    def beside(self, turn: Mapping[str, Any]) -> WindowState:
+    def beside(self, turn: JSONObject) -> WindowState:
         """Return the window after a turn of another window, whose reply may come next."""
         if self.ended or self.foreign is not None or "marks" not in turn:
             return self
@@ -249,11 +249,11 @@ def stored_items(shown: Mapping[str, Visible]) -> JSONDict:
     return stored
 
 
-def _read_items(stored: Mapping[str, Any]) -> dict[str, Visible]:
+def _read_items(stored: JSONObject) -> dict[str, Visible]:
     return {item_id: Visible.read(*each) for item_id, each in stored.items()}
 
 
-def _pairs(stored: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _pairs(stored: JSONObject) -> dict[str, tuple[Any, Any]]:
     """Return pairs by name, which JSON keeps as lists. Raises TypeError, ValueError."""
     return {name: (first, second) for name, (first, second) in stored.items()}
 

@@ -14,6 +14,7 @@ from kaosmem.compaction.protection import (
     SYSTEM_MESSAGES,
     Exchanges,
     Protection,
+    Unit,
     places_in,
     reasons_to_stay,
 )
@@ -208,7 +209,7 @@ class Outline(Protection):
             need=dict(need),
         )
 
-    def questions_before(self, start: int, kept: Container[int]) -> tuple[int, ...]:
+    def questions_before(self, start: int, kept: Container[int]) -> Unit:
         """Return the unit of the question that a tail from a position needs before it.
 
         Returns:

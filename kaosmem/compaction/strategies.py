@@ -18,6 +18,7 @@ from kaosmem.compaction.protection import (
     NEWEST_QUESTION,
     SYSTEM_MESSAGES,
     UNANSWERED,
+    Kept,
     places_in,
 )
 from kaosmem.compaction.shortening import has_results, with_cut_results, within_limit
@@ -443,7 +444,7 @@ class SummarizationCompaction:
             del old[0]
         return old
 
-    def _kept(self, outline: Outline) -> dict[int, str]:
+    def _kept(self, outline: Outline) -> Kept:
         """Return the protected positions that stay beside a summary.
 
         The first user message stays. Its answer stays if both take at most half of the tail: the

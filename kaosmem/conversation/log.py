@@ -87,7 +87,7 @@ def event_of(stored: JSONObject) -> ConversationEvent:
             f"a stored {kind} has {len(unknown)} unknown fields; use only {known}"
         )
     try:
-        given: dict[str, Any] = dict(stored)
+        given: JSONDict = dict(stored)
         del given["type"]
         if "timestamp" in given:
             given["timestamp"] = datetime.fromisoformat(given["timestamp"])

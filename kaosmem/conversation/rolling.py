@@ -8,9 +8,9 @@ from typing import NamedTuple
 from kaosmem.arguments import check_count
 from kaosmem.clients import LLMClient
 from kaosmem.compaction import Summarizer
-from kaosmem.compaction.protection import places_in
+from kaosmem.compaction.protection import Unit, places_in
 from kaosmem.conversation.condensers import Condenser
-from kaosmem.conversation.outline import Unit, ViewOutline
+from kaosmem.conversation.outline import ViewOutline
 from kaosmem.conversation.view import Condensation, ConversationView
 from kaosmem.errors import NoCondensationError, SummaryError
 from kaosmem.formats import Format, get_format

@@ -14,6 +14,7 @@ from kaosmem.compaction.protection import (
     PINNED,
     SYSTEM_MESSAGES,
     Exchanges,
+    Kept,
     reasons_to_stay,
 )
 from kaosmem.conversation.events import (
@@ -246,7 +247,7 @@ class ConversationView(Sequence[ConversationEvent]):
         return Exchanges(tuple(self._questions), tuple(self._replies))
 
     @property
-    def reasons(self) -> dict[int, str]:
+    def reasons(self) -> Kept:
         """The positions that no condenser forgets, without the rest of their units, each with why.
 
         These are the entries of `Outline.reasons`, the newest list of tasks, and, where an

@@ -56,6 +56,8 @@ Given: TypeAlias = Item | Mapping[str, Any]
 
 A corpus proposes passages as items, in no section. Their metadata have the source.
 """
+Stamps: TypeAlias = dict[str, str]
+"""By source, its stamp: `metadata["file"]` of its passages, "" without."""
 Moment: TypeAlias = int | datetime | str
 """A version by its number, or the newest one of a time."""
 
@@ -147,7 +149,7 @@ class Snapshot(Protocol):
     def get(self, ids: Sequence[str]) -> list[str]:
         """Return the column `passage` of the passages with some ids."""
 
-    def sources(self) -> dict[str, str]:
+    def sources(self) -> Stamps:
         """Return the stamp of each source."""
 
 

@@ -16,6 +16,7 @@ from kaosmem.corpora.corpus import (
     CorpusVersion,
     Row,
     Snapshot,
+    Stamps,
     count_words,
     not_kept,
     utc_now,
@@ -70,7 +71,7 @@ class _Version:
     def get(self, ids: Collection[str]) -> list[str]:
         return [row.passage for row in self.rows if row.id in ids]
 
-    def sources(self) -> dict[str, str]:
+    def sources(self) -> Stamps:
         return {row.source: row.stamp for row in self.rows}
 
 

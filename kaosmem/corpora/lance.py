@@ -25,6 +25,7 @@ from kaosmem.corpora.corpus import (
     CorpusChange,
     CorpusVersion,
     Snapshot,
+    Stamps,
     count_words,
     not_kept,
 )
@@ -396,9 +397,9 @@ class _Snapshot(NamedTuple):
     def get(self, ids: Sequence[str]) -> list[str]:
         return [row["passage"] for row in _rows(self.table, _is_in("id", ids), "passage")]
 
-    def sources(self) -> dict[str, str]:
+    def sources(self) -> Stamps:
         """Return the stamp of each source. Rows are read in batches, as there may be millions."""
-        stamps: dict[str, str] = {}
+        stamps: Stamps = {}
         query = self.table.search().where(_IS_PASSAGE).select(["source", "stamp"])
         for batch in query.to_batches():
             stamps.update(zip(*batch.to_pydict().values(), strict=True))

@@ -14,6 +14,7 @@ from kaosmem.corpora.corpus import (
     CorpusVersion,
     Row,
     Snapshot,
+    Stamps,
     not_kept,
     utc_now,
 )
@@ -335,7 +336,7 @@ class _Snapshot(NamedTuple):
         query = f"SELECT passage FROM {{table}} WHERE {_LIVE} AND id = ANY(%(ids)s)"
         return [passage for (passage,) in self.rows(query, ids=list(ids))]
 
-    def sources(self) -> dict[str, str]:
+    def sources(self) -> Stamps:
         return dict(self.rows(f"SELECT DISTINCT source, stamp FROM {{table}} WHERE {_LIVE}"))
 
     def insert(self, new: Sequence[Row]) -> None:

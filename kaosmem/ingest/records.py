@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kaosmem.ingest.files import decoded_text, one_line, storable
 from kaosmem.ingest.pieces import Part, Piece, Syntax, UnreadablePlace, cut
@@ -150,7 +150,7 @@ def read_notebook(data: bytes) -> Iterator[Part]:
             yield Part(cut(output, Syntax.CODE), f"cell{number}-output", metadata=metadata)
 
 
-def _texts(outputs: Iterable[dict[str, Any]]) -> Iterator[str]:
+def _texts(outputs: Iterable[JSONDict]) -> Iterator[str]:
     for output in outputs:
         if output["output_type"] == "error":
             yield f"{output.get('ename', 'error')}: {output.get('evalue', '')}"

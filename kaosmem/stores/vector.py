@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kaosmem.arguments import check_count, check_metadata, check_several
 from kaosmem.clients import EmbeddingClient
@@ -21,6 +21,9 @@ from kaosmem.types.content import TextBlock, check_content, content_text
 
 if TYPE_CHECKING:
     from kaosmem.stores.unit_vectors import UnitVectors
+
+Embedding: TypeAlias = tuple[float, ...]
+"""A vector of finite numbers of single precision, not all 0."""
 
 _MAX_SINGLE = 3.4028234663852886e38
 _MIN_SINGLE = 2.0**-149
@@ -41,7 +44,7 @@ class VectorDocument:
 
     content: tuple[ContentBlock, ...] = field(repr=False)
     id: str
-    embedding: tuple[float, ...] | None = field(repr=False)
+    embedding: Embedding | None = field(repr=False)
     metadata: JSONObject = field(repr=False)
 
     def __init__(
@@ -77,7 +80,7 @@ class SearchResult:
     metadata: JSONObject = field(default_factory=dict, repr=False)
 
 
-def check_embedding(given: object) -> tuple[float, ...]:
+def check_embedding(given: object) -> Embedding:
     """Return an embedding as numbers. Raises InvalidArgumentError."""
     try:
         if isinstance(given, str | bytes) or not isinstance(given, Iterable):
@@ -106,7 +109,7 @@ def check_cosine(given: object, name: str = "min_score") -> float:
     raise InvalidArgumentError(f"{name} is {shown_number(given)}; give a number from -1 to 1")
 
 
-async def embeddings_of(texts: Sequence[str], client: EmbeddingClient) -> list[tuple[float, ...]]:
+async def embeddings_of(texts: Sequence[str], client: EmbeddingClient) -> list[Embedding]:
     """Return the embeddings that a client makes of texts.
 
     Raises InvalidArgumentError for unusable ones.
@@ -267,7 +270,7 @@ class VectorStore(StoreKind):
     async def _search(
         self,
         collection: str,
-        query: tuple[float, ...],
+        query: Embedding,
         limit: int,
         wanted: MetadataFilter | None,
     ) -> list[SearchResult]:
@@ -333,7 +336,7 @@ class InMemoryVectorStore(VectorStore):
     async def _search(
         self,
         collection: str,
-        query: tuple[float, ...],
+        query: Embedding,
         limit: int,
         wanted: MetadataFilter | None,
     ) -> list[SearchResult]:
