@@ -223,7 +223,8 @@ def _lowered(
     """
 
     def with_limit(limit: int) -> dict[str, int]:
-        return {**limits, **{name: min(limit, limits.get(name, limit)) for name in names}}
+        lowered = {name: min(limit, limits.get(name, limit)) for name in names}
+        return {**limits, **lowered}
 
     def is_too_long(limit: int) -> bool:
         try:

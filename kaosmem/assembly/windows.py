@@ -216,7 +216,8 @@ class WindowState:
     def breakpoints(self) -> tuple[int, ...]:
         """Return the indexes of the messages where a cache marker pays."""
         ends = (self.base, self.sent, len(self.messages))
-        return tuple(sorted({end - 1 for end in ends if end}))[-MAX_BREAKPOINTS:]
+        places = {end - 1 for end in ends if end}
+        return tuple(sorted(places))[-MAX_BREAKPOINTS:]
 
     @property
     def rendered(self) -> Rendered:

@@ -129,7 +129,8 @@ class Outline(Protection):
 
         Units that are shown in any case may be cut.
         """
-        return tuple(cuts(map(self._held.last, range(len(self.messages))), shown=shown))
+        lasts = map(self._held.last, range(len(self.messages)))
+        return tuple(cuts(lasts, shown=shown))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

@@ -55,7 +55,10 @@ class Exchanges:
     @property
     def first(self) -> tuple[int, ...]:
         """The first question, and the answer of its exchange."""
-        return next(iter(self.answered.items()), (*self.questions[:1],))
+        answered = [*self.answered.items()]
+        if answered:
+            return answered[0]
+        return tuple(self.questions[:1])
 
     @property
     def unanswered(self) -> Sequence[int]:

@@ -355,7 +355,8 @@ def source_names(given: str | Iterable[str]) -> list[str]:
 
 def check_ids(given: Iterable[str]) -> list[str]:
     """Return ids of passages, each once. Raises InvalidNameError."""
-    return list(dict.fromkeys(check_id(each, "passage id") for each in check_several(given, "ids")))
+    checked = [check_id(each, "passage id") for each in check_several(given, "ids")]
+    return list(dict.fromkeys(checked))
 
 
 def utc_now() -> datetime:
@@ -377,7 +378,8 @@ def passage_in(dumped: str) -> Item:
 def words_of(text: str, source: str) -> str:
     """Return the words that an engine finds a passage by: those of its text, then of its source."""
     words = " ".join(map(word_of, analyze(text)))
-    return words + "".join(f" {NAME}{word_of(term)}" for term in analyze(source))
+    of_source = [f" {NAME}{word_of(term)}" for term in analyze(source)]
+    return words + "".join(of_source)
 
 
 def count_words(counts: Counter[str], texts: Iterable[str]) -> None:

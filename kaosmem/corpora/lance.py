@@ -494,13 +494,15 @@ def _arrow(rows: Iterable[dict[str, Any]]) -> pa.Table:
 
 def _table_name(tenant: str) -> str:
     """Return the name of a tenant's table. No two tenants share one, on any filesystem."""
-    return _TABLE + b32encode(tenant.encode()).decode().rstrip("=").lower()
+    letters = b32encode(tenant.encode()).decode()
+    return _TABLE + letters.rstrip("=").lower()
 
 
 def _tenant_of(table_name: str) -> str:
     """Return the tenant of a table."""
     letters = table_name.removeprefix(_TABLE).upper()
-    return b32decode(letters + "=" * (-len(letters) % 8)).decode()
+    padding = "=" * (-len(letters) % 8)
+    return b32decode(letters + padding).decode()
 
 
 def _check_installed() -> None:

@@ -120,7 +120,8 @@ def read_questions(path: PathLike, *, items: Iterable[EvidenceItem]) -> tuple[Qu
     also if no item has one of the ids.
     """
     known = {item.id for item in items}
-    return tuple(_entries(Path(path), "questions", _QUESTION, partial(_check_question, known)))
+    check = partial(_check_question, known)
+    return tuple(_entries(Path(path), "questions", _QUESTION, check))
 
 
 def _check_question(known: Collection[str], line: Question) -> None:

@@ -127,7 +127,8 @@ class Report:
     @property
     def questions(self) -> int:
         """Return how many questions were asked, each of every assembler at every budget."""
-        return len(self.outcomes) // max(1, len(self.assemblers) * len(self.budgets))
+        runs_of_each = len(self.assemblers) * len(self.budgets)
+        return len(self.outcomes) // max(1, runs_of_each)
 
     @property
     def violations(self) -> tuple[Outcome, ...]:

@@ -140,8 +140,9 @@ def places_of(file: SourceFile) -> Iterator[tuple[str, str]]:
     """
     names = file.path.split("/")
     for depth in range(0 if names[0] else 1, len(names)):
+        above = "/".join(names[:depth])
         below = "/".join(names[depth:])
-        yield _label(file.fs, "/".join(names[:depth])), _storable(below)
+        yield _label(file.fs, above), _storable(below)
     yield _label(file.fs, file.path), _storable(names[-1])
 
 

@@ -33,7 +33,8 @@ def read_message(data: bytes) -> Iterator[Part | UnreadablePlace]:
 def read_mailbox(data: bytes) -> Iterator[Part | UnreadablePlace]:
     """Yield the messages of a mailbox in the format mbox."""
     for number, message in enumerate(_FROM_LINE.split(data)[1:], 1):
-        yield from _message(message.replace(b"\n>From ", b"\nFrom "), f"mail{number}")
+        unquoted = message.replace(b"\n>From ", b"\nFrom ")
+        yield from _message(unquoted, f"mail{number}")
 
 
 def _message(data: bytes, place: str) -> Iterator[Part | UnreadablePlace]:
@@ -88,7 +89,9 @@ def _shown(headers: Mapping[str, str]) -> str:
 
 
 def _is_body(part: Message) -> bool:
-    return part.get_content_type() in ("text/plain", "text/html") and part.get_filename() is None
+    if part.get_content_type() not in ("text/plain", "text/html"):
+        return False
+    return part.get_filename() is None
 
 
 def _text(part: Message) -> str:

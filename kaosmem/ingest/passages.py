@@ -109,7 +109,11 @@ class IngestReport:
         Args:
             items: The word for the items.
         """
-        files = [f"{len(getattr(self, name)):,} {name}" for name in _COUNTED if getattr(self, name)]
+        files = []
+        for name in _COUNTED:
+            number = len(getattr(self, name))
+            if number:
+                files.append(f"{number:,} {name}")
         counted = f"{self.items_added:,} added, {self.items_removed:,} removed"
         return f"{', '.join(files) or 'none'}; {items}: {counted}"
 

@@ -341,7 +341,9 @@ def _period(written: WrittenDate) -> Period:
 def _overlaps(version: Version[T], period: Period) -> bool:
     start = _midnight(period.first)
     end = _midnight(min(period.last, _LAST_DAY)) + timedelta(days=1)
-    return version.valid_from < end and (version.valid_until is None or version.valid_until > start)
+    if version.valid_until is not None and version.valid_until <= start:
+        return False
+    return version.valid_from < end
 
 
 def _midnight(day: date) -> datetime:

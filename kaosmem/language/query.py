@@ -237,8 +237,9 @@ class Query:
 
     def admits(self, item: Item) -> bool:
         """Return whether an item held, and was known, at the times that the query asks for."""
-        has_begun = self.as_of is None or item.valid_from <= self.as_of
-        return has_begun and (self.known_at is None or item.created_at <= self.known_at)
+        if self.as_of is not None and item.valid_from > self.as_of:
+            return False
+        return self.known_at is None or item.created_at <= self.known_at
 
 
 @cache

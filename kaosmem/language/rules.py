@@ -211,7 +211,8 @@ class _Recogniser:
     def is_rule(self, plain: str) -> bool:
         """Return whether a sentence is a rule without its marks, polite words or label."""
         bare = self._courtesies.sub("", plain)
-        return any(map(self._holds, dict.fromkeys((plain, bare, self._labels.sub("", bare)))))
+        unlabelled = self._labels.sub("", bare)
+        return any(map(self._holds, dict.fromkeys((plain, bare, unlabelled))))
 
     def _holds(self, sentence: str) -> bool:
         is_latin = _LATIN.fullmatch(sentence) is not None
@@ -268,4 +269,5 @@ def _matcher(patterns: Sequence[str]) -> _Matcher:
 
 def _joined(patterns: Sequence[str]) -> re.Pattern[str]:
     # Without any pattern, one that matches nothing.
-    return re.compile("|".join(f"(?:{each})" for each in patterns) or r"(?!)", re.IGNORECASE)
+    alternatives = "|".join(f"(?:{each})" for each in patterns)
+    return re.compile(alternatives or r"(?!)", re.IGNORECASE)  # without any, nothing matches

@@ -204,7 +204,8 @@ class Segment(NamedTuple):
         places = self.terms.searchsorted(numbers)
         places = np.minimum(places, len(self.terms) - 1)
         starts = self.starts[places]
-        stops = np.where(self.terms[places] == numbers, self.starts[places + 1], starts)
+        are_known = self.terms[places] == numbers
+        stops = np.where(are_known, self.starts[places + 1], starts)
         bounds = zip(starts.tolist(), stops.tolist(), strict=True)
         return [self.packed[start:stop] for start, stop in bounds]
 

@@ -196,7 +196,8 @@ class QueryTerms:
         words = _WORD.findall(self.text)
         threes = zip(words, words[1:], words[2:], strict=False)
         joined = dict.fromkeys(map("".join, (*pairwise(words), *threes)))
-        return {*name_terms(self.text, self._analyze), *self._analyze(" ".join(joined))}
+        alone = name_terms(self.text, self._analyze)
+        return {*alone, *self._analyze(" ".join(joined))}
 
 
 def _one_error_away(term: str, known: Vocabulary) -> str:
@@ -226,9 +227,14 @@ def _with_errors(term: str) -> Iterator[str]:
 
 def _letters_like(term: str) -> str:
     """Return the small letters of the alphabets that a term is written in."""
-    blocks = sorted({ord(letter) // _BLOCK for letter in term})[:_MAX_BLOCKS]
-    letters = [chr(block * _BLOCK + place) for block in blocks for place in range(_BLOCK)]
-    return "".join(letter for letter in letters if _SPELT.match(letter) and not letter.isupper())
+    blocks = sorted({ord(letter) // _BLOCK for letter in term})
+    letters = []
+    for block in blocks[:_MAX_BLOCKS]:
+        for place in range(_BLOCK):
+            letter = chr(block * _BLOCK + place)
+            if _SPELT.match(letter) and not letter.isupper():
+                letters.append(letter)
+    return "".join(letters)
 
 
 # The sources of an index that match a query.
@@ -388,6 +394,7 @@ class SourceMatches:
         values, sizes = self._index.titles.gathered(sources)
         frequencies = self._index.vocabulary.title_frequencies.values[values]
         different, places = np.unique(frequencies, return_inverse=True)
-        weights = [idf_q16(self._count, frequency) for frequency in different.tolist()]
+        idfs = [idf_q16(self._count, frequency) for frequency in different.tolist()]
+        weights = np.array(idfs, np.int64)[places]
         starts = np.cumsum(sizes) - sizes
-        return np.add.reduceat(np.array(weights, np.int64)[places], starts)
+        return np.add.reduceat(weights, starts)

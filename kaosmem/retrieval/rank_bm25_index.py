@@ -71,7 +71,9 @@ class RankBM25Index:
         scores = self.scores(query)
         if among is not None:
             scores = {ordinal: scores[ordinal] for ordinal in among if ordinal in scores}
-        return best(np.array(list(scores), np.int64), np.array(list(scores.values())), limit)
+        ordinals = np.array(list(scores), np.int64)
+        values = np.array(list(scores.values()))
+        return best(ordinals, values, limit)
 
     def scores(self, query: str) -> dict[int, float]:
         """Return the score of every entry by ordinal, not rounded."""

@@ -147,7 +147,8 @@ def hundredths(sums: Int64s) -> Int64s:
         Whole numbers of 1 / _DECIMALS.
     """
     below = (sums - sums.max()) / UNIT
-    pressed = -_PRESSED - 4 * (1 - exps(np.minimum(0.0, below + _PRESSED) / 4))
+    beyond = np.minimum(0.0, below + _PRESSED)
+    pressed = -_PRESSED - 4 * (1 - exps(beyond / 4))
     shares = exps(np.where(below < -_PRESSED, pressed, below))
     return np.rint(100 * _DECIMALS * shares).astype(np.int64)
 
@@ -164,7 +165,8 @@ def scaled_below(
     scores: Int64s,
 ) -> Scored:
     """Return entries with scores up to `least`, in proportion to their own."""
-    scaled = np.rint(scores * (least / int(scores[0]))).astype(np.int64)
+    ratio = least / int(scores[0])
+    scaled = np.rint(scores * ratio).astype(np.int64)
     order = np.lexsort((ordinals, scaled))[::-1]
     return matches_of(ordinals[order], np.maximum(1, scaled[order]))
 

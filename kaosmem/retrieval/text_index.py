@@ -443,11 +443,13 @@ class TextIndex:
     def idf(self, number: int, echoes: Echoes) -> int:
         """Return the weight of a term in Q16, larger for one that fewer entries have."""
         frequency = self._frequency(number, echoes)
+        entries = len(self)
         if self.collection is None:
-            return idf_q16(len(self), frequency)
-        size = max(len(self), self.collection.entries)
+            return idf_q16(entries, frequency)
+        size = max(entries, self.collection.entries)
         term = self.vocabulary.term(number)
-        known = self.collection.frequencies.get(term, frequency * size // max(1, len(self)))
+        as_in_sample = frequency * size // max(1, entries)
+        known = self.collection.frequencies.get(term, as_in_sample)
         return idf_q16(size, min(size, max(frequency, known)))
 
     def _frequency(self, number: int, echoes: Echoes) -> int:

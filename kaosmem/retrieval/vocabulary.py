@@ -230,7 +230,8 @@ class WordVectors:
         self._numbers = dict(zip(terms, count(NO_ROW + 1)))
         self.rows = rows
         wide = rows.astype(np.int64)
-        self._length = isqrt(int((wide * wide).sum()) // max(1, len(rows) - 1))
+        mean_square = int((wide * wide).sum()) // max(1, len(rows) - 1)
+        self._length = isqrt(mean_square)
 
     def rows_of(self, terms: Sequence[str]) -> Int32s:
         """Return the row of each term, NO_ROW for a term without a vector."""
@@ -238,7 +239,8 @@ class WordVectors:
 
     def mean_of(self, terms: Sequence[str], weights: Int64s) -> Int64s:
         """Return the direction of the weighted mean of terms, in whole numbers up to 127."""
-        total = (weights[:, None] * self.rows[self.rows_of(terms)]).sum(axis=0)
+        vectors = self.rows[self.rows_of(terms)]
+        total = (weights[:, None] * vectors).sum(axis=0)
         most = int(np.abs(total).max(initial=0))
         found: Int64s = total * _BYTE // max(1, most)
         return found
@@ -249,11 +251,14 @@ class WordVectors:
         The rows are multiplied a few at a time. A library for linear algebra would share more of
         them among threads, and wait for these where the processor is busy.
         """
-        together = np.full(-(-len(rows) // _TOGETHER) * _TOGETHER, NO_ROW)
-        together[: len(rows)] = rows
+        size = len(rows)
+        block_count = -(-size // _TOGETHER)  # rounded up
+        together = np.full(block_count * _TOGETHER, NO_ROW)
+        together[:size] = rows
         taken = self.rows.take(together, axis=0).astype(np.float32)
         blocks = taken.reshape(-1, _TOGETHER, len(vector))
-        return (blocks @ vector.astype(np.float32)).ravel()[: len(rows)].astype(np.int64)
+        products = (blocks @ vector.astype(np.float32)).ravel()
+        return products[:size].astype(np.int64)
 
     def cosines(
         self,

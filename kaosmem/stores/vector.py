@@ -197,7 +197,7 @@ class VectorStore(StoreKind):
                 that pass.
         """
         query = check_embedding(query_embedding)
-        _ = check_id(collection, "collection")
+        check_id(collection, "collection")
         check_count(limit, "limit")
         wanted = None
         if filter is not None:

@@ -50,8 +50,9 @@ class Interval(NamedTuple):
 
     def covers(self, time: datetime) -> bool:
         """Return whether a time is in the interval. An end that is None is open."""
-        has_begun = self.start is None or aware(self.start) <= time
-        return has_begun and (self.end is None or time < aware(self.end))
+        if self.start is not None and time < aware(self.start):
+            return False
+        return self.end is None or time < aware(self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,9 @@ class Version(Generic[T]):
 
     def holds_at(self, time: datetime) -> bool:
         """Return whether the version held at a time."""
-        return self.valid_from <= time and (self.valid_until is None or time < self.valid_until)
+        if time < self.valid_from:
+            return False
+        return self.valid_until is None or time < self.valid_until
 
 
 def is_taken_back(stated: datetime | None, ended: datetime | None) -> bool:
