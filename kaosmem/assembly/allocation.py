@@ -74,11 +74,9 @@ def allocate(
         need = needs[spec.name]
         grants[spec.name] = need.must
         left -= need.must
-        if spec.budget is None:
-            within = need.want
-        else:
-            within = max(spec.budget, need.must)
-        most[spec.name] = min(need.want, within)
+        most[spec.name] = need.want
+        if spec.budget is not None:
+            most[spec.name] = min(need.want, max(spec.budget, need.must))
         floors[spec.name] = max(0.0, min(spec.floor * budget, most[spec.name]) - need.must)
 
     def give(name: str, room: float) -> None:

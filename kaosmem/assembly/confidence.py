@@ -95,11 +95,10 @@ def figures(
         own = terms.intersection(said)
         if len(own) > 1:
             side_by_side |= pairs.intersection(pairwise(said))
+        beside = f"{item.shown_role} {source_label(item)}"
         if item.key is not None:
-            about = key_words(item.key)
-        else:
-            about = ""
-        own.update(terms.intersection(analyze(f"{item.shown_role} {source_label(item)} {about}")))
+            beside += f" {key_words(item.key)}"
+        own.update(terms.intersection(analyze(beside)))
         covered |= own
         at_once = max(at_once, math.fsum(rarity[term] for term in own))
     share = math.fsum(rarity[term] for term in covered)

@@ -314,8 +314,7 @@ class Offers:
                 query=self.query,
             )
             try:
-                is_cut = self.call.overflow == "cut"
-                if is_cut:
+                if self.call.overflow == "cut":
                     packing = packed_shortened(packer)
                 else:
                     packing = packer.pack()

@@ -98,10 +98,7 @@ class TailCutter:
         last = _first_inseparable(units)
         for place, unit in enumerate(units[:last]):
             if unit.cut or (place == 0 and is_whole):
-                if place == 0 and is_bare:
-                    left_out = 0
-                else:
-                    left_out = max(0, unit.position - required)
+                left_out = max(0, unit.position - required)
                 self._places.append(_Place(place, unmarked, left_out))
             if unit.must:
                 required += len(unit.items)
@@ -111,17 +108,16 @@ class TailCutter:
             begin = units[last].position
         else:
             begin = proposal.taken
-        if last == 0 and is_bare:
-            left_out = 0
-        else:
-            left_out = max(0, begin - required)
+        left_out = max(0, begin - required)
         self._places.append(_Place(last, unmarked, left_out))
+        longest = self._places[0]
+        if is_bare and longest.place == 0:
+            # It has all messages that there ever were.
+            self._places[0] = longest._replace(left_out=0)
         self.want = self._used(self._places[0])
-        shortest = self._used(self._places[-1])
+        self.must = self._used(self._places[-1])
         if is_bare:
-            self.must = min(shortest, self.want)
-        else:
-            self.must = shortest
+            self.must = min(self.must, self.want)
 
     def _used(self, at: _Place) -> int:
         """Return the tokens of the tail from a place on, as rendered."""

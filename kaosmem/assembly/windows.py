@@ -152,10 +152,9 @@ class WindowState:
         """
         if "ended" in turn:
             return WindowState(self.name, max(self.epoch, turn["epoch"]), turn["ended"])
+        first = self
         if "settings" in turn:
             first = WindowState(self.name)
-        else:
-            first = self
         messages = tuple(map(_checked_text, turn["messages"]))
         shown = {
             item_id: each.beside(first.shown.get(item_id))

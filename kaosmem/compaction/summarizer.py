@@ -226,21 +226,17 @@ class Summarizer:
         shortened = ""
 
         def request(fault: str) -> Sequence[ChatMessage]:
+            asked = f"{material}{task}"
             if fault:
-                told = f"An earlier answer could not be taken: {fault}.\n"
-            else:
-                told = ""
-            return ChatMessage("system", self._template), ChatMessage(
-                "user", f"{material}{task}{told}"
-            )
+                asked += f"An earlier answer could not be taken: {fault}.\n"
+            return ChatMessage("system", self._template), ChatMessage("user", asked)
 
         def read(reply: ChatMessage) -> str:
             nonlocal shortened
             text = without_fallback_heading(without_headings(check_text(_said(reply), "it")))
+            stop_reason = ""
             if isinstance(reply, ModelAnswer):
                 stop_reason = reply.stop_reason
-            else:
-                stop_reason = ""
             check_answer(text, material, stop_reason=stop_reason, free=self._has_free_words)
             whole = whole_part(text, stop_reason=stop_reason)
             taken = cut_at_sentence(whole, limit, self._size)

@@ -60,17 +60,15 @@ def table_pieces(rows: Iterable[Row]) -> Iterator[Piece]:
     if len(below) > 1 and _is_header(below[0].cells):
         header = below[0]
     body = below[1:] if header else filled
+    top = ""
     if header:
         top = "".join(f"{row.text}\n" for row in (*titles, header))
-    else:
-        top = ""
-    if header and len(top) > MAX_HEAD_CHARS:
-        if len(header.text) <= MAX_HEAD_CHARS:
-            top = f"{header.text}\n"
-        else:
+        if len(top) > MAX_HEAD_CHARS:
             top = ""
-        if titles:
-            yield _group("", titles)
+            if len(header.text) <= MAX_HEAD_CHARS:
+                top = f"{header.text}\n"
+            if titles:
+                yield _group("", titles)
     room = TARGET_CHARS - row_size(top)
     group: list[Row] = []
     size = 0
