@@ -304,9 +304,8 @@ def draw(report: Report) -> Figure:
         panel.set_ylabel(label)
         _draw_panel(panel, report, name)
     asked = f"{report.questions:,} questions on {sum(report.corpora.values()):,} items"
-    if len(report.datasets) > 1:
-        asked += f", mean of {len(report.datasets):,} data sets"
-    figure.suptitle(asked, fontsize="medium")
+    over = f", mean of {len(report.datasets):,} data sets" if len(report.datasets) > 1 else ""
+    figure.suptitle(asked + over, fontsize="medium")
     lines, names = axes[0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside lower center", ncols=min(6, len(names)), frameon=False)
     return figure
